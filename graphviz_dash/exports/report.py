@@ -17,6 +17,7 @@ from graphviz_dash.exports.report_tables import (
     kernels_section,
     metrics_section,
     notes_sections,
+    plans_sections,
     shares_table,
 )
 from graphviz_dash.model.absence import Missing
@@ -107,6 +108,7 @@ def _sections(
         if not isinstance(run.prediction, Missing):
             score = scored_text(run.prediction, run["step_time"].value)
             yield f"<h2>{html_text(run.name)}, as predicted</h2><p>{html_text(score)}</p>"
+    yield from plans_sections(comparison)
     yield metrics_section(comparison)
     yield _picture(
         "One step of each run",

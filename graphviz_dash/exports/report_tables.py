@@ -14,6 +14,12 @@ from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.errors import printable
 from graphviz_dash.narrative.low_confidence import low_confidence_notes
 from graphviz_dash.narrative.numbers import spread_text
+from graphviz_dash.narrative.parallel import (
+    ATTEMPT_HEADINGS,
+    attempt_row,
+    plan_caption,
+    plan_sentences,
+)
 from graphviz_dash.narrative.summary import (
     metric_title,
 )
@@ -106,6 +112,21 @@ def notes_sections(comparison: Comparison) -> Iterator[str]:
         if lines:
             items = "".join(f"<li>{html_text(line)}</li>" for line in lines)
             yield f"<h2>{title}</h2><ul>{items}</ul>"
+
+
+def plans_sections(comparison: Comparison) -> Iterator[str]:
+    """What came of each run that was captured on several streams."""
+    for run in comparison.runs:
+        plan = run.run.parallel
+        if plan is None:
+            continue
+        yield f"<h2>{html_text(run.name)}: the step on several streams</h2>"
+        for line in (*plan_sentences(run.name, plan), plan_caption(plan)):
+            yield f"<p>{html_text(line)}</p>"
+        rows: list[Row] = [
+            list(attempt_row(plan, attempt)) for attempt in (plan.line, *plan.attempts)
+        ]
+        yield _table(list(ATTEMPT_HEADINGS), [("", rows)])
 
 
 def _absent(comparison: Comparison) -> dict[tuple[str, tuple[str, ...]], list[str]]:

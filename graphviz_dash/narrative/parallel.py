@@ -1,9 +1,11 @@
-"""What a graph would take on several streams, in sentences and rows."""
+"""What a graph would take on several streams, and what came of capturing it so, in sentences and
+rows."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from graphviz_dash.analysis.parallel.measured import attempt_ns, chosen_attempt
 from graphviz_dash.analysis.parallel.needs import NodeNeed
 from graphviz_dash.analysis.parallel.prediction import (
     LineBasis,
@@ -12,8 +14,17 @@ from graphviz_dash.analysis.parallel.prediction import (
     ParallelPrediction,
 )
 from graphviz_dash.analysis.parallel.work import NeedSource
+from graphviz_dash.errors import printable
+from graphviz_dash.model.parallel import Attempt, ParallelCheck, ParallelPlan, Verdict
 from graphviz_dash.planning.operators import Need
-from graphviz_dash.units import counted, format_bytes, format_ns, format_percent, format_ratio
+from graphviz_dash.units import (
+    counted,
+    format_bytes,
+    format_count,
+    format_ns,
+    format_percent,
+    format_ratio,
+)
 
 STREAM_HEADINGS: Final = ("streams", "predicted", "90% from", "to", "speedup")
 
@@ -128,3 +139,107 @@ def need_text(need: NodeNeed) -> str:
     if need.shared_bytes is not None:
         return f"both can reach {format_bytes(need.shared_bytes)}"
     return "of one operator, or as captured"
+
+
+ATTEMPT_HEADINGS: Final = (
+    "streams",
+    "edges between them",
+    "predicted",
+    "measured",
+    "off by",
+    "speedup",
+    "memory",
+    "of it workspaces",
+)
+
+_VERDICT: Final = {
+    Verdict.CHAIN: "each operator needs the one before, nearly all along the step",
+    Verdict.FULL: "what could run together fills the GPU by itself",
+    Verdict.MEMORY: "the faster plans take more memory than allowed",
+    Verdict.NOISE: "no plan was measurably faster",
+}
+
+
+def plan_sentences(name: str, plan: ParallelPlan) -> tuple[str, ...]:
+    """What came of the plan of the run ``name``, what it costs, and how it was checked."""
+    line_ns = attempt_ns(plan.line)
+    chosen = chosen_attempt(plan)
+    plan_ns = None if chosen is None else attempt_ns(chosen)
+    if plan.verdict is not Verdict.FASTER or chosen is None or not line_ns or not plan_ns:
+        reason = _VERDICT.get(plan.verdict, "no plan was timed")
+        return (f"{printable(name)}: the line is as good: {reason}.", _check(plan.check))
+    memory = ""
+    if chosen.memory_bytes is not None and plan.line.memory_bytes is not None:
+        memory = (
+            f" Its capture takes {format_bytes(chosen.memory_bytes)} of memory, the line "
+            f"{format_bytes(plan.line.memory_bytes)}."
+        )
+    off = chosen.expected_ns / plan_ns - 1
+    return (
+        f"{printable(name)}: on {counted(chosen.streams, 'stream')} a replay takes "
+        f"{format_ns(round(plan_ns))} instead of {format_ns(round(line_ns))} on one: "
+        f"{format_ratio(line_ns / plan_ns)} as fast; {format_ns(chosen.expected_ns)} were "
+        f"predicted ({off:+.1%}).{memory}",
+        _check(plan.check),
+    )
+
+
+def _check(check: ParallelCheck) -> str:
+    if not check.replays:
+        return "It was not checked against eager steps."
+    tensors = counted(check.tensors, "tensor")
+    if check.bitwise_replays == check.replays:
+        equal = f"equal in every bit ({tensors} each)"
+    else:
+        equal = (
+            f"{format_count(check.bitwise_replays)} equal in every bit, the others within "
+            f"{check.difference:.1e} of the largest value ({tensors} each), where two eager steps "
+            f"differ by {check.eager_difference:.1e}"
+        )
+    return (
+        f"Checked on {counted(check.replays, 'replay')} with changed inputs, "
+        f"{format_count(check.delayed_replays)} of them with kernels delayed at random and "
+        f"{format_count(check.loaded_replays)} beside other work: {equal}."
+    )
+
+
+def attempt_row(plan: ParallelPlan, attempt: Attempt) -> tuple[str, ...]:
+    """One plan that was tried, or only predicted, under ATTEMPT_HEADINGS."""
+    line_ns, time_ns = attempt_ns(plan.line), attempt_ns(attempt)
+    sizes = [
+        "–" if size is None else format_bytes(size)
+        for size in (attempt.memory_bytes, attempt.workspace_bytes)
+    ]
+    chosen = chosen_attempt(plan)
+    mark = ", chosen" if attempt is chosen else ""
+    return (
+        f"{attempt.streams}{mark}",
+        format_count(attempt.edges),
+        format_ns(attempt.expected_ns),
+        "–" if time_ns is None else format_ns(round(time_ns)),
+        "–" if not time_ns else f"{attempt.expected_ns / time_ns - 1:+.1%}",
+        "–" if not time_ns or not line_ns else format_ratio(line_ns / time_ns),
+        *sizes,
+    )
+
+
+def plan_caption(plan: ParallelPlan) -> str:
+    """How the plans came about."""
+    limit = (
+        "any amount of memory"
+        if plan.memory_limit_bytes is None
+        else f"{format_bytes(plan.memory_limit_bytes)} of memory at most"
+    )
+    differ = sum(attempt.differs_at is not None for attempt in plan.attempts)
+    wrong = f" {format_count(differ)} gave other results and were dropped." if differ else ""
+    opaque = sum(operator.opaque for operator in plan.operators) / max(len(plan.operators), 1)
+    kept = (
+        f" {format_percent(opaque)} of its operators keep their order: they may do what their "
+        "arguments do not show."
+        if opaque
+        else ""
+    )
+    return (
+        f"{counted(len(plan.operators), 'operator')}, planned with {limit}; each plan is predicted "
+        f"first and the best few are captured and timed.{kept}{wrong}"
+    )

@@ -47,6 +47,10 @@ _LATENCY_NS: Final = 1_000.0
 """What the smallest kernel takes: of that time a kernel needs nothing but its place."""
 _FILLING_WARPS: Final = 14.0
 _FILLING_PRODUCT_WARPS: Final = 8.0
+_ROWS: Final = re.compile(r"gemmSN|gemv", re.I)
+"""Products with a few rows, which read more than they compute."""
+
+_FEW_BLOCKS: Final = 3
 _MOST_BLOCKS: Final = 32
 _REGISTERS: Final = 65_536
 _DRIVER_SHARED: Final = 1_024
@@ -71,10 +75,11 @@ def lasting_share(
     compute_capability: tuple[int, int],
 ) -> float:
     """The part of the multiprocessors that ``kernel`` takes from others while it runs, 0 to 1: the
-    place that its blocks occupy, or what it computes over the time without its latency, whichever
-    is more.
+    place that its blocks occupy, or what its warps fill, whichever is more; over the time without
+    its latency, unless so few blocks fit for their shared memory that others must wait for their
+    place meanwhile.
 
-    Fitted to 20 kinds of kernels on an H200, up to eight of each at a time (docs/parallel.md).
+    Fitted to 28 kinds of kernels on an H200, up to eight of each at a time (docs/parallel.md).
     """
     if not kernel.blocks or duration_ns <= 0:
         return 0.0
@@ -86,8 +91,11 @@ def lasting_share(
         shared_kib * 1024 // (kernel.shared_bytes + _DRIVER_SHARED),
         _MOST_BLOCKS,
     )
-    occupied = kernel.blocks / (multiprocessors * max(resident, 1))
-    filling = _FILLING_PRODUCT_WARPS if _PRODUCT.search(kernel.name) else _FILLING_WARPS
-    work = min(min(warps / filling, 1.0) * kernel.blocks / multiprocessors, 1.0)
-    work *= max(duration_ns - _LATENCY_NS, 0.0) / duration_ns
-    return min(max(occupied, work), 1.0)
+    is_product = _PRODUCT.search(kernel.name) and not _ROWS.search(kernel.name)
+    filling = _FILLING_PRODUCT_WARPS if is_product else _FILLING_WARPS
+    occupied = min(kernel.blocks / (multiprocessors * max(resident, 1)), 1.0)
+    filled = min(min(warps / filling, 1.0) * kernel.blocks / multiprocessors, 1.0)
+    busy = max(duration_ns - _LATENCY_NS, 0.0) / duration_ns
+    if shared_kib * 1024 < _FEW_BLOCKS * (kernel.shared_bytes + _DRIVER_SHARED):
+        return max(occupied, filled * busy)
+    return max(occupied, filled) * busy

@@ -20,3 +20,18 @@ def measured_streams(plan: ParallelPlan) -> dict[int, float]:
         if time is not None and attempt.differs_at is None:
             times[attempt.streams] = min(time, times.get(attempt.streams, time))
     return dict(sorted(times.items()))
+
+
+def chosen_attempt(plan: ParallelPlan) -> Attempt | None:
+    """The attempt that was taken: of those on the chosen number of streams the fastest; None where
+    none of them was timed."""
+    if plan.chosen <= 1:
+        return plan.line
+    timed = [
+        (time, attempt)
+        for attempt in plan.attempts
+        if attempt.streams == plan.chosen and attempt.differs_at is None
+        for time in (attempt_ns(attempt),)
+        if time is not None
+    ]
+    return min(timed, key=lambda each: each[0])[1] if timed else None

@@ -65,12 +65,7 @@ def prediction_for(
     """What the baseline ``against`` predicts for the whole-step graph of ``run``, if anything."""
     if isinstance(against, Missing):
         return against
-    if not run.mode.captures_whole_step:
-        return Missing(Fact.PREDICTION, "only a graph of the whole step is predicted")
-    if run.mode.is_planned or run.mode.is_compiled:
-        reason = "compiling gives the step other kernels than were predicted"
-        if run.mode.is_planned:
-            reason = "the step is predicted on one stream, and this graph runs on several"
+    if reason := _not_predicted(run):
         return Missing(Fact.PREDICTION, reason)
     if not against.mode.is_baseline:
         return Missing(Fact.PREDICTION, f"{against.name} is no eager run")
@@ -80,6 +75,17 @@ def prediction_for(
             Fact.PREDICTION, "its collectives hold the time in which they wait for other ranks"
         )
     return prediction
+
+
+def _not_predicted(run: Run) -> str:
+    """Why an eager trace does not predict a run of this mode; empty where it does."""
+    if not run.mode.captures_whole_step:
+        return "only a graph of the whole step is predicted"
+    if run.mode.is_compiled:
+        return "compiling gives the step other kernels than were predicted"
+    if run.mode.is_planned:
+        return "the step is predicted on one stream, and this graph runs on several"
+    return ""
 
 
 def prediction_figures(prediction: Prediction | Missing, measured: Figure) -> Iterator[Figure]:

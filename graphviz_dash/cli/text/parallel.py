@@ -4,15 +4,36 @@ from __future__ import annotations
 
 import click
 
+from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.parallel.prediction import ParallelPrediction
-from graphviz_dash.cli.text.output import cell, plain_table, print_table
+from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.parallel import (
+    ATTEMPT_HEADINGS,
     STREAM_HEADINGS,
+    attempt_row,
     parallel_notes,
     parallel_verdict,
+    plan_caption,
+    plan_sentences,
     stream_row,
 )
+
+
+def print_parallel_plans(result: Comparison) -> None:
+    """Prints what came of each run that was captured on several streams."""
+    for run in result.runs:
+        plan = run.run.parallel
+        if plan is None:
+            continue
+        print_heading(f"{run.name}: the step on several streams")
+        for sentence in plan_sentences(run.name, plan):
+            click.echo(f"  {sentence}")
+        table = plain_table(*ATTEMPT_HEADINGS, right=range(len(ATTEMPT_HEADINGS)))
+        for attempt in (plan.line, *plan.attempts):
+            table.add_row(*map(cell, attempt_row(plan, attempt)))
+        print_table(table)
+        click.echo(f"  {plan_caption(plan)}")
 
 
 def print_parallel(prediction: ParallelPrediction | Missing) -> None:

@@ -8,6 +8,7 @@ from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.analysis.prediction.uncertainty import Estimate
 from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
+from graphviz_dash.cli.text.parallel import print_parallel_plans
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.prediction import (
@@ -42,11 +43,13 @@ def print_prediction(prediction: Prediction, modules: int, shipped: bool) -> Non
 
 
 def print_scored_predictions(result: Comparison) -> None:
-    """Prints what was predicted of each run beside what it measured."""
+    """Prints what was predicted of each run beside what it measured, from the eager trace and of
+    captures on several streams."""
     for run in result.runs:
         if not isinstance(run.prediction, Missing):
             print_heading(f"{run.name}, as predicted")
             click.echo(f"  {scored_text(run.prediction, run['step_time'].value)}")
+    print_parallel_plans(result)
 
 
 def _used(prediction: Prediction, shipped: bool) -> str:

@@ -19,6 +19,7 @@ from graphviz_dash.exports.documents.equation import (
     waterfall_document,
 )
 from graphviz_dash.exports.documents.figures import FigureDocument, figures_document
+from graphviz_dash.exports.documents.parallel_plan import ParallelPlanDocument, plan_document
 from graphviz_dash.exports.documents.prediction import PredictionDocument, prediction_document
 from graphviz_dash.exports.documents.ranks import ModeRanksDocument, ranks_document
 from graphviz_dash.exports.documents.run import (
@@ -136,6 +137,7 @@ class ComparedRunDocument(IdentityDocument):
     break_even_reason: Sentence | None
     prediction: ScoredPredictionDocument | None
     prediction_reason: Sentence | None
+    parallel: ParallelPlanDocument | None
     outlook: PredictionDocument | None
     outlook_reason: Sentence | None
     weaknesses: list[WeaknessDocument]
@@ -205,6 +207,7 @@ def _run_document(run: RunComparison, *, compared: bool) -> ComparedRunDocument:
         "break_even_reason": reason_of(run.break_even),
         "prediction": _scored_document(run),
         "prediction_reason": reason_of(run.prediction),
+        "parallel": None if run.run.parallel is None else plan_document(run.name, run.run.parallel),
         "outlook": document_of(outlook, lambda value: prediction_document(value, shipped=True)),
         "outlook_reason": reason_of(outlook),
         "weaknesses": weaknesses_document(run),

@@ -9,6 +9,12 @@ from graphviz_dash.analysis.failures import refused, when
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.low_confidence import low_confidence_notes
+from graphviz_dash.narrative.parallel import (
+    ATTEMPT_HEADINGS,
+    attempt_row,
+    plan_caption,
+    plan_sentences,
+)
 from graphviz_dash.narrative.prediction import scored_text
 from graphviz_dash.ui.page.markup import element, plain, show, text
 from graphviz_dash.ui.page.prediction import prediction_panel
@@ -35,6 +41,28 @@ def low_confidence_panel(result: Comparison) -> None:
     if notes:
         with st.expander(f"Low-confidence metrics ({len(notes)})", icon=":material/warning:"):
             show(element("ul", "".join(notes), "notes"))
+
+
+def parallel_plans(result: Comparison) -> None:
+    """What came of each run that was captured on several streams: verdict, check, and the plans by
+    streams with their time and memory."""
+    for run in result.runs:
+        plan = run.run.parallel
+        if plan is None:
+            continue
+        st.header(f"{plain(run.name)}: the step on several streams", anchor=False)
+        show(*(element("p", text(line)) for line in plan_sentences(run.name, plan)))
+        rows = [attempt_row(plan, attempt) for attempt in (plan.line, *plan.attempts)]
+        st.dataframe(
+            {
+                heading.capitalize(): [row[column] for row in rows]
+                for column, heading in enumerate(ATTEMPT_HEADINGS)
+            },
+            hide_index=True,
+            height="content",
+            alt="Plans by streams: predicted and measured time, and memory",
+        )
+        st.caption(plain(plan_caption(plan)))
 
 
 def predictions(result: Comparison, run: RunComparison | None) -> None:

@@ -16,7 +16,12 @@ from graphviz_dash.ui.panels.comparison_charts import comparison_charts
 from graphviz_dash.ui.panels.equation import answer_markup, equation_panel, shown_evidence
 from graphviz_dash.ui.panels.kernel_table import kernels_section
 from graphviz_dash.ui.panels.metrics_table import metrics_table
-from graphviz_dash.ui.panels.notes import low_confidence_panel, predictions, tracebacks
+from graphviz_dash.ui.panels.notes import (
+    low_confidence_panel,
+    parallel_plans,
+    predictions,
+    tracebacks,
+)
 from graphviz_dash.ui.panels.recorded import recorded_section, remedies_panel
 from graphviz_dash.ui.state.results import comparison, kernels
 
@@ -53,6 +58,7 @@ def render() -> None:
         )
         equation_panel(chosen.key, result, run)
     predictions(result, run)
+    parallel_plans(result)
     comparison_charts(chosen.key, result, run)
     low_confidence_panel(result)
     st.header("Metrics", anchor=Evidence.FIGURES.value)

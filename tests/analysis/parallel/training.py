@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import json
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import TypeAlias
+
+import msgspec
 
 from graphviz_dash.analysis.nodes.concurrency import Concurrency, run_concurrency
 from graphviz_dash.analysis.nodes.node_table import NodeTable, node_table
@@ -18,7 +24,7 @@ from graphviz_dash.model.parallel import (
     Storage,
     Verdict,
 )
-from graphviz_dash.model.run import Run
+from graphviz_dash.model.run import FORMAT_VERSION, Run
 
 SAMPLES = Path(__file__).parents[3] / "sample_traces"
 NODES = 322
@@ -64,3 +70,22 @@ def chain_plan(count: int) -> ParallelPlan:
         memory_limit_bytes=None,
         check=ParallelCheck(20, 5, 5, 3, 20, 0.0, 0.0),
     )
+
+
+def write_parallel_experiment(folder: Path, plan: ParallelPlan) -> Path:
+    """The shipped experiment beside a run of its graph that says to be captured by ``plan``."""
+    shutil.copytree(SAMPLES / "transformer-train", folder)
+    run = folder / "parallel"
+    shutil.copytree(folder / "graph", run)
+    content = gzip.compress(msgspec.json.encode(plan), mtime=0)
+    (run / "parallel.json.gz").write_bytes(content)
+    manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
+    manifest["version"], manifest["mode"] = FORMAT_VERSION, "parallel"
+    manifest["files"].append({
+        "path": "parallel.json.gz",
+        "role": "parallel",
+        "bytes": len(content),
+        "sha256": hashlib.sha256(content).hexdigest(),
+    })  # fmt: skip
+    (run / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    return folder

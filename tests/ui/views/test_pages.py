@@ -26,6 +26,7 @@ from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import ExecutionMode, Failure, Pass
 from graphviz_dash.narrative.answer import Piece, answer, run_answer
+from graphviz_dash.narrative.parallel import plan_sentences
 from graphviz_dash.narrative.prediction import predicted_times, prediction_verdict, scored_text
 from graphviz_dash.ui.hosting import server
 from graphviz_dash.ui.state import catalogue
@@ -33,6 +34,7 @@ from graphviz_dash.ui.state.results import comparison
 from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.units import format_ratio
 from tests.analysis.memory_passes import EAGER, GRAPHED
+from tests.analysis.parallel.training import chain_plan, write_parallel_experiment
 from tests.builders import STEP, Work, make_experiment, make_run, replay_trace
 from tests.ingest.test_load import replace_trace
 from tests.ranks import make_ranks
@@ -288,6 +290,18 @@ def test_the_kernels_are_searched_by_name_and_category(roots: Path) -> None:
     assert page.query_params["kernel"] == "Cutlass"
     again = shown("compare", experiment="toy", kernel="reduction")
     assert _kernels(again)["Category"].tolist() == ["reduction"]
+
+
+def test_a_run_on_several_streams_is_one_more_mode(roots: Path) -> None:
+    plan = chain_plan(4)
+    write_parallel_experiment(roots / "training", plan)
+    page = shown("compare", experiment="training", run="parallel")
+    assert plan_sentences("parallel", plan)[0] in unescape(markup(page))
+    tried = next(one.value for one in page.dataframe if "Edges between them" in one.value.columns)
+    assert tried["Streams"].tolist() == ["1", "2", "4, chosen"]
+    graph = unescape(markup(shown("graph", experiment="training", run="graph", node="9")))
+    # The operators that the run observed tell what the plain graph needs.
+    assert "writes over what it wrote: float32 [16]" in graph
 
 
 def test_the_graph_says_what_several_streams_would_give(monkeypatch: pytest.MonkeyPatch) -> None:

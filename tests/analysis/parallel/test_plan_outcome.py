@@ -1,0 +1,94 @@
+"""What came of a plan, in every front end: sentences, terminal, JSON, report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.result import Comparison
+from graphviz_dash.analysis.metrics.kernel_table import kernel_table
+from graphviz_dash.analysis.parallel.measured import chosen_attempt
+from graphviz_dash.cli.main import main
+from graphviz_dash.exports.documents.parallel_plan import plan_document
+from graphviz_dash.exports.report import report
+from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.parallel import Attempt, Verdict
+from graphviz_dash.narrative.parallel import attempt_row, plan_caption, plan_sentences
+from tests.analysis.parallel.training import chain_plan, write_parallel_experiment
+
+PLAN = chain_plan(4)
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("parallel") / "training"
+    return write_parallel_experiment(folder, PLAN)
+
+
+@pytest.fixture(scope="module")
+def result(experiment: Path) -> Comparison:
+    return compare(load_experiment(experiment))
+
+
+def test_a_faster_plan_says_by_how_much_and_how_it_was_checked() -> None:
+    outcome, check = plan_sentences("parallel", PLAN)
+    assert "on 4 streams a replay takes 800 µs instead of 1.65 ms on one: 2.06x as fast" in outcome
+    assert "800 µs were predicted (+0.0%)" in outcome
+    assert check.startswith("Checked on 20 replays with changed inputs, 5 of them")
+    assert "equal in every bit (3 tensors each)" in check
+
+
+def test_differences_are_held_against_those_of_eager_steps() -> None:
+    check = msgspec.structs.replace(
+        PLAN.check, bitwise_replays=0, difference=2.2e-7, eager_difference=2e-7
+    )
+    said = plan_sentences("parallel", msgspec.structs.replace(PLAN, check=check))[1]
+    assert "0 equal in every bit, the others within 2.2e-07 of the largest value" in said
+    assert "two eager steps differ by 2.0e-07" in said
+
+
+def test_where_the_line_is_as_good_it_says_why() -> None:
+    plan = msgspec.structs.replace(PLAN, verdict=Verdict.CHAIN, chosen=1)
+    assert plan_sentences("p", plan)[0] == (
+        "p: the line is as good: each operator needs the one before, nearly all along the step."
+    )
+    assert chosen_attempt(plan) is plan.line
+
+
+def test_a_plan_that_was_not_tried_has_no_time() -> None:
+    predicted, tried = PLAN.attempts
+    assert attempt_row(PLAN, predicted)[:6] == ("2", "0", "900 µs", "–", "–", "–")
+    assert attempt_row(PLAN, tried)[:6] == ("4, chosen", "0", "800 µs", "800 µs", "+0.0%", "2.06x")
+    wrong = msgspec.structs.replace(
+        PLAN, attempts=(Attempt(3, 3, 0, 1, (1,), differs_at=7),), memory_limit_bytes=1 << 20
+    )
+    assert "1 gave other results and were dropped" in plan_caption(wrong)
+    assert "1.00 MiB of memory at most" in plan_caption(wrong)
+
+
+def test_a_graph_of_several_streams_is_not_scored_as_one_of_one(result: Comparison) -> None:
+    missing = result["parallel"].prediction
+    assert isinstance(missing, Missing)
+    assert "several" in missing.reason
+
+
+def test_report_and_json_have_the_plan(result: Comparison, experiment: Path) -> None:
+    sentence = plan_sentences("parallel", PLAN)[0]
+    page = report(result, kernel_table(load_experiment(experiment), None), {}, ("", ""))
+    assert sentence in page.decode()
+    document = plan_document("parallel", PLAN)
+    assert [each["measured"] for each in document["attempts"]] == [None, 800_000]
+    assert document["sentences"][0] == sentence
+
+
+def test_the_terminal_shows_the_plans_by_streams(
+    experiment: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", str(experiment), "--kernels", "0"]) == 0
+    printed = capsys.readouterr().out
+    assert "parallel: the step on several streams" in printed
+    assert "4, chosen" in printed
