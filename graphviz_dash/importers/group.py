@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -114,24 +115,31 @@ def grouped(parts: Sequence[SourcePart], *, join: bool = False) -> list[SourceGr
 
 def _with_logs(groups: Sequence[SourceGroup], logs: Sequence[SourcePart]) -> list[SourceGroup]:
     """``groups``, with each log under the name that torch gave it in the run of the trace in its
-    folder, where there is one such run of its rank; the others are runs of their own."""
+    folder, where they are the only two of their rank; the others are runs of their own."""
+    fitting = [
+        [index for index, group in enumerate(groups) if _is_log_of(log, group)] for log in logs
+    ]
+    asked = Counter(index for indices in fitting for index in indices)
     joined = list(groups)
     left = []
-    for log in logs:
-        fitting = [
-            position
-            for position, group in enumerate(joined)
-            if (trace := group.trace(FileRole.REPLAY_TRACE)) is not None
-            and trace.source.parent == log.source.parent
-            and not _of_other_ranks(log.source, trace.source)
-            and not has_duplicates((*group.parts, log))
-        ]
-        if len(fitting) == 1:
-            group = joined[fitting[0]]
-            joined[fitting[0]] = replace(group, parts=(*group.parts, log))
+    for log, indices in zip(logs, fitting, strict=True):
+        if len(indices) == 1 and asked[indices[0]] == 1:
+            group = joined[indices[0]]
+            joined[indices[0]] = replace(group, parts=(*group.parts, log))
         else:
             left.append(log)
     return [*joined, *_by_name(left)]
+
+
+def _is_log_of(log: SourcePart, group: SourceGroup) -> bool:
+    """Whether a log may be of the run whose trace lies in its folder."""
+    trace = group.trace(FileRole.REPLAY_TRACE)
+    return (
+        trace is not None
+        and trace.source.parent == log.source.parent
+        and not _of_other_ranks(log.source, trace.source)
+        and not has_duplicates((*group.parts, log))
+    )
 
 
 def _with_captures(group: SourceGroup, captures: Sequence[SourcePart]) -> SourceGroup:
