@@ -13,10 +13,10 @@ from graphviz_dash.analysis.comparison.derived_metrics import (
     one_off_figure,
     traced_over_clean_figures,
 )
+from graphviz_dash.analysis.comparison.program_metrics import program_figures
 from graphviz_dash.analysis.comparison.relative_metrics import compile_figures, relative_figures
 from graphviz_dash.analysis.memory.report import memory_pass_figures
 from graphviz_dash.analysis.metrics.machine_state import machine_figures
-from graphviz_dash.analysis.metrics.recorded_metrics import recorded_figures, recorded_relative
 from graphviz_dash.analysis.metrics.registry import METRICS
 from graphviz_dash.analysis.metrics.run_metrics import (
     Figure,
@@ -71,8 +71,7 @@ FAMILIES: Final[tuple[Callable[[MetricInputs, Figures], Iterable[Figure]], ...]]
     lambda of, _: traced_figures(of.run, of.traced_steps),
     lambda of, _: coverage_figures(of.coverage),
     lambda of, _: graph_figures(of.run),
-    lambda of, _: recorded_figures(of.run),
-    lambda of, _: recorded_relative(of.run, of.against),
+    lambda of, _: program_figures(of.run, of.against),
     lambda of, done: traced_over_clean_figures(of.run, done, of.traced_steps),
     lambda of, done: (one_off_figure(of.run, done["step_time"]),),
     lambda of, done: throughput_figures(of.run, done["step_interval"]),

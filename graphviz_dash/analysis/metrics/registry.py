@@ -224,6 +224,29 @@ _PROGRAM = (
         "Of a recorded program: launches of all its graphs through torch, from the first line to "
         "the last, those of graphs captured before the recording included.",
     ),
+    Metric(
+        "loop_replay", "Replays of a step in the loop", _NS, _RECORDED, _LOW,
+        "Of a recorded program with families of graphs: GPU time of the replays of a step, the "
+        "mean over the steps that replayed any, each with the median of its graphs' sampled "
+        "replays (one in 16, between CUDA events). Steps whose graphs were not sampled are left "
+        "out.",
+    ),
+    Metric(
+        "loop_padding", "Lost to padding per step", _NS, _RECORDED, _LOW,
+        "Of a recorded program whose graphs differ by size: GPU time that a step took longer than "
+        "a graph of the size that was asked for would have, the mean over all steps of known size. "
+        "Between sampled sizes times lie on straight lines (docs/servers.md).",
+    ),
+    Metric(
+        "loop_fallbacks", "Steps without a graph", _F, _RECORDED, _LOW,
+        "Of a recorded program with families of graphs: the share of their steps that ran eagerly, "
+        "for no graph fitted.",
+    ),
+    Metric(
+        "loop_startup", "Start-up of the families", _NS, _RECORDED, _LOW,
+        "Of a recorded program with families of graphs: capture with instantiation and the call of "
+        "the first launch, by the wall clock, summed over their graphs. Each measured once.",
+    ),
 )  # fmt: skip
 
 _ONE_OFF = (

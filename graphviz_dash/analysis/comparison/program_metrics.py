@@ -1,0 +1,21 @@
+"""All figures of a program that was recorded as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from graphviz_dash.analysis.families.loop_metrics import loop_figures
+from graphviz_dash.analysis.metrics.recorded_metrics import recorded_figures, recorded_relative
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.metrics.run_metrics import Figure
+    from graphviz_dash.model.absence import Missing
+    from graphviz_dash.model.run import Run
+
+
+def program_figures(run: Run, against: Run | Missing) -> Iterator[Figure]:
+    """Its step in its own loop, that against the baseline's, and its families of graphs."""
+    yield from recorded_figures(run)
+    yield from recorded_relative(run, against)
+    yield from loop_figures(run)
