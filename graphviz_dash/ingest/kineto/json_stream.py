@@ -115,10 +115,7 @@ class ArrayReader(Generic[T]):
     def _pieces(self) -> Iterator[list[T] | None]:
         """All but the last elements; these and what stands behind them are left in the buffer."""
         wanted = 0
-        while data := self._stream.read():
-            self._buffer += data
-            if len(self._buffer) < wanted:
-                continue
+        while self._read_until(wanted):
             piece = self._handed(self._buffer) or self._piece(self._buffer)
             if piece is None:
                 # One long element, or damage: look again when there is twice as much, so that the
@@ -133,6 +130,21 @@ class ArrayReader(Generic[T]):
             self._buffer = self._buffer[rest:]
             wanted = 0
             yield items
+
+    def _read_until(self, wanted: int) -> bool:
+        """Takes in one block and as many as the buffer needs to have ``wanted`` bytes; False: the
+        document ended before. Blocks are joined once, not each copied behind all before it."""
+        blocks = [self._buffer]
+        length = len(self._buffer)
+        try:
+            while data := self._stream.read():
+                blocks.append(data)
+                length += len(data)
+                if length >= wanted:
+                    return True
+            return False
+        finally:
+            self._buffer = b"".join(blocks)
 
     def _handed(self, buffer: bytes) -> tuple[None, int] | None:
         """Where the next element begins behind a piece that was handed over; None: none was."""
