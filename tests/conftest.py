@@ -3,11 +3,16 @@
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import settings
 from playwright.sync_api import Browser, Playwright, sync_playwright
 
+from graphviz_dash.ingest import cache as ingest_cache
+from graphviz_dash.ingest.limits import Limits
+from graphviz_dash.model.trace import Trace
 from tests.chromium import system_chromium
 from tests.order import LongestFirst, in_order
 
@@ -28,6 +33,9 @@ sys.dont_write_bytecode = False
 os.environ["POLARS_MAX_THREADS"] = "1"
 
 
+SAMPLES: Final = Path(__file__).resolve().parents[1] / "sample_traces"
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     in_order(items)
 
@@ -35,6 +43,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LongestFirst:
     return LongestFirst(config, log)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _traces_of_samples_are_read_once() -> Iterator[None]:
+    """In each process: nobody changes them. What reads others reads them anew."""
+    read, tables = ingest_cache.read_trace, {}
+
+    def read_once(path: Path, limits: Limits) -> Trace:
+        if not path.resolve().is_relative_to(SAMPLES):
+            return read(path, limits)
+        key = path, limits
+        if key not in tables:
+            tables[key] = read(path, limits)
+        return tables[key]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ingest_cache, "read_trace", read_once)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -217,6 +217,7 @@ class TestLoading:
 
 class TestUntrustedNames:
     NAME = "\x1b]0;evil\x07[red]\u202ename[/red]"
+    END = "----"
 
     def test_no_escape_reaches_the_terminal(self, tmp_path: Path) -> None:
         from dataclasses import replace
@@ -225,7 +226,7 @@ class TestUntrustedNames:
 
         work = tuple(replace(item, name=self.NAME) for item in STEP)
         make_experiment(tmp_path / self.NAME, work=work)
-        for arguments in (
+        commands = (
             ("ls", "."),
             ("validate", "."),
             ("compare", self.NAME),
@@ -234,9 +235,25 @@ class TestUntrustedNames:
             ("show", f"{self.NAME}/graph"),
             ("show", f"{self.NAME}/graph", "--json"),
             ("show", f"{self.NAME}/none"),
-        ):
-            done = program(*arguments, cwd=tmp_path, FORCE_COLOR="1", PYTHONIOENCODING="utf-8")
-            printed = done.stdout + done.stderr
+        )
+        # In one process, which ends what it prints of each command with a line.
+        code = (
+            "import sys; from graphviz_dash.cli.main import main\n"
+            f"for arguments in {commands!r}:\n    main(arguments); print({self.END!r}, flush=True)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=tmp_path,
+            env={**os.environ, "FORCE_COLOR": "1", "PYTHONIOENCODING": "utf-8"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=True,
+            timeout=300,
+        )
+        *printed_of, rest = done.stdout.split(f"{self.END}\n")
+        assert rest == ""
+        for arguments, printed in zip(commands, printed_of, strict=True):
             assert "Traceback" not in printed, arguments
             assert not {"\x1b", "\x07", "\u202e", "\x9b"} & set(printed), arguments
             assert "evil" in printed

@@ -44,7 +44,7 @@ def test_each_command_and_export_tells_the_same_figures(
     runs = {run["name"]: run for run in json.loads(invoke("compare", path, "--json").out)["runs"]}
     compared = {name: figures_of(run) for name, run in runs.items()}
 
-    listed = json.loads(invoke("ls", "sample_traces", "--json").out)["experiments"]
+    listed = json.loads(invoke("ls", path, "--json").out)["experiments"]
     [own] = [one for one in listed if one["name"] == sample]
     assert {run["name"] for run in own["runs"]} == {*compared}
     for run in own["runs"]:

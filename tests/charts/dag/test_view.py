@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from tests.analysis.replays.test_conditionals import GRAPHS
 RATIO = 1.3
 
 
+@cache
 def recorded(name: str) -> NodeTable:
     return node_table(load_run(Path("sample_traces") / name / "graph"), "graph-0")
 
@@ -219,6 +221,7 @@ def test_folded_bodies_are_one_box() -> None:
     assert f"n{inside}" in {box.id for box in focused.boxes}
 
 
+@cache
 def _sample(graph: str) -> NodeTable:
     return node_table(load_run(Path("sample_traces/graph-update/graph")), graph)
 
