@@ -18,6 +18,8 @@ _SETTLING: Final = 3
 """Steps under the profiler before the window's own, as the recorder leaves them."""
 _ENOUGH: Final = 20
 """Steps that are timed in the program's loop, where there are so many."""
+_LONGER: Final = 4
+"""By how much a window is made longer in which a size is missing."""
 _PROGRAM: Final = "--"
 
 
@@ -68,8 +70,9 @@ def remedies(run: Run, beside: Iterable[Run] = ()) -> tuple[Remedy, ...]:
     elif not recording.step_ns:
         lacking.append(_timed(run, recording))
     elif _untraced_sizes(recording):
-        more = str(max(1, _steps_after_captures(recording) - recording.skip))
-        lacking.append(Remedy(Lack.SIZES, _with(run, {"--window-replays": more})))
+        # How many steps came after the window is not known: they are counted no longer then.
+        longer = str(_LONGER * max(1, recording.marked))
+        lacking.append(Remedy(Lack.SIZES, _with(run, {"--window-replays": longer})))
     if recording.graphs and not any(map(is_attributed, (run, *beside))):
         # Its steps are timed no more where its captures are profiled: a run of its own.
         named = {"--name": f"{run.name}-attributed", "--attribute": None}

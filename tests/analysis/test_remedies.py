@@ -57,7 +57,9 @@ def test_the_window_of_a_server_is_to_hold_every_size() -> None:
     sizes, *_ = remedies(served)
     assert sizes.lack is Lack.SIZES
     assert sizes.command is not None
-    assert sizes.command[sizes.command.index("--window-replays") + 1] == "20"
+    assert sizes.command[sizes.command.index("--window-replays") + 1] == str(
+        4 * run.recording.marked
+    )
     untraced = _recorded("graphed", graphs=(graph, other), **steps)
     window, *_ = remedies(untraced)
     assert window.lack is Lack.WINDOW

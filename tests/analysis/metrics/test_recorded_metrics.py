@@ -129,6 +129,15 @@ def test_few_steps_and_failed_captures_are_weak() -> None:
     assert texts["capture-problem"] == "graph-0 at train.py:9: Error: no"
 
 
+@pytest.mark.parametrize(("seen", "note"), [(4, "1 of 5 graph launches"), (5, None)])
+def test_launches_of_graphs_that_were_not_seen_are_told(seen: int, note: str | None) -> None:
+    graph = msgspec.structs.replace(GRAPH, window_replays=seen)
+    (run,) = compare(make_experiment(recorded("graphed", recording(1_000, graphs=(graph,))))).runs
+    texts = {note.code: note.text for note in low_confidence_notes(run.low_confidence)}
+    assert ("unseen-graphs" in texts) == (note is not None)
+    assert texts.get("unseen-graphs", "").startswith(note or "")
+
+
 def test_a_rank_is_held_against_its_own_rank_of_the_same_program() -> None:
     runs = [
         recorded(f"{name}-rank{rank}", recording(step, graphs=graphs), rank)
