@@ -96,6 +96,8 @@ class _Capture:
     """Identity and name of the optimizer that stepped in it; None where none did."""
     after: set[str] = field(default_factory=set)
     """The graphs of the same place of capture that were replayed right before it in its thread."""
+    halfway: int = 0
+    """Replays in the first half of the steps that pass before the traced window."""
     before_window: int = 0
     """Replays before the traced window."""
     window_replays: int = 0
@@ -290,11 +292,13 @@ class ProgramRecorder:
         order, as those of a server do, any of them ends a step, and else the graph itself."""
         thread = get_ident()
         previous = self._previous.get(thread)
-        if previous is not None and previous.captured_at == capture.captured_at:
+        if previous is not None and previous.captured_at[:1] == capture.captured_at[:1]:
             capture.after.add(previous.counter.id)
         self._previous[thread] = capture
         if len(capture.after) > 1 and capture.captured_at:
-            return capture.captured_at, f"replay of any graph captured at {capture.captured_at[0]}"
+            return capture.captured_at[
+                0
+            ], f"replay of any graph captured at {capture.captured_at[0]}"
         return capture.counter.id, f"replay of {capture.counter.id}"
 
     # What ends steps.
@@ -346,7 +350,8 @@ class ProgramRecorder:
     def _step_ended(self) -> None:
         now = time.perf_counter_ns()
         self._compiled.step_ended(self._graph_id)
-        self.loop.step_ended(now)
+        if self._clock.boundary_kind not in _SERVED:
+            self.loop.step_ended(now)
         if self._window.profiling:
             self._window.boundary(self._window_covers())
             if self._window.done:
@@ -362,6 +367,9 @@ class ProgramRecorder:
             self._attributing.step_ended()
         if self._drain_ns is None:
             self._time(now)
+        if self._since_capture == self._settings.skip // 2:
+            for capture in self._captures.values():
+                capture.halfway = capture.counter.replays
         if self._since_capture > self._settings.skip and not self._window.done:
             self._drain()
             for capture in self._captures.values():
@@ -373,14 +381,15 @@ class ProgramRecorder:
             self._stop_ticking()
 
     def _window_covers(self) -> bool:
-        """Whether each graph that was replayed before the window has been replayed in it, among
-        those that the same places capture as what is replayed in it."""
+        """Whether each graph that was replayed in the second half of the steps before the window
+        has been replayed in it, among those that the same places capture as what is replayed in
+        it: what a server served when it began may never come again."""
         captures = list(self._captures.values())
         here = {c.captured_at for c in captures if c.counter.replays > c.before_window}
         return all(
             c.counter.replays > c.before_window
             for c in captures
-            if c.before_window and c.captured_at in here and c.counter.alive
+            if c.before_window > c.halfway and c.captured_at in here and c.counter.alive
         )
 
     def _time(self, now: int) -> None:

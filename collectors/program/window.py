@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from threading import get_ident
 from typing import Any, Final
 
 import torch
@@ -37,11 +38,15 @@ class _Session:
             # It would warn on the program's stderr that only one cycle is kept; there is only one.
             acc_events=True,
         )
+        self._thread = get_ident()
         self._profiler.start()
 
     def end(self) -> str | None:
         """Writes the trace; why it could not be written, if so: the program must not notice."""
         part = self._trace.with_name(f"part-{self._trace.name}")
+        if get_ident() != self._thread:
+            # torch lets no other thread stop it.
+            return "the program ended within it, and the thread that it traced was gone"
         try:
             self._profiler.stop()
             if _may_be_killed_by_writing():

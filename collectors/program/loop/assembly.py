@@ -173,7 +173,7 @@ def _by_order(work: Sequence[Event], facts: LoopFacts) -> list[StepEvents]:
         def may_follow(first: int, second: int) -> bool:
             before, after = facts.graphs[first], facts.graphs[second]
             same_module = before.module is not None and before.module == after.module
-            return before.captured_at == after.captured_at and not (
+            return before.captured_at[:1] == after.captured_at[:1] and not (
                 same_module and before.shapes != after.shapes
             )
 

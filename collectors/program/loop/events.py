@@ -146,9 +146,12 @@ class LoopLog:
         """Notes what a replay took on the GPU, which is known later than the rest."""
         self.note((EventKind.GPU, graph, thread, begin, gpu_ns))
 
-    def add_scope(self, scope: ScopeFacts, begin: int) -> None:
+    def scope_number(self, scope: ScopeFacts) -> int:
+        """The number of a scope, a new one where it is the first of its kind."""
+        return self.scopes.setdefault(scope, len(self.scopes))
+
+    def add_scope(self, number: int, begin: int) -> None:
         """Notes a scope that ends now."""
-        number = self.scopes.setdefault(scope, len(self.scopes))
         self.add(EventKind.SCOPE, number, begin, time.perf_counter_ns())
 
     def drained(self) -> bytes:

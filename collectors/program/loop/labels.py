@@ -12,12 +12,13 @@ from graphviz_dash.model.loop import Phase
 
 
 class LabelScope:
-    """A block of the program that is one step; ``ended`` gets its facts and when it began."""
+    """A block of the program that is one step; ``ended`` gets the number of its facts and when it
+    began."""
 
-    __slots__ = ("_begin", "_ended", "_facts")
+    __slots__ = ("_begin", "_ended", "_number")
 
-    def __init__(self, facts: ScopeFacts, ended: Callable[[ScopeFacts, int], None]) -> None:
-        self._facts = facts
+    def __init__(self, number: int, ended: Callable[[int, int], None]) -> None:
+        self._number = number
         self._ended = ended
         self._begin = 0
 
@@ -32,7 +33,7 @@ class LabelScope:
         trace: TracebackType | None,
     ) -> None:
         """The step ends."""
-        self._ended(self._facts, self._begin)
+        self._ended(self._number, self._begin)
 
 
 def label_facts(

@@ -36,10 +36,13 @@ def read_loop(
     facts.graphs = (*facts.graphs, *later)
     limits = {EventKind.SCOPE: len(facts.scopes), EventKind.PASS: len(facts.modules)}
     limits |= dict.fromkeys((EventKind.REPLAY, EventKind.CAPTURE, EventKind.GPU), len(names))
+    # The cudagraph trees capture nothing once, to make their memory pool.
+    empty = {number for number, graph in enumerate(state.graphs) if graph.nodes == 0}
     events = (
         event
         for event in read_events(folder / EVENTS_FILE, facts.origin)
         if event.ref < limits.get(event.kind, event.ref + 1)
+        and not (event.kind is EventKind.CAPTURE and event.ref in empty)
     )
     if not names:
         return None

@@ -55,6 +55,7 @@ class LoopRecorder:
         self._tick = tick
         self._gpu_times = GpuTimes(self.log)
         self._graphs: list[GraphFacts] = []
+        self._labels: dict[object, int] = {}
         self._modules: dict[int, int] = {}
         self._module_names: list[str] = []
         self._clean = True
@@ -145,17 +146,22 @@ class LoopRecorder:
 
     def label(self, name: Any, real: Any, phase: Any, key: Mapping[str, Any]) -> LabelScope:
         """The block of a label."""
-        return LabelScope(label_facts(name, real, phase, key), self._label_ended)
+        said = (name, real, phase, *key.items())
+        number = self._labels.get(said)
+        if number is None:
+            number = self.log.scope_number(label_facts(name, real, phase, key))
+            self._labels[said] = number
+        return LabelScope(number, self._label_ended)
 
-    def _label_ended(self, facts: ScopeFacts, begin: int) -> None:
+    def _label_ended(self, number: int, begin: int) -> None:
         with self._guard:
-            self.log.add_scope(facts, begin)
+            self.log.add_scope(number, begin)
             self._tick(None)
 
     def _engine_stepped(self, engine: str, facts: ScopeFacts, begin: int) -> None:
         with self._guard:
             self._engine = engine
-            self.log.add_scope(facts, begin)
+            self.log.add_scope(self.log.scope_number(facts), begin)
             self._tick(engine)
 
     def step_ended(self, now: int) -> None:
