@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from collectors.parallel.observe import ObservedStep
+from collectors.parallel.streams import NARROW_KIB
 from graphviz_dash.model.parallel import Operator
 from graphviz_dash.planning.operations import MEASURED_COSTS, Operation
 from graphviz_dash.planning.operators import dependencies
@@ -68,6 +69,11 @@ def candidates(observed: ObservedStep, limit: int | None) -> list[Candidate]:
     return fitting
 
 
+def stream_sizes(wide: Sequence[bool], wide_kib: int | None) -> list[int | None]:
+    """What workspace each stream has, in KiB, of which the wide ones are told."""
+    return [wide_kib if each else NARROW_KIB for each in wide]
+
+
 def wide_streams(operators: Sequence[Operator], plan: Plan) -> tuple[bool, ...]:
     """For each stream of a plan whether it is a wide one."""
     wide = {
@@ -123,7 +129,7 @@ def _expected_bytes(observed: ObservedStep, plan: Plan, wide: tuple[bool, ...]) 
         for operator, lane in zip(observed.operators, plan.stream, strict=True)
         if operator.large
     }
-    pool = observed.line_bytes - observed.wide_bytes
+    pool = observed.line_bytes - observed.line_workspace_bytes
     more = (plan.streams - 1) * _SMALL_SEGMENT + max(0, len(large) - 1) * _LARGE_SEGMENT
     workspaces = sum(wide) * observed.wide_bytes + wide.count(False) * observed.narrow_bytes
     return pool + more + workspaces

@@ -20,11 +20,13 @@ class ParallelGraph:
         Raises:
             RefusedError: the step is not the one that was planned.
         """
+        # A graph reads and writes the memory of the step's tensors, which live as long as it does.
+        self._step = step
         self.plan = plan
         """How it was planned, what was tried, and how it was checked."""
         needs = dependencies(plan.operators)
         streams = placed(plan.operators, plan.storages, needs, plan.stream)
-        self._captured, _ = capture_by(step, plan.operators, plan.storages, streams)
+        self._captured, _ = capture_by(step, plan.operators, plan.storages, streams, plan.wide_kib)
         self.result = self._captured.result
         """What the step returned under capture: a replay writes it anew."""
         self.graph: Any = self._captured.graph

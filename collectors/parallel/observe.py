@@ -12,7 +12,7 @@ from collectors.parallel.line import demands, need_workspace, operator_ns
 from collectors.parallel.observer import Observer
 from collectors.parallel.refusal import RefusedError
 from collectors.parallel.state import OutsideState
-from collectors.parallel.streams import make_workspaces, streams_of
+from collectors.parallel.streams import MIDDLE_KIB, NARROW_KIB, make_workspaces, streams_of
 from collectors.workloads import Step
 from graphviz_dash.model.parallel import Operator, Storage
 from graphviz_dash.planning.proof import not_joined
@@ -34,8 +34,12 @@ class ObservedStep:
     """Its plain capture."""
     line_bytes: int
     """What that took from the device, workspaces included."""
+    line_workspace_bytes: int
+    """The workspaces of that."""
+    wide_kib: int | None
+    """The workspace that a wide stream needs, in KiB; None: what any other stream has."""
     wide_bytes: int
-    """The workspaces of a wide stream, on which it runs."""
+    """The workspaces of a wide stream."""
     narrow_bytes: int
     """The workspaces of a narrow stream."""
     line_ns: float
@@ -51,8 +55,8 @@ def observe(step: Step) -> ObservedStep:
     Raises:
         RefusedError: it cannot be run in parallel.
     """
-    stream, narrow = streams_of([True, False])
-    wide_bytes, narrow_bytes = make_workspaces([stream]), make_workspaces([narrow])
+    stream, narrow = streams_of([None, NARROW_KIB])
+    line_workspace_bytes, narrow_bytes = make_workspaces([stream]), make_workspaces([narrow])
     line = StepGraph(step, stream)
     observer = Observer()
     watched = StepGraph(step, stream, observer)
@@ -70,6 +74,12 @@ def observe(step: Step) -> ObservedStep:
     fixed_ns = min(_launch_ns(stream), line_ns)
     took = operator_ns(step, operators, storages, stream, line_ns - fixed_ns)
     wide = need_workspace(step, operators, storages, graph, narrow)
+    wide_kib, wide_bytes = None, line_workspace_bytes
+    if wide:
+        middle = streams_of([MIDDLE_KIB])
+        middle_bytes = make_workspaces(middle)
+        if not need_workspace(step, operators, storages, graph, middle[0]):
+            wide_kib, wide_bytes = MIDDLE_KIB, middle_bytes
     large = _with_large_blocks(observer)
     described = tuple(
         replace(
@@ -89,7 +99,9 @@ def observe(step: Step) -> ObservedStep:
         storages,
         state,
         line,
-        line.memory_bytes + wide_bytes,
+        line.memory_bytes + line_workspace_bytes,
+        line_workspace_bytes,
+        wide_kib,
         wide_bytes,
         narrow_bytes,
         line_ns,

@@ -9,7 +9,13 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from collectors.parallel.candidates import Candidate, candidates, operations, wide_streams
+from collectors.parallel.candidates import (
+    Candidate,
+    candidates,
+    operations,
+    stream_sizes,
+    wide_streams,
+)
 from collectors.parallel.capture import StepGraph, median_ns, time_replays
 from collectors.parallel.check import Checker
 from collectors.parallel.issue import Issuer
@@ -93,6 +99,7 @@ def _planned(observed: ObservedStep, memory_factor: float | None) -> ParallelPla
         cross_ns=round(MEASURED_COSTS.cross_ns),
         line=_line_attempt(observed),
         attempts=tuple(each.attempt for each in tried),
+        wide_kib=observed.wide_kib,
         chosen=plan.streams,
         verdict=Verdict.FASTER if gains else _why_not(observed, limit),
         memory_limit_bytes=limit,
@@ -105,18 +112,22 @@ def capture_by(
     operators: Sequence[Operator],
     storages: Sequence[Storage],
     plan: Plan,
+    wide_kib: int | None,
     delays: dict[int, int] | None = None,
     *,
     copies: bool = False,
 ) -> tuple[StepGraph, Issuer]:
     """Captures a step by a plan, and proves by the graph's own edges that all which shares memory
-    is ordered. ``delays``: see :class:`Issuer`; ``copies``: whether results are copied.
+    is ordered.
+
+    ``wide_kib`` is the workspace of wide streams, ``delays`` are those of :class:`Issuer`, and
+    ``copies`` says whether results are copied.
 
     Raises:
         RefusedError: the step is not what was observed; or two operators are not ordered, which no
             plan should lead to.
     """
-    streams = streams_of(wide_streams(operators, plan))
+    streams = streams_of(stream_sizes(wide_streams(operators, plan), wide_kib))
     make_workspaces(streams)
     issuer = Issuer(operators, storages, plan, streams, delays)
     if copies:
@@ -156,8 +167,10 @@ def _tries(observed: ObservedStep, limit: int | None) -> list[_Tried]:
 
 def _try(observed: ObservedStep, candidate: Candidate) -> _Tried:
     plan = candidate.plan
-    workspaces = make_workspaces(streams_of(candidate.wide))
-    graph, _ = capture_by(observed.step, observed.operators, observed.storages, plan)
+    workspaces = make_workspaces(streams_of(stream_sizes(candidate.wide, observed.wide_kib)))
+    graph, _ = capture_by(
+        observed.step, observed.operators, observed.storages, plan, observed.wide_kib
+    )
     _, replays = time_replays([observed.line, graph])
     return _Tried(
         plan,
@@ -182,7 +195,7 @@ def _line_attempt(observed: ObservedStep) -> Attempt:
         expected_ns=round(plan.schedule.total_ns + observed.fixed_ns),
         replays_ns=time_replays([observed.line])[0],
         memory_bytes=observed.line_bytes,
-        workspace_bytes=observed.wide_bytes,
+        workspace_bytes=observed.line_workspace_bytes,
     )
 
 
@@ -193,7 +206,7 @@ def _checked(observed: ObservedStep, plan: Plan) -> ParallelCheck:
         RefusedError: they differ, or two eager steps differ by too much to tell.
     """
     step, operators, storages = observed.step, observed.operators, observed.storages
-    graph, issuer = capture_by(step, operators, storages, plan)
+    graph, issuer = capture_by(step, operators, storages, plan, observed.wide_kib)
     working = [index for index, operator in enumerate(operators) if operator.nodes]
     delayed = []
     for seed in range(_DELAYED_GRAPHS):
@@ -203,7 +216,7 @@ def _checked(observed: ObservedStep, plan: Plan) -> ParallelCheck:
             for index in working
             if operators[index].name and chance.random() < _DELAYED_PART
         }
-        slow, slow_issuer = capture_by(step, operators, storages, plan, delays)
+        slow, slow_issuer = capture_by(step, operators, storages, plan, observed.wide_kib, delays)
         delayed.append((slow, slow_issuer.alive))
     checker = Checker(observed)
     outcome = checker.check(graph, issuer.alive, delayed)
@@ -216,7 +229,9 @@ def _checked(observed: ObservedStep, plan: Plan) -> ParallelCheck:
             operator.source,
         )
     if outcome.differs_at is not None:
-        copying, copier = capture_by(step, operators, storages, plan, copies=True)
+        copying, copier = capture_by(
+            step, operators, storages, plan, observed.wide_kib, copies=True
+        )
         first = checker.first_differing(copying, copier.copies or {})
         index = outcome.differs_at if first is None else first
         raise RefusedError(

@@ -2,9 +2,9 @@
 
 torch gives cuBLAS a workspace for each thread and stream, of the size that CUBLAS_WORKSPACE_CONFIG
 says when it is first used there: 32 MiB on a Hopper GPU. Most of what runs beside other work needs
-next to nothing of it, so there are two kinds of streams, wide and narrow ones; whatever would run
-another kernel with less is kept on the wide ones. The streams are this process's for good, and no
-other code has them: a workspace keeps its size, and is no one else's.
+next to nothing of it, so there are narrow streams, with little; whatever would run another kernel
+with less is kept on wide ones. The streams are this process's for good, and no other code has them:
+a workspace keeps its size, and is no one else's.
 """
 
 from __future__ import annotations
@@ -19,47 +19,62 @@ from cuda.bindings import runtime
 
 from collectors.driver.calls import call
 
+NARROW_KIB: Final = 1000
+"""With cuBLASLt's own of that size a stream's workspaces fit one of the allocator's segments."""
+MIDDLE_KIB: Final = 10 * 1024
+"""The least of which the allocator takes no more from the device than it is."""
+
 _CONFIG: Final = "CUBLAS_WORKSPACE_CONFIG"
-_NARROW: Final = ":1024:1"
-"""1 MiB: with cuBLASLt's own of that size a stream's workspaces fill a segment of 2 MiB."""
-_NARROW_DETERMINISTIC: Final = ":16:8"
-"""The smallest that torch accepts where it is asked to be deterministic."""
+_DETERMINISTIC: Final = {NARROW_KIB: ":16:8", MIDDLE_KIB: ":4096:8"}
+"""What torch accepts where it is asked to be deterministic."""
 
-_streams: dict[bool, list[torch.cuda.Stream]] = {True: [], False: []}
+_streams: dict[int | None, list[torch.cuda.Stream]] = {}
+_kib: dict[int, int | None] = {}
 _workspace_bytes: dict[int, int] = {}
+_before: list[str | None] = []
+"""The setting before each of the streams that are current, the first of which is the program's."""
 
 
-def streams_of(wide: Sequence[bool]) -> list[torch.cuda.Stream]:
-    """A stream for each entry, wide or narrow, on the current device."""
-    count = {True: 0, False: 0}
+def streams_of(kib: Sequence[int | None]) -> list[torch.cuda.Stream]:
+    """A stream for each entry, with a workspace of so many KiB (None: as any other stream has), on
+    the current device."""
+    count: dict[int | None, int] = {}
     chosen = []
-    for kind in wide:
-        own = _streams[kind]
-        if count[kind] == len(own):
-            handle = call(runtime.cudaStreamCreateWithFlags, runtime.cudaStreamNonBlocking)
-            own.append(torch.cuda.ExternalStream(int(handle)))
-        chosen.append(own[count[kind]])
-        count[kind] += 1
+    for size in kib:
+        own = _streams.setdefault(size, [])
+        position = count.get(size, 0)
+        if position == len(own):
+            handle = int(call(runtime.cudaStreamCreateWithFlags, runtime.cudaStreamNonBlocking))
+            own.append(torch.cuda.ExternalStream(handle))
+            _kib[own[-1].cuda_stream] = size
+        chosen.append(own[position])
+        count[size] = position + 1
     return chosen
 
 
 @contextmanager
 def on(stream: torch.cuda.Stream) -> Iterator[None]:
-    """Makes one of the streams current, with the size of workspace that is its own."""
-    narrow = stream in _streams[False]
-    before = os.environ.get(_CONFIG)
-    if narrow:
-        deterministic = torch.are_deterministic_algorithms_enabled()
-        os.environ[_CONFIG] = _NARROW_DETERMINISTIC if deterministic else _NARROW
+    """Makes one of the streams current, with the workspace that is its own; nests."""
+    size = _kib[stream.cuda_stream]
+    _before.append(os.environ.get(_CONFIG))
+    if size is None:
+        _configure(_before[0])
+    elif torch.are_deterministic_algorithms_enabled():
+        _configure(_DETERMINISTIC[size])
+    else:
+        _configure(f":{size}:1")
     try:
         with torch.cuda.stream(stream):
             yield
     finally:
-        if narrow:
-            if before is None:
-                del os.environ[_CONFIG]
-            else:
-                os.environ[_CONFIG] = before
+        _configure(_before.pop())
+
+
+def _configure(setting: str | None) -> None:
+    if setting is None:
+        os.environ.pop(_CONFIG, None)
+    else:
+        os.environ[_CONFIG] = setting
 
 
 def make_workspaces(streams: Sequence[torch.cuda.Stream]) -> int:

@@ -78,7 +78,7 @@ class Attempt(Struct, frozen=True, forbid_unknown_fields=True):
     streams: Count
     """How many streams it uses; 1 is the line."""
     wide_streams: Count
-    """How many of them have the usual workspace for libraries; the others have little."""
+    """How many of them have much workspace for libraries; the others have little."""
     edges: Count
     """Dependencies between streams."""
     expected_ns: Nanoseconds
@@ -155,3 +155,5 @@ class ParallelPlan(Struct, frozen=True, forbid_unknown_fields=True):
     """What a plan might take; None: as much as it likes."""
     check: ParallelCheck
     """How the plan that was taken was checked."""
+    wide_kib: Count | None = None
+    """The workspace that cuBLAS has on a wide stream, in KiB; None: as on any other stream."""
