@@ -171,7 +171,7 @@ def loop_report(run: Run) -> LoopReport | Missing:
         return Missing(Fact.FAMILIES, reason)
     if not loop.families:
         return Missing(Fact.FAMILIES, "the program captured no graph")
-    columns = loop_columns(loop.steps)
+    columns = loop_columns(loop)
     costs = {cost.graph: cost for cost in loop.graphs}
     recorded = {graph.graph: graph for graph in recording.graphs}
     uses = Counter(g for f in loop.families for member in f.members for g in set(member.graphs))
@@ -333,9 +333,11 @@ def _losses(
     padded_ns = times_at(np.maximum(padded, 0), seen, curve)
     fell = columns.kind[own] == FALLBACK
     period = columns.period_ns[own]
-    # The last step of a thread has no next one.
-    period = np.where(period == NONE, columns.end_ns[own] - columns.begin_ns[own], period)
-    fallback_ns = np.where(fell, period - step_ns - exact_ns, 0.0)
+    timed = fell & (period != NONE)
+    over_ns = period - step_ns - exact_ns
+    # Fallbacks that were not timed, as the last step of a thread, lost what the others did.
+    usual_ns = float(over_ns[timed].mean()) if timed.any() else 0.0
+    fallback_ns = np.where(timed, over_ns, np.where(fell, usual_ns, 0.0))
     padding_ns = np.where(fell | (padded == NONE), 0.0, padded_ns - exact_ns)
     sizes, places = np.unique(real, return_inverse=True)
     columns_of = [

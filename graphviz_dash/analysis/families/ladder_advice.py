@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.families.ladder_data import (
     Estimates,
     LadderData,
@@ -16,7 +17,11 @@ from graphviz_dash.analysis.families.ladder_data import (
     estimates,
     problem_of,
 )
-from graphviz_dash.analysis.families.ladder_gain import gain_interval
+from graphviz_dash.analysis.families.ladder_gain import (
+    JudgedHalf,
+    gain_interval,
+    judged_halves,
+)
 from graphviz_dash.analysis.families.ladder_problem import (
     Budget,
     Ladder,
@@ -110,24 +115,55 @@ class LadderAdvice:
         return None if not request_ns else self.size_sum / self.requests / request_ns * 1e9
 
 
-def advise(data: LadderData, budget: Budget) -> LadderAdvice | Missing:
-    """The best ladder for ``data`` within ``budget``; without a limit on the number of graphs as
-    many sizes as there are today."""
-    if not len(data.requests):
-        return Missing(Fact.LADDER, "no step of a known real size")
-    if not data.samples:
-        return Missing(Fact.LADDER, "no replay was timed on the GPU")
-    limits = Budget(
-        len(data.today) if budget.graphs is None else budget.graphs,
-        budget.memory_bytes,
-        budget.startup_ns,
-    )
+@dataclass(frozen=True)
+class LadderBasis:
+    """What advice on a family rests on, whatever the budget."""
+
+    data: LadderData
+    """What was measured and asked for."""
+    times: Estimates
+    """The medians of all samples."""
+    problem: LadderProblem
+    """Among all sizes that were captured or asked for."""
+    candidates: Ints
+    """The places of those that a ladder is chosen from."""
+    halves: tuple[JudgedHalf, ...]
+    """By which the gain is judged."""
+    curve: tuple[tuple[int, float], ...]
+    """For each number of graphs the least time of a request, in ns."""
+
+
+def ladder_basis(data: LadderData) -> LadderBasis:
+    """What advice on ``data``, which has at least one request and one sample, rests on."""
     times = estimates(data)
     requests, counts = np.unique(data.requests, return_counts=True)
     sizes = all_sizes(data, data.requests)
     problem = problem_of(data, times, sizes, requests, counts.astype(float))
     candidates = candidate_places(sizes, data.requests)
-    ladder = best_ladder(problem.only(candidates), limits)
+    most = min(2 * len(data.today), _MOST_COUNTED)
+    return LadderBasis(
+        data=data,
+        times=times,
+        problem=problem,
+        candidates=candidates,
+        halves=judged_halves(data, times, sizes, candidates),
+        curve=tuple(
+            (count, total / len(data.requests))
+            for count, total in best_by_count(problem.only(candidates), most)
+        ),
+    )
+
+
+def advise(basis: LadderBasis, budget: Budget) -> LadderAdvice | Missing:
+    """The best ladder within ``budget``; without a limit on the number of graphs as many sizes as
+    there are today."""
+    data, times, problem = basis.data, basis.times, basis.problem
+    limits = Budget(
+        len(data.today) if budget.graphs is None else budget.graphs,
+        budget.memory_bytes,
+        budget.startup_ns,
+    )
+    ladder = best_ladder(problem.only(basis.candidates), limits)
     if ladder is None:
         return Missing(
             Fact.LADDER,
@@ -136,24 +172,20 @@ def advise(data: LadderData, budget: Budget) -> LadderAdvice | Missing:
         )
     use, today_use = use_of(problem, ladder.sizes), use_of(problem, data.today)
     gain_ns = (today_use.total_ns - use.total_ns) / len(data.requests)
+    sampled = set(times.sizes.tolist())
     return LadderAdvice(
         budget=limits,
         today=data.today,
         today_use=today_use,
         ladder=ladder,
         use=use,
-        gain=gain_interval(data, times, sizes, candidates, limits, gain_ns),
-        interpolated=tuple(size for size in ladder.sizes if size not in set(times.sizes.tolist())),
+        gain=gain_interval(basis.halves, limits, gain_ns),
+        interpolated=tuple(size for size in ladder.sizes if size not in sampled),
         requests=len(data.requests),
         size_sum=int(data.requests.sum()),
         step_ns=data.step_ns,
         ceiling=_ceiling(problem, times, ladder),
-        curve=tuple(
-            (count, total / len(data.requests))
-            for count, total in best_by_count(
-                problem.only(candidates), min(2 * len(data.today), _MOST_COUNTED)
-            )
-        ),
+        curve=basis.curve,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -15,7 +16,12 @@ from graphviz_dash.analysis.families.ladder_data import (
     estimates,
     problem_of,
 )
-from graphviz_dash.analysis.families.ladder_problem import Budget, ladder_places, padded_places
+from graphviz_dash.analysis.families.ladder_problem import (
+    Budget,
+    LadderProblem,
+    ladder_places,
+    padded_places,
+)
 from graphviz_dash.analysis.families.ladder_search import best_ladder
 from graphviz_dash.analysis.families.size_times import ReplaySamples, size_times, times_at
 from graphviz_dash.analysis.sample_statistics import Spread, interval
@@ -24,42 +30,103 @@ _RESAMPLES: Final = 400
 _SEED: Final = 20_261_123
 
 
-def gain_interval(
-    data: LadderData,
-    whole: Estimates,
-    sizes: Ints,
-    candidates: Ints,
-    budget: Budget,
-    gain_ns: float,
-) -> Spread:
-    """The 95% interval of what the best of the ``sizes`` at the places ``candidates`` save of a
-    request's time over today's, in ns, which by all samples, with the estimates ``whole``, is
-    ``gain_ns``. It holds that in any case.
+@dataclass(frozen=True)
+class JudgedHalf:
+    """One half of the requests and samples, by which ladders are chosen, and resamples of the other
+    half, by which they are judged."""
+
+    chosen_by: LadderProblem
+    """Among the sizes that a ladder is chosen from."""
+    judged_by: LadderProblem
+    """Among all sizes, with the requests of the other half; its times are those of one resample."""
+    counts: Floats
+    """How often each of these requests comes in each resample, shape (resamples, requests)."""
+    sizes: Ints
+    """The sampled sizes, shape (sizes,)."""
+    replay_ns: Floats
+    """Their times in each resample, shape (resamples, sizes)."""
+    requests: int
+    """How many requests the other half has."""
+    today_ns: Floats
+    """What all of them take with today's sizes in each resample, shape (resamples,)."""
+
+
+def judged_halves(
+    data: LadderData, whole: Estimates, sizes: Ints, candidates: Ints
+) -> tuple[JudgedHalf, ...]:
+    """Both halves as judged by the other; ladders are chosen among the ``sizes`` at the places
+    ``candidates``, and ``whole`` are the estimates of all samples."""
+    halves = _halves(data)
+    return tuple(
+        _judged(*pair, whole, sizes, candidates, stream)
+        for stream, pair in enumerate((halves, halves[::-1]))
+    )
+
+
+def gain_interval(halves: Sequence[JudgedHalf], budget: Budget, gain_ns: float) -> Spread:
+    """The 95% interval of what the best sizes within ``budget`` save of a request's time over
+    today's, in ns, which by all samples is ``gain_ns``. It holds that in any case.
 
     A ladder is the best in part because its samples happened to be fast. So that of one half of
     the requests and samples is judged by resamples of the other half (cross-fitting; V.
     Chernozhukov and others, "Double/debiased machine learning", 2018, has the idea).
     """
-    halves = _halves(data)
-    gains = []
-    for stream, (chosen_by, judged_by) in enumerate((halves, halves[::-1])):
-        requests, counts = np.unique(chosen_by.requests, return_counts=True)
-        problem = problem_of(data, estimates(chosen_by), sizes, requests, counts.astype(float))
-        ladder = best_ladder(problem.only(candidates), budget)
+    gains = [np.full(1, gain_ns)]
+    for half in halves:
+        ladder = best_ladder(half.chosen_by, budget)
         if ladder is not None:
-            gains.append(_gains(judged_by, whole, sizes, ladder.sizes, stream))
-    if not gains:
-        return interval(np.full(1, gain_ns), len(data.requests))
-    finite = np.concatenate(gains)
-    finite = finite[np.isfinite(finite)]
-    spread = interval(finite if len(finite) else np.full(1, gain_ns), len(data.requests))
-    low, high = spread.low, spread.high
-    return Spread(
-        min(low, gain_ns),
-        max(gain_ns if high is None else high, gain_ns),
-        spread.kind,
-        spread.samples,
+            gains.append((half.today_ns - _totals(half, ladder.sizes)) / half.requests)
+    all_gains = np.concatenate(gains)
+    spread = interval(all_gains[np.isfinite(all_gains)], sum(half.requests for half in halves))
+    high = gain_ns if spread.high is None else max(spread.high, gain_ns)
+    return Spread(min(spread.low, gain_ns), high, spread.kind, spread.samples)
+
+
+def _judged(
+    chosen_by: LadderData,
+    judged_by: LadderData,
+    whole: Estimates,
+    sizes: Ints,
+    candidates: Ints,
+    stream: int,
+) -> JudgedHalf:
+    requests, counts = np.unique(chosen_by.requests, return_counts=True)
+    problem = problem_of(chosen_by, estimates(chosen_by), sizes, requests, counts.astype(float))
+    generator = np.random.Generator(np.random.PCG64([_SEED, stream]))
+    drawn = np.stack([_resampled_medians(m.replay_ns, generator) for m in judged_by.samples])
+    sampled, times = size_times(judged_by.samples, drawn)
+    asked = np.unique(judged_by.requests)
+    half = JudgedHalf(
+        chosen_by=problem.only(candidates),
+        judged_by=problem_of(
+            judged_by,
+            Estimates(sampled, times[:, 0], whole.fallback_sizes, whole.fallback_ns),
+            sizes,
+            asked,
+            np.ones(len(asked)),
+        ),
+        counts=_resampled_counts(judged_by.requests, asked, generator),
+        sizes=sampled,
+        replay_ns=np.ascontiguousarray(times.T),
+        requests=len(judged_by.requests),
+        today_ns=np.zeros(_RESAMPLES),
     )
+    return replace(half, today_ns=_totals(half, judged_by.today))
+
+
+def _totals(half: JudgedHalf, ladder: Sequence[int]) -> Floats:
+    """What all requests of the judging half take with ``ladder`` in each resample, in ns."""
+    problem, counts = half.judged_by, half.counts
+    padded = padded_places(problem, ladder_places(problem, ladder))
+    graphed = padded >= 0
+    # Requests that are padded to one size take the same time.
+    used, group = np.unique(padded[graphed], return_inverse=True)
+    together = np.zeros((len(used), _RESAMPLES))
+    np.add.at(together, group, counts[:, graphed].T)
+    replays = together.T * times_at(problem.sizes[used], half.sizes, half.replay_ns)
+    fixed = _fallbacks(counts[:, ~graphed], problem.fallback_ns[~graphed])
+    totals: Floats = replays.sum(axis=1) + fixed
+    return totals
 
 
 def _halves(data: LadderData) -> tuple[LadderData, LadderData]:
@@ -91,36 +158,6 @@ def _halves(data: LadderData) -> tuple[LadderData, LadderData]:
             )
         )
     return halves[0], halves[1]
-
-
-def _gains(
-    half: LadderData, whole: Estimates, sizes: Ints, ladder: Sequence[int], stream: int
-) -> Floats:
-    """What ``ladder`` saves of a request's time over today's sizes, in ns, for resamples of the
-    requests and samples of ``half``, shape (resamples,)."""
-    generator = np.random.Generator(np.random.PCG64([_SEED, stream]))
-    drawn = np.stack([_resampled_medians(m.replay_ns, generator) for m in half.samples])
-    size_list, times = size_times(half.samples, drawn)
-    replay_ns = times.T
-    requests = np.unique(half.requests)
-    counts = _resampled_counts(half.requests, requests, generator)
-    problem = problem_of(
-        half,
-        Estimates(size_list, replay_ns[0], whole.fallback_sizes, whole.fallback_ns),
-        sizes,
-        requests,
-        np.ones(len(requests)),
-    )
-    totals = []
-    for chosen in (half.today, ladder):
-        padded = padded_places(problem, ladder_places(problem, chosen))
-        graphed = padded >= 0
-        at = problem.sizes[padded[graphed]]
-        fixed = _fallbacks(counts[:, ~graphed], problem.fallback_ns[~graphed])
-        replays = counts[:, graphed] * times_at(at, size_list, replay_ns)
-        totals.append(replays.sum(axis=1) + fixed)
-    gains: Floats = (totals[0] - totals[1]) / len(half.requests)
-    return gains
 
 
 def _fallbacks(counts: Floats, fallback_ns: Floats) -> Floats:

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.model.loop import LoopSteps, StepKind
+from graphviz_dash.model.loop import ProgramLoop, StepKind
 
 NONE: Final = -1
 """Stands in a column where the fact of a step is not known."""
@@ -53,8 +53,10 @@ class LoopColumns:
         return np.isin(self.kind, REPLAYED)
 
 
-def loop_columns(steps: LoopSteps) -> LoopColumns:
-    """The columns of ``steps``."""
+def loop_columns(loop: ProgramLoop) -> LoopColumns:
+    """The columns of the steps of ``loop``; times of those that a profiler may have slowed down are
+    left out, but for when they began and ended."""
+    steps = loop.steps
     begin, thread = _column(steps.begin_ns), _column(steps.thread)
     return LoopColumns(
         kind=_codes(steps.kind),
@@ -64,9 +66,9 @@ def loop_columns(steps: LoopSteps) -> LoopColumns:
         padded=_column(steps.padded),
         begin_ns=begin,
         end_ns=_column(steps.end_ns),
-        gpu_ns=_column(steps.gpu_ns),
-        launch_ns=_column(steps.launch_ns),
-        period_ns=_periods(begin, thread),
+        gpu_ns=_clean(_column(steps.gpu_ns), loop.clean_steps),
+        launch_ns=_clean(_column(steps.launch_ns), loop.clean_steps),
+        period_ns=_clean(_periods(begin, thread), loop.clean_steps),
     )
 
 
@@ -74,6 +76,10 @@ def _column(values: Sequence[int | None]) -> Ints:
     return np.fromiter(
         (NONE if value is None else value for value in values), dtype=np.int64, count=len(values)
     )
+
+
+def _clean(times: Ints, clean: int) -> Ints:
+    return np.where(np.arange(len(times)) < clean, times, NONE)
 
 
 def _codes(values: Sequence[StrEnum]) -> Ints:

@@ -11,7 +11,7 @@ from graphviz_dash.analysis.families.family_report import (
     LoopReport,
     loop_report,
 )
-from graphviz_dash.analysis.families.ladder_advice import advise
+from graphviz_dash.analysis.families.ladder_advice import advise, ladder_basis
 from graphviz_dash.analysis.families.ladder_inputs import ladder_data
 from graphviz_dash.analysis.families.ladder_problem import Budget
 from graphviz_dash.bundle.read import is_bundle
@@ -80,7 +80,7 @@ def ladder_command(
     requests = None if traffic is None else read_traffic(traffic)
     budget = Budget(graphs, memory, None if startup is None else round(startup * 1e9))
     data = ladder_data(report, chosen, requests)
-    advice = data if isinstance(data, Missing) else advise(data, budget)
+    advice = data if isinstance(data, Missing) else advise(ladder_basis(data), budget)
     if as_json:
         source = None if traffic is None else traffic.name
         print_json("ladder", ladder_document(report, chosen, advice, source))

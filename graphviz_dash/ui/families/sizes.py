@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,10 +23,13 @@ from graphviz_dash.narrative.families import (
 from graphviz_dash.ui.page.frame import draw, theme
 from graphviz_dash.ui.page.markup import element, show, table, text
 from graphviz_dash.ui.state.families import changes
+from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.units import format_count
 
 _SHOWN: Final = 30
 """Changes of kernels that are listed."""
+_DRAWING_S: Final = 0.7
+"""How long the browser has for what stands by then."""
 _REPLACEMENTS: Final = 12
 """Replacements listed of each."""
 
@@ -63,6 +67,9 @@ def mark_other_kernels(
     key: str, number: int, family_index: int, family: FamilyReport, slots: Slots
 ) -> None:
     """Marks where other kernels are chosen."""
+    if not STORE.is_loaded(key):
+        # The browser draws what stands before the graphs are read, which takes a core.
+        time.sleep(_DRAWING_S)
     with slots.words, st.spinner("Reading the graphs", show_time=True):
         try:
             marks = changes(key, number, family_index)

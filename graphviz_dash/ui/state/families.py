@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from graphviz_dash.analysis.families.family_report import LoopReport, has_many_graphs, loop_report
 from graphviz_dash.analysis.families.kernel_changes import KernelChange, kernel_changes
-from graphviz_dash.analysis.families.ladder_advice import LadderAdvice, advise
+from graphviz_dash.analysis.families.ladder_advice import (
+    LadderAdvice,
+    LadderBasis,
+    advise,
+    ladder_basis,
+)
 from graphviz_dash.analysis.families.ladder_inputs import ladder_data
 from graphviz_dash.analysis.families.ladder_problem import Budget
 from graphviz_dash.analysis.families.segments import SegmentedStep, segmented_step
@@ -28,13 +33,20 @@ def loop_reports(key: str) -> tuple[LoopReport, ...]:
 
 def advice(key: str, run: int, family: int, budget: Budget) -> LadderAdvice | Missing:
     """The best ladder of the ``family`` at that place of the report at the place ``run``."""
+    basis = _basis(key, run, family)
+    if isinstance(basis, Missing):
+        return basis
+    return STORE.derived_loops(key, ("advice", run, family, budget), lambda: advise(basis, budget))
+
+
+def _basis(key: str, run: int, family: int) -> LadderBasis | Missing:
     report = loop_reports(key)[run]
 
-    def build() -> LadderAdvice | Missing:
+    def build() -> LadderBasis | Missing:
         data = ladder_data(report, report.families[family])
-        return data if isinstance(data, Missing) else advise(data, budget)
+        return data if isinstance(data, Missing) else ladder_basis(data)
 
-    return STORE.derived_loops(key, ("advice", run, family, budget), build)
+    return STORE.derived_loops(key, ("basis", run, family), build)
 
 
 def changes(key: str, run: int, family: int) -> tuple[KernelChange, ...]:

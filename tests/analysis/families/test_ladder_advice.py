@@ -15,7 +15,7 @@ from graphviz_dash.analysis.families.family_report import (
     loop_report,
 )
 from graphviz_dash.analysis.families.keys import key_text
-from graphviz_dash.analysis.families.ladder_advice import LadderAdvice, advise
+from graphviz_dash.analysis.families.ladder_advice import LadderAdvice, advise, ladder_basis
 from graphviz_dash.analysis.families.ladder_data import (
     LadderData,
     SizeCosts,
@@ -48,7 +48,7 @@ def data_of(report: LoopReport, requests: list[int] | None = None) -> LadderData
 
 
 def advice_of(data: LadderData, budget: Budget | None = None) -> LadderAdvice:
-    advice = advise(data, budget or Budget())
+    advice = advise(ladder_basis(data), budget or Budget())
     assert not isinstance(advice, Missing)
     return advice
 
@@ -182,7 +182,7 @@ class TestAdvice:
         data = replace(
             data_of(report), fallback_sizes=np.zeros(0, dtype=np.int64), fallback_ns=np.zeros(0)
         )
-        missing = advise(data, Budget())
+        missing = advise(ladder_basis(data), Budget())
         assert isinstance(missing, Missing)
         assert "reaches the largest request" in missing.reason
 

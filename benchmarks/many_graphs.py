@@ -1,0 +1,165 @@
+"""Measures a server of 2,000 graphs of 500 nodes and 100,000 steps: the search for a ladder, what
+analysis takes, and the page Graphs in a browser.
+
+    python -m benchmarks.many_graphs [--graphs 2000] [--nodes 500] [--repeats 5] [--folder DIR]
+
+The recording is synthetic (tests/loops.py) and is made first, in ``--folder`` if given, where it is
+taken from the next time. Prints tables of medians and longest; docs/servers.md has the figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from playwright.sync_api import Browser, sync_playwright
+
+from benchmarks.page_figures import Row, row, show
+from graphviz_dash.analysis.families.family_report import LoopReport, loop_report
+from graphviz_dash.analysis.families.kernel_changes import kernel_changes
+from graphviz_dash.analysis.families.ladder_advice import advise, ladder_basis
+from graphviz_dash.analysis.families.ladder_inputs import ladder_data
+from graphviz_dash.analysis.families.ladder_problem import Budget, LadderProblem
+from graphviz_dash.analysis.families.ladder_search import best_ladder
+from graphviz_dash.charts.figures.families import family_chart
+from graphviz_dash.ingest.load import load_loops, load_run
+from graphviz_dash.model.absence import Missing
+from tests.chromium import system_chromium
+from tests.loops import make_server
+from tests.serving import ROOT, served
+
+STEPS = 100_000
+NAME = "thousands"
+
+
+def main() -> None:
+    """Makes the recording and prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--graphs", type=int, default=2_000)
+    parser.add_argument("--nodes", type=int, default=500)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--folder", type=Path)
+    chosen = parser.parse_args()
+    show("the search, 512 sizes and 100,000 requests", searches(chosen.repeats))
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = chosen.folder or Path(scratch)
+        if not (folder / NAME).exists():
+            draw = random.Random(1)
+            most = chosen.graphs
+            requests = [
+                min(most * 11 // 10, 1 + int(draw.expovariate(6 / most))) for _ in range(STEPS)
+            ]
+            make_server(
+                folder / NAME, sizes=range(1, most + 1), requests=requests, nodes=chosen.nodes
+            )
+        size = f"{chosen.graphs:,} graphs of {chosen.nodes} nodes"
+        show(f"analysis, {size}", analysis(folder / NAME, chosen.repeats))
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(
+                executable_path=system_chromium(), args=["--no-sandbox", "--disable-gpu"]
+            )
+            show(f"the page, {size}", pages(browser, folder, chosen.repeats))
+
+
+def timed(repeats: int, work: Callable[[], object]) -> list[float]:
+    """How long ``work`` takes each time, in ms."""
+    times = []
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        work()
+        times.append((time.perf_counter() - begun) * 1000)
+    return times
+
+
+def searches(repeats: int) -> list[Row]:
+    """The best ladder of 512 sizes of random costs, under budgets that bind one after the other."""
+    draw = np.random.default_rng(3)
+    sizes = np.arange(1, 513) * 2
+    requests, counts = np.unique(
+        np.minimum(1 + draw.lognormal(4.5, 1, STEPS).astype(int), 1_400), return_counts=True
+    )
+    problem = LadderProblem(
+        sizes=sizes,
+        replay_ns=400e3 + sizes * 900.0 + draw.normal(0, 5e3, 512),
+        own_bytes=draw.integers(0, 8, 512) * float(1 << 20) + 3_072 * 400,
+        pool_bytes=sizes * 150e3,
+        startup_ns=1e8 + draw.normal(0, 1e7, 512),
+        requests=requests,
+        counts=counts.astype(float),
+        fallback_ns=5e6 + requests * 1_000.0,
+    )
+    rows = []
+    for what, budget in (
+        ("100 graphs", Budget(100)),
+        ("any number", Budget()),
+        ("100 graphs, 500 MiB", Budget(100, 500 << 20)),
+        ("100 graphs, 300 MiB, 3 s", Budget(100, 300 << 20, 3_000_000_000)),
+    ):
+        ladder = best_ladder(problem, budget)
+        assert ladder is not None
+        gap = (ladder.total_ns - ladder.bound_ns) / ladder.total_ns
+        name = what if ladder.is_best else f"{what} (within {gap:.3%} of the best)"
+        rows.append(row(name, timed(repeats, lambda b=budget: best_ladder(problem, b))))
+    return rows
+
+
+def analysis(experiment: Path, repeats: int) -> list[Row]:
+    """What the page's figures take, each by itself."""
+    (run,) = load_loops(experiment)
+    report = loop_report(run)
+    assert isinstance(report, LoopReport)
+    family = report.families[0]
+    data = ladder_data(report, family)
+    assert not isinstance(data, Missing)
+    basis = ladder_basis(data)
+    graphs = {graph.id: graph for graph in load_run(run.path, traces=False).graphs}
+    return [
+        row("the loop read and checked", timed(repeats, lambda: load_loops(experiment))),
+        row("families, costs, losses", timed(repeats, lambda: loop_report(run))),
+        row("what all advice rests on", timed(repeats, lambda: ladder_basis(data))),
+        row("advice with its interval", timed(repeats, lambda: advise(basis, Budget(100)))),
+        row("the picture by size", timed(repeats, lambda: family_chart(family, (), "light"))),
+        row(
+            "kernels of neighbours", timed(repeats, lambda: kernel_changes(family.members, graphs))
+        ),
+    ]
+
+
+def pages(browser: Browser, folder: Path, repeats: int) -> list[Row]:
+    """From the address to the picture by size in a server that has not seen the recording, and from
+    a budget to its advice."""
+    opened, answered = [], []
+    for _ in range(repeats):
+        with served(ROOT / "app.py", folder) as server:
+            page = browser.new_page(viewport={"width": 1280, "height": 860})
+            page.goto(f"{server.address}/launch")
+            page.wait_for_timeout(6_000)
+            begun = time.perf_counter()
+            page.goto(f"{server.address}/graphs?experiment={NAME}")
+            page.locator(".js-plotly-plot .main-svg").first.wait_for(timeout=60_000)
+            opened.append((time.perf_counter() - begun) * 1000)
+            page.get_by_text("Other kernels are chosen").wait_for(timeout=120_000)
+            for graphs in ("64", "48", "32"):
+                before = page.locator("code").first.inner_text()
+                field = page.get_by_label("Graphs at most")
+                field.fill(graphs)
+                begun = time.perf_counter()
+                field.press("Enter")
+                page.wait_for_function(
+                    "before => document.querySelector('code')?.innerText !== before", arg=before
+                )
+                answered.append((time.perf_counter() - begun) * 1000)
+            page.close()
+    return [
+        row("address -> the picture by size, nothing read before", opened),
+        row("a budget -> its advice", answered),
+    ]
+
+
+if __name__ == "__main__":
+    main()
