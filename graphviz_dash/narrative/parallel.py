@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from graphviz_dash.analysis.parallel.eager_bounds import EagerBounds
 from graphviz_dash.analysis.parallel.measured import attempt_ns, chosen_attempt
 from graphviz_dash.analysis.parallel.needs import NodeNeed
 from graphviz_dash.analysis.parallel.prediction import (
@@ -139,6 +140,21 @@ def need_text(need: NodeNeed) -> str:
     if need.shared_bytes is not None:
         return f"both can reach {format_bytes(need.shared_bytes)}"
     return "of one operator, or as captured"
+
+
+EAGER_HEADINGS: Final = ("streams", "at best", "at most")
+
+EAGER_NOTE: Final = (
+    "An eager trace does not tell which operator needs which result. At best nothing needs "
+    "anything, and only the GPU, its launches and the longest kernel hold it up; at most it is a "
+    "line. `graphviz-dash collect --modes eager,graph,parallel` observes the step and tells."
+)
+
+
+def eager_row(bounds: EagerBounds) -> tuple[str, str, str]:
+    """A row by streams, under EAGER_HEADINGS."""
+    best = f"{format_ns(round(bounds.low_ns))} ({format_ratio(bounds.high_ns / bounds.low_ns)})"
+    return str(bounds.streams), best, format_ns(round(bounds.high_ns))
 
 
 ATTEMPT_HEADINGS: Final = (

@@ -172,6 +172,7 @@ def _not_told(reason: str) -> Missing:
     return Missing(Fact.SAVING, reason)
 
 
+_BEHIND_A_SKIP: Final = _not_told("the graph is not recorded at all: mend that first")
 _NO_TRACE: Final = _not_told("there are no traced steps, or no step was timed without a profiler")
 
 
@@ -305,6 +306,7 @@ def _splits(
             at.frames.append(own)
             at.operators.append(operator)
     _add_untold(splits, compilation, frames, costs)
+    skipped = {skip.frame for skip in compilation.skips}
     shares = Counter(frame for at in splits.values() for frame in set(at.frames))
     for at in splits.values():
         reasons = tuple(dict.fromkeys(operator.reason for operator in at.operators))
@@ -314,7 +316,9 @@ def _splits(
             lines=at.lines,
             frames=tuple(dict.fromkeys(at.frames)),
             times=len(at.operators),
-            saves_ns=_predicted(
+            saves_ns=_BEHIND_A_SKIP
+            if skipped.issuperset(at.frames)
+            else _predicted(
                 costs, partial(_of_joining, tuple(dict.fromkeys(at.frames)), shares, parts)
             ),
             once_ns=None,

@@ -5,13 +5,18 @@ from __future__ import annotations
 import click
 
 from graphviz_dash.analysis.comparison.result import Comparison
+from graphviz_dash.analysis.parallel.eager_bounds import eager_bounds
 from graphviz_dash.analysis.parallel.prediction import ParallelPrediction
+from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.parallel import (
     ATTEMPT_HEADINGS,
+    EAGER_HEADINGS,
+    EAGER_NOTE,
     STREAM_HEADINGS,
     attempt_row,
+    eager_row,
     parallel_notes,
     parallel_verdict,
     plan_caption,
@@ -34,6 +39,16 @@ def print_parallel_plans(result: Comparison) -> None:
             table.add_row(*map(cell, attempt_row(plan, attempt)))
         print_table(table)
         click.echo(f"  {plan_caption(plan)}")
+
+
+def print_eager_bounds(prediction: Prediction) -> None:
+    """Prints between what the predicted graph of an eager step would take on several streams."""
+    print_heading("Its graph on several streams, as far as an eager trace tells")
+    table = plain_table(*EAGER_HEADINGS, right=range(3))
+    for bounds in eager_bounds(prediction):
+        table.add_row(*map(cell, eager_row(bounds)))
+    print_table(table)
+    click.echo(f"  {EAGER_NOTE}")
 
 
 def print_parallel(prediction: ParallelPrediction | Missing) -> None:

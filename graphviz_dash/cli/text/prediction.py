@@ -8,7 +8,7 @@ from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.analysis.prediction.uncertainty import Estimate
 from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
-from graphviz_dash.cli.text.parallel import print_parallel_plans
+from graphviz_dash.cli.text.parallel import print_eager_bounds, print_parallel_plans
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.prediction import (
@@ -34,6 +34,7 @@ def print_prediction(prediction: Prediction, modules: int, shipped: bool) -> Non
     click.echo(printable(prediction_verdict(prediction)))
     click.echo(_used(prediction, shipped))
     _print_figures(prediction)
+    print_eager_bounds(prediction)
     _print_notes(prediction)
     _print_idle(prediction)
     _print_reasons(prediction)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from graphviz_dash.analysis.parallel.eager_bounds import eager_bounds
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker
 from graphviz_dash.analysis.prediction.idle_time import IdleCause
 from graphviz_dash.analysis.prediction.module_prediction import ModulePrediction
@@ -154,6 +155,14 @@ class ModuleDocument(TypedDict):
     blockers: Count
 
 
+class EagerBoundsDocument(TypedDict):
+    """Between what the graph would take on several streams: ``low`` if nothing needed anything."""
+
+    streams: Count
+    low: Ns
+    high: Ns
+
+
 class PredictionDocument(TypedDict):
     """What CUDA graphs would gain for an eager step."""
 
@@ -166,6 +175,7 @@ class PredictionDocument(TypedDict):
     graphed_interval: EstimateDocument
     speedup: EstimateDocument | None
     saving: EstimateDocument | None
+    on_streams: list[EagerBoundsDocument]
     speedup_reason: Sentence | None
     idle: IdleDocument
     one_off: OneOffDocument
@@ -202,6 +212,14 @@ def prediction_document(prediction: Prediction, shipped: bool) -> PredictionDocu
         "graphed_interval": _estimate_document(prediction.interval_ns),
         "speedup": _optional(prediction.speedup),
         "saving": _optional(prediction.saving_ns),
+        "on_streams": [
+            {
+                "streams": bounds.streams,
+                "low": round(bounds.low_ns),
+                "high": round(bounds.high_ns),
+            }
+            for bounds in eager_bounds(prediction)
+        ],
         "speedup_reason": reason_of(prediction.speedup),
         "idle": _idle_document(prediction),
         "one_off": {

@@ -10,6 +10,7 @@ import polars as pl
 
 from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.origins.attribution import attribute
+from graphviz_dash.analysis.parallel.work import issued_streams
 from graphviz_dash.analysis.replays.replays import METHODS, identities_of, match_replays
 from graphviz_dash.analysis.replays.visibility import conditionals_around, what_is_left_out
 from graphviz_dash.analysis.trace.lanes import link_launches
@@ -27,7 +28,8 @@ def gpu_args(run: Run, trace: Trace) -> list[Arg]:
     """The arguments of every row of ``trace.gpu``, the replay trace of ``run``.
 
     ``graph`` and ``node`` are of the captured graph, with ``matched_by`` and ``match_confidence``,
-    and a ``note`` where the profiler shows less than ran;
+    and a ``note`` where the profiler shows less than ran; ``issued_on_stream`` where a plan laid
+    the step onto several streams;
     ``op``, ``module``, ``source``, ``phase`` and ``input_dims`` come from the node's capture, or
     for eager work from the operator around the launch, with ``attributed_by`` and
     ``attribution_confidence``. ``cuda_graph_id`` and ``cuda_graph_node_id`` are the trace's own.
@@ -133,12 +135,23 @@ def _from_nodes(
             confidence = np.array([o.confidence if o.op else np.nan for o in origins])
             sure[of_graph] = confidence[node[of_graph]]
     return [
+        *_stream_args(run, node),
         text_arg("graph", graph, names),
         _node_arg(node),
         text_arg("matched_by", method, METHODS),
         number_arg("match_confidence", match_sure),
         text_arg("note", note, notes.places),
     ]
+
+
+def _stream_args(run: Run, node: Ints) -> list[Arg]:
+    """The stream that issued each node of a graph that was captured on several."""
+    if run.parallel is None:
+        return []
+    streams = np.array(issued_streams(run.parallel), dtype=np.int64)
+    issued = np.where((node >= 0) & (node < len(streams)), node, -1)
+    stream = np.where(issued >= 0, streams[issued], -1) if len(streams) else issued
+    return [count_arg("issued_on_stream", pl.Series("stream", stream))]
 
 
 def _node_arg(node: Ints) -> Arg:

@@ -196,6 +196,16 @@ def test_splits(reason: str, operator: str | None, rule: CompileRuleId) -> None:
     assert isinstance(found[rule].saves_ns, Missing)
 
 
+def test_a_split_in_a_graph_that_is_skipped_saves_nothing_by_itself(time: StepTime) -> None:
+    split = SplitOperator("op1", "cpu ops", "aten.sum.default", (BROKEN,))
+    made = GraphPartition(1, 1, 1, False, (split,))
+    skip = GraphSkip("0/0", "mutated inputs (1 instances)", (BROKEN,))
+    told = compilation(breaks=(), partitionings=(Partitioning("0/0", (made,)),), skips=(skip,))
+    saves = causes(told, time)[CompileRuleId.CPU_WORK].saves_ns
+    assert isinstance(saves, Missing)
+    assert "mend that first" in saves.reason
+
+
 def test_a_graph_from_the_cache_that_is_split_is_told_by_its_trace(time: StepTime) -> None:
     split = GraphPartition(1, 1, 1, True, ())
     told = compilation(breaks=(), graphs=(CompiledGraph("0/0", "first", False, True),))

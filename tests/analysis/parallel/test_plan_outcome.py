@@ -14,7 +14,8 @@ from graphviz_dash.analysis.parallel.measured import chosen_attempt
 from graphviz_dash.cli.main import main
 from graphviz_dash.exports.documents.parallel_plan import plan_document
 from graphviz_dash.exports.report import report
-from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.exports.trace.slice_arguments import gpu_args
+from graphviz_dash.ingest.load import load_experiment, load_run
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.parallel import Attempt, Verdict
 from graphviz_dash.narrative.parallel import attempt_row, plan_caption, plan_sentences
@@ -92,3 +93,23 @@ def test_the_terminal_shows_the_plans_by_streams(
     printed = capsys.readouterr().out
     assert "parallel: the step on several streams" in printed
     assert "4, chosen" in printed
+
+
+def test_slices_say_which_stream_issued_their_node(experiment: Path) -> None:
+    run = load_run(experiment / "parallel")
+    assert run.replay_trace is not None
+    (arg,) = (arg for arg in gpu_args(run, run.replay_trace) if arg.name == "issued_on_stream")
+    assert set(arg.values[arg.present].tolist()) == {0, 1, 2, 3}
+    plain = load_run(experiment / "graph")
+    assert plain.replay_trace is not None
+    names = {arg.name for arg in gpu_args(plain, plain.replay_trace)}
+    assert "issued_on_stream" not in names
+
+
+def test_dot_has_the_dependencies_of_the_data(experiment: Path, tmp_path: Path) -> None:
+    file = tmp_path / "graph.dot"
+    assert main(["export", "dot", str(experiment / "parallel"), "-o", str(file), "--by-data"]) == 0
+    drawn = file.read_text(encoding="utf-8")
+    assert "n0 -> n4" in drawn
+    assert "n0 -> n1 " not in drawn
+    assert "n0 -> n1;" not in drawn
