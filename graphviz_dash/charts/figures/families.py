@@ -370,11 +370,10 @@ def stairs_chart(family: FamilyReport, theme: Theme) -> go.Figure | None:
             mode="lines+markers" if len(sizes) <= 60 else "lines",
             line={"shape": "hv", "width": 2, "color": shade(colour, theme)},
             marker={"size": 5},
-            text=[
-                f"<b>all up to {size:,}</b><br>{said} {name}"
-                for size, said in zip(sizes, words, strict=True)
-            ],
-            hovertemplate="%{text}<extra></extra>",
+            text=_stair_notes(sizes, words, name) if len(sizes) <= _APART else None,
+            hovertemplate="%{text}<extra></extra>"
+            if len(sizes) <= _APART
+            else f"<b>all up to %{{x:,}}</b><br>%{{y:,.3g}} {name}<extra></extra>",
             yaxis=axis,
         )
     figure.update_layout(
@@ -385,6 +384,13 @@ def stairs_chart(family: FamilyReport, theme: Theme) -> go.Figure | None:
     _size_axis(figure, family, sizes, [], "y2")
     figure.update_yaxes(rangemode="tozero", tickformat=",", nticks=4)
     return figure
+
+
+def _stair_notes(sizes: Sequence[int], words: Sequence[str], name: str) -> list[str]:
+    return [
+        f"<b>all up to {size:,}</b><br>{said} {name}"
+        for size, said in zip(sizes, words, strict=True)
+    ]
 
 
 def ladder_chart(advice: LadderAdvice, theme: Theme) -> go.Figure | None:
