@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
 from graphviz_dash.analysis.metrics.registry import SECTIONS
+from graphviz_dash.analysis.parallel.measured import attempts_by_streams
 from graphviz_dash.analysis.step.waterfall import Cause, StepShare
 from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.errors import printable
@@ -124,7 +125,7 @@ def plans_sections(comparison: Comparison) -> Iterator[str]:
         for line in (*plan_sentences(run.name, plan), plan_caption(plan)):
             yield f"<p>{html_text(line)}</p>"
         rows: list[Row] = [
-            list(attempt_row(plan, attempt)) for attempt in (plan.line, *plan.attempts)
+            list(attempt_row(plan, attempt)) for attempt in attempts_by_streams(plan)
         ]
         yield _table(list(ATTEMPT_HEADINGS), [("", rows)])
 

@@ -81,6 +81,16 @@ def parallel_verdict(prediction: ParallelPrediction) -> str:
     )
 
 
+def parallel_sentences(
+    name: str, plan: ParallelPlan | None, prediction: ParallelPrediction
+) -> tuple[str, ...]:
+    """What several streams would give a graph of the run ``name``, or where it was captured so, by
+    ``plan``, what came of that."""
+    if plan is not None:
+        return plan_sentences(name, plan)
+    return (parallel_verdict(prediction), *parallel_notes(prediction))
+
+
 def parallel_notes(prediction: ParallelPrediction) -> tuple[str, ...]:
     """What the prediction rests on, what bounds it and what contention costs."""
     least, schedule = prediction.least, prediction.plan.schedule

@@ -22,6 +22,14 @@ def measured_streams(plan: ParallelPlan) -> dict[int, float]:
     return dict(sorted(times.items()))
 
 
+def attempts_by_streams(plan: ParallelPlan) -> list[Attempt]:
+    """The line and all attempts, by streams and then by what they were expected to take."""
+    return [
+        plan.line,
+        *sorted(plan.attempts, key=lambda attempt: (attempt.streams, attempt.expected_ns)),
+    ]
+
+
 def chosen_attempt(plan: ParallelPlan) -> Attempt | None:
     """The attempt that was taken: of those on the chosen number of streams the fastest; None where
     none of them was timed."""

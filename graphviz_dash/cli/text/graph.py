@@ -72,7 +72,7 @@ def print_graph(
         for sentence in concurrency_sentences(concurrency):
             click.echo(f"  {sentence}")
         if parallel is not None:
-            print_parallel(parallel)
+            print_parallel(run, parallel)
     if longest := nodes_by_duration(table)[:count]:
         click.echo()
         _print_nodes(table, longest, concurrency)

@@ -6,10 +6,12 @@ import click
 
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.parallel.eager_bounds import eager_bounds
+from graphviz_dash.analysis.parallel.measured import attempts_by_streams
 from graphviz_dash.analysis.parallel.prediction import ParallelPrediction
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.parallel import (
     ATTEMPT_HEADINGS,
     EAGER_HEADINGS,
@@ -17,8 +19,7 @@ from graphviz_dash.narrative.parallel import (
     STREAM_HEADINGS,
     attempt_row,
     eager_row,
-    parallel_notes,
-    parallel_verdict,
+    parallel_sentences,
     plan_caption,
     plan_sentences,
     stream_row,
@@ -35,7 +36,7 @@ def print_parallel_plans(result: Comparison) -> None:
         for sentence in plan_sentences(run.name, plan):
             click.echo(f"  {sentence}")
         table = plain_table(*ATTEMPT_HEADINGS, right=range(len(ATTEMPT_HEADINGS)))
-        for attempt in (plan.line, *plan.attempts):
+        for attempt in attempts_by_streams(plan):
             table.add_row(*map(cell, attempt_row(plan, attempt)))
         print_table(table)
         click.echo(f"  {plan_caption(plan)}")
@@ -51,16 +52,18 @@ def print_eager_bounds(prediction: Prediction) -> None:
     click.echo(f"  {EAGER_NOTE}")
 
 
-def print_parallel(prediction: ParallelPrediction | Missing) -> None:
-    """Prints what a graph would take by streams, or why that is not known."""
+def print_parallel(run: Run, prediction: ParallelPrediction | Missing) -> None:
+    """Prints what a graph of ``run`` would take by streams, or why that is not known; of one that
+    was captured on several streams what came of it."""
     if isinstance(prediction, Missing):
         click.echo(f"  on several streams: {prediction.reason}")
         return
-    click.echo(f"  {parallel_verdict(prediction)}")
-    if len(prediction.rows) > 1:
+    outcome, *notes = parallel_sentences(run.name, run.parallel, prediction)
+    click.echo(f"  {outcome}")
+    if len(prediction.rows) > 1 and run.parallel is None:
         table = plain_table(*STREAM_HEADINGS, right=range(5))
         for row in prediction.rows:
             table.add_row(*map(cell, stream_row(row)))
         print_table(table)
-    for note in parallel_notes(prediction):
+    for note in notes:
         click.echo(f"  {note}")

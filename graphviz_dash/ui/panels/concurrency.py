@@ -17,11 +17,11 @@ from graphviz_dash.charts.figures.streams import streams_chart
 from graphviz_dash.charts.shades import Theme
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.concurrency import concurrency_sentences
-from graphviz_dash.narrative.parallel import parallel_notes, parallel_verdict
+from graphviz_dash.narrative.parallel import parallel_sentences
 from graphviz_dash.ui.page.frame import draw
 from graphviz_dash.ui.page.markup import element, plain, show, text
 from graphviz_dash.ui.state.graphs import GraphAddress
-from graphviz_dash.ui.state.streams import parallel, tried_plan
+from graphviz_dash.ui.state.streams import own_plan, parallel, tried_plan
 
 _MOST_EDGES: Final = 500
 _MOST_CONTENTIONS: Final = 40
@@ -35,7 +35,7 @@ def streams_panel(address: GraphAddress, whole: WholeGraph, theme: Theme) -> Non
     if isinstance(prediction, Missing):
         st.caption(plain(f"Not predicted: {prediction.reason}."))
         return
-    sentences = (parallel_verdict(prediction), *parallel_notes(prediction))
+    sentences = parallel_sentences(address[1], own_plan(*address[:2]), prediction)
     findings = element("ul", "".join(element("li", text(line)) for line in sentences), "findings")
     measured = {} if plan is None else measured_streams(plan)
     if len(prediction.rows) == 1 and not measured:

@@ -6,6 +6,7 @@ import streamlit as st
 
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.failures import refused, when
+from graphviz_dash.analysis.parallel.measured import attempts_by_streams
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.low_confidence import low_confidence_notes
@@ -52,7 +53,7 @@ def parallel_plans(result: Comparison) -> None:
             continue
         st.header(f"{plain(run.name)}: the step on several streams", anchor=False)
         show(*(element("p", text(line)) for line in plan_sentences(run.name, plan)))
-        rows = [attempt_row(plan, attempt) for attempt in (plan.line, *plan.attempts)]
+        rows = [attempt_row(plan, attempt) for attempt in attempts_by_streams(plan)]
         st.dataframe(
             {
                 heading.capitalize(): [row[column] for row in rows]

@@ -90,6 +90,11 @@ def needs_of_node(
     return needs.get(times.index_of[node], ())
 
 
+def own_plan(key: str, run_name: str) -> ParallelPlan | None:
+    """The plan that a run was captured by; None where it was captured on one stream."""
+    return STORE.run(key, run_name).parallel
+
+
 def tried_plan(key: str, run_name: str) -> ParallelPlan | None:
     """The plan of a run, or of one of its rank that captured the same step on several streams;
     None where none did."""
