@@ -23,4 +23,8 @@ def test_the_page_shows_what_the_data_gives() -> None:
 def test_no_workload_is_calibrated_with_and_scored() -> None:
     calibrated = {sample.name for sample in shipped_calibration().samples}
     assert calibrated == {path.name for path in (DATA / "calibration").iterdir()}
-    assert not calibrated & {path.name for path in (DATA / "test").iterdir()}
+    checked = {check.name for check in shipped_calibration().checks}
+    assert checked >= {path.name for path in (DATA / "test").iterdir()}
+    unseen = {path.name for path in (DATA / "unseen").iterdir()}
+    assert not calibrated & checked
+    assert not unseen & (calibrated | checked)
