@@ -40,6 +40,9 @@ class Piece:
     """Since the begin of the step."""
     kernels: int
     """Rows of the trace in it: kernels, copies and sets."""
+    replay: int | None = None
+    """Which replay of the trace it is of; one that eager work of another stream runs beside is in
+    several pieces. None for other kinds."""
 
     @property
     def duration_ns(self) -> int:
@@ -67,7 +70,7 @@ class SegmentedStep:
     @property
     def replays(self) -> int:
         """How many replays are in it."""
-        return sum(piece.kind is PieceKind.REPLAY for piece in self.pieces)
+        return len({piece.replay for piece in self.pieces if piece.replay is not None})
 
 
 def segmented_step(
@@ -108,7 +111,8 @@ def _pieces(trace: Trace, step: Step, match: ReplayMatch, owner: Ints) -> tuple[
         else:
             graph = int(match.graph[matched[first]])
             root = match.roots[graph] if graph >= 0 else None
-            pieces.append(Piece(PieceKind.REPLAY, root, start, stop, last - first))
+            number = int(replay[first])
+            pieces.append(Piece(PieceKind.REPLAY, root, start, stop, last - first, number))
         clock = stop
     if step.duration_ns > clock:
         pieces.append(Piece(PieceKind.IDLE, None, clock, step.duration_ns, 0))
