@@ -9,6 +9,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, expect
 from streamlit.components.v2 import manifest_scanner
 
+from tests.bundle.examples import MEMORY_PASS
+from tests.experiments import fork_join, make_experiment, make_run
 from tests.serving import ROOT, served
 
 # How fast a page is, is measured in benchmarks/; here it may wait for a busy machine.
@@ -43,3 +45,15 @@ def visitor(browser: Browser) -> Iterator[BrowserContext]:
     tab.goto("http://127.0.0.1/")
     yield context
     context.close()
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A dashboard on experiments of known truth."""
+    folder = tmp_path_factory.mktemp("looks")
+    modes = ("eager", "graph", "partial")
+    make_experiment(folder / "step", modes, memory_pass={"graph": MEMORY_PASS})
+    for mode in modes[:2]:
+        make_run(folder / "branches", mode, work=fork_join(), workload="branches")
+    with served(ROOT / "app.py", folder) as server:
+        yield server.address

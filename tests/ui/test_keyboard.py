@@ -23,20 +23,20 @@ def page(visitor: BrowserContext) -> Iterator[Page]:
         yield opened
 
 
-def test_arrows_choose_inside_a_group(page: Page, dashboard: str) -> None:
-    page.goto(f"{dashboard}/launch")
+def test_arrows_choose_inside_a_group(page: Page, made: str) -> None:
+    page.goto(f"{made}/launch")
     scale = page.get_by_role("radio", name="logarithmic")
     idle(page)
     scale.focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     expect(page.get_by_role("radio", name="linear")).to_be_checked()
-    expect(page).to_have_url(f"{dashboard}/launch?scale=linear")
+    expect(page).to_have_url(f"{made}/launch?scale=linear")
 
 
-def test_canvases_say_what_they_show(page: Page, dashboard: str) -> None:
-    for path in ("graph?experiment=fork-join", "timeline?experiment=fork-join"):
-        page.goto(f"{dashboard}/{path}")
+def test_canvases_say_what_they_show(page: Page, made: str) -> None:
+    for path in ("graph?experiment=branches", "timeline?experiment=branches"):
+        page.goto(f"{made}/{path}")
         name = path.partition("?")[0]
         stage = page.locator(f".{'dag' if name == 'graph' else name} canvas").first
         expect(stage).to_have_attribute("aria-label", _ANY)

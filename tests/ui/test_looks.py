@@ -16,9 +16,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageStat
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.bundle.examples import MEMORY_PASS
-from tests.experiments import fork_join, make_experiment, make_run
-from tests.serving import ROOT, served
+from tests.serving import ROOT
 from tests.ui.pictures import (
     BARS_FOR_TEXT,
     BARS_FOR_WORDS,
@@ -70,18 +68,6 @@ VIEWS: Final = {
     "launch": View("launch", CHART, made=False),
     "doctor": View("doctor?experiment=sync-in-step", ".badge", made=False),
 }
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A dashboard on experiments of known truth."""
-    folder = tmp_path_factory.mktemp("looks")
-    modes = ("eager", "graph", "partial")
-    make_experiment(folder / "step", modes, memory_pass={"graph": MEMORY_PASS})
-    for mode in modes[:2]:
-        make_run(folder / "branches", mode, work=fork_join(), workload="branches")
-    with served(ROOT / "app.py", folder) as server:
-        yield server.address
 
 
 @pytest.fixture(params=THEMES)

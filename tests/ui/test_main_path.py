@@ -64,7 +64,7 @@ def test_from_the_overview_to_a_node_a_kernel_and_a_trace(
         f"graph makes a step {speedup} faster than eager"
     )
 
-    page.get_by_role("link", name="Graph").first.click()
+    page.get_by_role("link", name="Graph", exact=True).first.click()
     canvas = page.locator(".dag canvas")
     expect(canvas).to_have_attribute("data-boxes", re.compile(r"[1-9]"))
     place = canvas.evaluate("canvas => canvas.__dag.positionOf(2)")

@@ -23,20 +23,20 @@ def page(visitor: BrowserContext) -> Iterator[Page]:
         yield opened
 
 
-@pytest.mark.parametrize("path", ["/", "/doctor?experiment=fork-join"])
-def test_the_tab_has_our_icon(page: Page, dashboard: str, path: str) -> None:
+@pytest.mark.parametrize("path", ["/", "/doctor?experiment=branches"])
+def test_the_tab_has_our_icon(page: Page, made: str, path: str) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    page.goto(f"{dashboard}{path}")
+    page.goto(f"{made}{path}")
     page.get_by_role("link", name="Doctor", exact=True).first.wait_for()
     # Given by the script of the page, once it has run.
     page.locator('[data-test-script-state="notRunning"]').wait_for(timeout=90_000)
     assert bytes(page.evaluate(ICON)) == (ASSETS / "icon.png").read_bytes()
-    assert all(url.startswith((dashboard, "data:")) for url in asked)
+    assert all(url.startswith((made, "data:")) for url in asked)
 
 
-def test_parts_of_other_pages_are_loaded_when_the_first_stands(page: Page, dashboard: str) -> None:
-    page.goto(dashboard)
+def test_parts_of_other_pages_are_loaded_when_the_first_stands(page: Page, made: str) -> None:
+    page.goto(made)
     page.locator(".own").wait_for()
     for part in LATER:
         page.wait_for_function(

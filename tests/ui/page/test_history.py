@@ -36,32 +36,32 @@ def at(page: Page, end: str) -> None:
 
 
 def in_bar(page: Page, label: str) -> Locator:
-    return page.locator(".st-key-top-bar").get_by_role("link", name=label)
+    return page.locator(".st-key-top-bar").get_by_role("link", name=label, exact=True)
 
 
-def test_back_goes_step_by_step_through_pages_and_choices(page: Page, dashboard: str) -> None:
-    page.goto(dashboard)
-    page.locator('a[href*="graph?experiment=mlp-train"]').click()
+def test_back_goes_step_by_step_through_pages_and_choices(page: Page, made: str) -> None:
+    page.goto(made)
+    page.locator('a[href*="graph?experiment=step"]').click()
     canvas(page)
-    at(page, "/graph?experiment=mlp-train")
+    at(page, "/graph?experiment=step")
     idle(page)
     page.get_by_role("combobox", name="Colour by").click()
     page.get_by_role("option", name="phase").click()
-    at(page, "/graph?experiment=mlp-train&colour=phase")
+    at(page, "/graph?experiment=step&colour=phase")
     idle(page)
     page.get_by_role("radio", name="partial").click()
-    at(page, "/graph?experiment=mlp-train&colour=phase&run=partial")
+    at(page, "/graph?experiment=step&colour=phase&run=partial")
     in_bar(page, "Timeline").click()
     expect(page.locator(".timeline canvas")).to_be_visible()
     in_bar(page, "Graph").click()
-    at(page, "/graph?experiment=mlp-train&colour=phase&run=partial")
+    at(page, "/graph?experiment=step&colour=phase&run=partial")
     canvas(page)
 
     for end in (
-        "/timeline?experiment=mlp-train",
-        "/graph?experiment=mlp-train&colour=phase&run=partial",
-        "/graph?experiment=mlp-train&colour=phase",
-        "/graph?experiment=mlp-train",
+        "/timeline?experiment=step",
+        "/graph?experiment=step&colour=phase&run=partial",
+        "/graph?experiment=step&colour=phase",
+        "/graph?experiment=step",
         "/",
     ):
         page.go_back()
@@ -75,8 +75,8 @@ def test_back_goes_step_by_step_through_pages_and_choices(page: Page, dashboard:
             expect(page.locator(settled).first).to_be_visible()
 
 
-def test_back_takes_the_selection_of_a_node_back(page: Page, dashboard: str) -> None:
-    page.goto(f"{dashboard}/graph?experiment=mlp-train")
+def test_back_takes_the_selection_of_a_node_back(page: Page, made: str) -> None:
+    page.goto(f"{made}/graph?experiment=step")
     drawn = canvas(page)
     for node in (2, 5):
         place = drawn.evaluate("(canvas, node) => canvas.__dag.positionOf(node)", node)
@@ -93,8 +93,8 @@ def test_back_takes_the_selection_of_a_node_back(page: Page, dashboard: str) -> 
     expect(page.locator(".node")).to_contain_text("node 2 ")
 
 
-def test_back_takes_the_selection_of_a_slice_back(page: Page, dashboard: str) -> None:
-    page.goto(f"{dashboard}/timeline?experiment=fork-join")
+def test_back_takes_the_selection_of_a_slice_back(page: Page, made: str) -> None:
+    page.goto(f"{made}/timeline?experiment=branches")
     stage = page.locator(".timeline canvas")
     expect(stage).to_have_attribute("data-painted", re.compile(r"[1-9]"))
     seen = []
@@ -112,32 +112,30 @@ def test_back_takes_the_selection_of_a_slice_back(page: Page, dashboard: str) ->
     expect(page).to_have_url(seen[0])
     expect(stage).to_have_attribute("data-card", re.compile(re.escape(_select(seen[0]))))
     page.go_back()
-    expect(page).to_have_url(f"{dashboard}/timeline?experiment=fork-join")
+    expect(page).to_have_url(f"{made}/timeline?experiment=branches")
 
 
 def _select(address: str) -> str:
     return parse_qs(urlsplit(address).query)["select"][0]
 
 
-def test_the_picker_at_the_top_changes_the_experiment_of_the_page(
-    page: Page, dashboard: str
-) -> None:
-    page.goto(f"{dashboard}/compare?experiment=mlp-train&run=partial")
-    expect(page.get_by_role("heading", name="mlp-train")).to_be_visible()
+def test_the_picker_at_the_top_changes_the_experiment_of_the_page(page: Page, made: str) -> None:
+    page.goto(f"{made}/compare?experiment=step&run=partial")
+    expect(page.get_by_role("heading", name="step", exact=True)).to_be_visible()
     idle(page)
     page.locator(".st-key-top-bar").get_by_role("combobox").click()
-    page.get_by_role("option", name="decode").click()
-    expect(page.get_by_role("heading", name="decode")).to_be_visible()
-    at(page, "/compare?experiment=decode&run=partial")
+    page.get_by_role("option", name="branches").click()
+    expect(page.get_by_role("heading", name="branches", exact=True)).to_be_visible()
+    at(page, "/compare?experiment=branches&run=partial")
     page.go_back()
-    expect(page.get_by_role("heading", name="mlp-train")).to_be_visible()
+    expect(page.get_by_role("heading", name="step", exact=True)).to_be_visible()
     expect(page.get_by_role("radio", name="partial")).to_be_checked()
 
 
-def test_the_old_address_of_the_overview_leads_there(page: Page, dashboard: str) -> None:
-    page.goto(f"{dashboard}/overview")
+def test_the_old_address_of_the_overview_leads_there(page: Page, made: str) -> None:
+    page.goto(f"{made}/overview")
     expect(page.locator(".hero").first).to_be_visible()
-    assert page.url == f"{dashboard}/"
+    assert page.url == f"{made}/"
 
 
 CHOICES = {
@@ -158,8 +156,8 @@ def chosen_on(page: Page, label: str) -> Locator:
     return of.get_by_role(role, name=CHOICES[label][0], exact=True).first
 
 
-def test_every_page_is_found_as_it_was_left(page: Page, dashboard: str) -> None:
-    page.goto(f"{dashboard}/compare?experiment=gpt-train")
+def test_every_page_is_found_as_it_was_left(page: Page, made: str) -> None:
+    page.goto(f"{made}/compare?experiment=step")
     left: dict[str, str] = {}
     for label, (_, query) in CHOICES.items():
         if label != "Compare":
@@ -188,11 +186,11 @@ def test_every_page_is_found_as_it_was_left(page: Page, dashboard: str) -> None:
 
 @pytest.mark.parametrize("steps", [2, 3])
 def test_pages_that_are_passed_quickly_leave_the_address_alone(
-    page: Page, dashboard: str, steps: int
+    page: Page, made: str, steps: int
 ) -> None:
     """Their scripts begin, and are heard of only once the browser is elsewhere."""
     answers = Answers(page)
-    page.goto(f"{dashboard}/compare?experiment=gpt-train&run=partial")
+    page.goto(f"{made}/compare?experiment=step&run=partial")
     left = []
     for label in ("Graph", "Memory", "Launch"):
         idle(page)
