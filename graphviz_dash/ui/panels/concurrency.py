@@ -35,10 +35,11 @@ def streams_panel(address: GraphAddress, whole: WholeGraph, theme: Theme) -> Non
     if isinstance(prediction, Missing):
         st.caption(plain(f"Not predicted: {prediction.reason}."))
         return
-    sentences = parallel_sentences(address[1], own_plan(*address[:2]), prediction)
+    captured_so = own_plan(*address[:2])
+    sentences = parallel_sentences(address[1], captured_so, prediction)
     findings = element("ul", "".join(element("li", text(line)) for line in sentences), "findings")
     measured = {} if plan is None else measured_streams(plan)
-    if len(prediction.rows) == 1 and not measured:
+    if captured_so is not None or (len(prediction.rows) == 1 and not measured):
         show(findings)
         return
     left, right = st.columns([0.62, 0.38], gap="medium")
