@@ -23,6 +23,7 @@ PAGES: Final = {
     "graphs": ("graphs?experiment=fork-join", ".empty"),
     "graph": ("graph?experiment=fork-join&node=30", ".dag canvas[data-boxes]"),
     "timeline": ("timeline?experiment=fork-join", ".timeline canvas[data-painted]"),
+    "compile": ("compile?experiment=compile-mends", ".program [role=treeitem]"),
     "memory": ("memory?experiment=gpt-train", ".js-plotly-plot .main-svg"),
     "ranks": ("ranks?experiment=tp-transformer", ".js-plotly-plot .main-svg"),
     "launch": ("launch", ".js-plotly-plot .main-svg"),
