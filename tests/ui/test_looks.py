@@ -64,6 +64,8 @@ VIEWS: Final = {
     "timeline": View("timeline?experiment=step", ".timeline canvas[data-painted]"),
     "memory": View("memory?experiment=step", CHART),
     "export": View("export?experiment=step", ".perfetto"),
+    "graphs": View("graphs?experiment=fork-join", ".empty", made=False),
+    "compile": View("compile?experiment=compile-mends", ".program [role=treeitem]", made=False),
     "ranks": View("ranks?experiment=tp-transformer", CHART, made=False),
     "launch": View("launch", CHART, made=False),
     "doctor": View("doctor?experiment=sync-in-step", ".badge", made=False),

@@ -31,6 +31,7 @@ def render() -> None:
     reports = () if entry is None else _reports(entry)
     if entry is None or not reports:
         chosen = chosen_experiment()
+        show(element("h1", text(chosen.entry.name)))
         if any(run.loop for run in chosen.experiment.runs):
             empty(
                 "No program of this experiment replays many graphs",
