@@ -75,8 +75,8 @@ def test_all_sample_experiments_are_found_and_load() -> None:
         assert experiment.runs
         for run in experiment.runs:
             if run.replay_trace is None:
-                # An examination by the doctor has no traced pass.
-                assert run.manifest.status == "failed" or run.doctor is not None
+                # An examination by the doctor has no traced pass, a program may end before it.
+                assert run.manifest.status == "failed" or run.doctor or run.recording
             else:
                 names = run.replay_trace.annotations["name"].to_list()
                 steps = [name for name in names if name.startswith("graphviz_dash.step#")]

@@ -43,7 +43,8 @@ def _table(compared: SizeComparison) -> str:
         for run in runs:
             member = row.members.get(run)
             if member is None or member.gpu is None:
-                cells.append(element("span", "–", "absent"))
+                why = "not captured there, or no replay of it was timed"
+                cells.append(element("span", "–", "absent", title=why))
                 continue
             change = row.change(runs[0], run) if run != runs[0] else None
             said = "" if change is None else format_signed_percent(change)

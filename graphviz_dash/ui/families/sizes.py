@@ -106,7 +106,7 @@ def _changes_table(marks: tuple[KernelChange, ...]) -> str:
 
 def _kernel(name: str | None) -> str:
     if name is None:
-        return element("span", "nothing", "absent")
+        return element("span", "nothing", "absent", title="this size has no kernel there")
     return element("abbr", text(short_name(name)), title=name, tabindex="0")
 
 
