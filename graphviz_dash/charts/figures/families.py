@@ -39,8 +39,8 @@ _FEW: Final = 24
 """Sizes that are ticks of their own."""
 _APART: Final = 240
 """Graphs that are drawn as points with bars; more are a line with a band."""
-_CHANGES: Final = 40
-"""Changes of kernels that are marked."""
+_CHANGES: Final = 12
+"""Changes of kernels that have a line each."""
 _BARS: Final = 240
 """Sizes of requests that are drawn one by one; more are drawn for the sizes they are padded to."""
 
@@ -196,9 +196,10 @@ def _said(member: MemberReport) -> str:
 
 
 def _add_changes(figure: go.Figure, changes: Sequence[KernelChange], theme: Theme) -> None:
-    """A mark between two sizes of other kernels: dotted through the picture."""
+    """A mark between two sizes of other kernels, with a dotted line through the picture unless they
+    are so many that lines would hide it."""
     colour = shade(WARNING, theme)
-    for change in changes[:_CHANGES]:
+    for change in changes if len(changes) <= _CHANGES else ():
         figure.add_shape(
             type="line",
             xref="x",
