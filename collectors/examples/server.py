@@ -174,6 +174,9 @@ def work(rank: int, asked: argparse.Namespace, port: int, requests: Connection) 
             times.append(time.perf_counter() - began)
         requests.send(times)
     if asked.gpus > 1:
+        # NCCL waits for graphs that hold its kernels: they go first.
+        del server, decoder
+        torch.cuda.synchronize()
         torch.distributed.destroy_process_group()
 
 
