@@ -48,7 +48,7 @@ def render() -> None:
         return
     explained = next((run.name for run in runs if run.compilation is not None), None)
     title = st.container()
-    with st.container(width=320):
+    with st.container(width=640):
         run = choose_run(runs, default=explained) if len(runs) > 1 else runs[0]
     report = compiled(chosen.key, run.name)
     if isinstance(report, Missing):
