@@ -33,7 +33,10 @@ def test_another_shell_is_a_mistake(invoke: Invoke) -> None:
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
 @pytest.mark.parametrize(
     ("typed", "offered"),
-    [("graphviz-dash com", {"compare", "completion"}), ("graphviz-dash ls --j", {"--json"})],
+    [
+        ("graphviz-dash com", {"compare", "compile", "completion"}),
+        ("graphviz-dash ls --j", {"--json"}),
+    ],
 )
 def test_bash_completes(typed: str, offered: set[str], invoke: Invoke, tmp_path: Path) -> None:
     (tmp_path / "script").write_text(invoke("completion", "bash").out)

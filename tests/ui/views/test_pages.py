@@ -691,7 +691,7 @@ def test_kernels_stand_in_the_order_of_the_change_of_the_chosen_run() -> None:
 def test_pages_without_anything_to_show_are_dimmed_with_the_reason(roots: Path) -> None:
     make_run(roots / "alone", "eager", work=STEP)
     page = shown("compare", experiment="alone")
-    helps = {link.value: link.proto.help for link in page.get("page_link")[:9]}
+    helps = {link.value: link.proto.help for link in page.get("page_link")[:11]}
     assert helps["Graph"] == "No run here holds a captured graph"
     assert helps["Ranks"] == "The runs here are of one process each"
     assert not helps["Timeline"]
