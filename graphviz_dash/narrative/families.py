@@ -74,6 +74,9 @@ def loss_sentence(family: FamilyReport) -> str:
     text = (
         f"Padding took {format_ns(padding)} of GPU time over {counted(requests, 'step')}, "
         f"{format_ns(padding / requests)} a step"
+        if padding > 0
+        else f"Padding took nothing that can be told over {counted(requests, 'step')}: replays of "
+        "the padded sizes are as fast"
     )
     if fell:
         text += (
@@ -238,8 +241,10 @@ def family_tiles(family: FamilyReport) -> list[tuple[str, str, str]]:
         cells.append(
             (
                 "Lost to padding",
-                format_percent(padding / replayed) if replayed else "–",
-                f"{format_ns(padding)} of {format_ns(replayed)} GPU time",
+                format_percent(max(padding, 0.0) / replayed) if replayed else "–",
+                f"{format_ns(padding)} of {format_ns(replayed)} GPU time"
+                if padding > 0
+                else "padded sizes are as fast",
             )
         )
         cells.append(

@@ -329,6 +329,10 @@ def _losses(
         return Missing(Fact.LADDER, "no replay of a known size was timed on the GPU")
     seen, curve = size_times(samples, np.array([median(each.replay_ns) for each in samples]))
     real, padded = columns.real[own], columns.padded[own]
+    wider = padded > real
+    if wider.any() and bool((real[wider] < seen[0]).all()):
+        # The curve is flat below its first size: zero would be a guess, and a kind one.
+        return Missing(Fact.LADDER, f"no size below {seen[0]:,} was timed, and padded steps were")
     exact_ns = times_at(real, seen, curve)
     padded_ns = times_at(np.maximum(padded, 0), seen, curve)
     fell = columns.kind[own] == FALLBACK
