@@ -580,8 +580,8 @@ SIGNALS = (
         signal.signal(signal.SIGALRM, late)
         g = captured()
         for again in range(40):
-            signal.setitimer(signal.ITIMER_REAL, 0.0007)
             try:
+                signal.setitimer(signal.ITIMER_REAL, 0.0007)
                 while True:
                     g = captured()
                     g.replay()
