@@ -35,6 +35,13 @@ def ladder_data(
             "the real sizes of its steps are not known: name them with collectors.label, or give "
             "sizes with --traffic",
         )
+    timed = [each.size for each in family.samples]
+    between = asked[~np.isin(asked, timed)]
+    if len(between) and bool((between < min(timed)).all()):
+        # Times are flat below the first timed size: sizes there would seem to gain nothing.
+        return Missing(
+            Fact.LADDER, f"no size below {min(timed):,} was timed, where the other requests are"
+        )
     return LadderData(
         captured=_costs(family.members, sized),
         samples=family.samples,
