@@ -113,12 +113,18 @@ def _wait(
                 _drain(reader, stderr)
                 return (int(answer) if answer else None), bytes(stderr)
             if limit.reached():
-                os.kill(pid, signal.SIGKILL)
+                _kill(pid)
     finally:
         # Interrupted: the pass must not outlive us.
         if running:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            _kill(pid)
+
+
+def _kill(pid: int) -> None:
+    """Kills a pass, which may have ended by itself a moment ago: the server, its parent, has waited
+    for it then and its answer is under way."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def _drain(reader: int, into: bytearray) -> bool:

@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,23 @@ def test_a_pass_is_killed_at_its_limit_and_the_next_runs(
     assert run(server, "hang", str(tmp_path / "pid"), limit=limit)[0] == -signal.SIGKILL
     assert limit.reason is not None
     assert run(server, "exit", "0") == (0, "")
+
+
+def test_a_pass_that_ended_just_before_its_limit_is_not_killed_again(
+    server: ForkServer, tmp_path: Path
+) -> None:
+    file = tmp_path / "pid"
+
+    def ended() -> str | None:
+        if not file.exists() or not (text := file.read_text()):
+            return None
+        with suppress(ProcessLookupError):
+            os.kill(int(text), signal.SIGKILL)
+        while Path("/proc", text).exists():
+            os.sched_yield()
+        return "a rank failed"
+
+    assert run(server, "hang", str(file), limit=Limit(None, ended, -1.0))[0] == -signal.SIGKILL
 
 
 def test_a_server_that_is_gone_is_told(server: ForkServer) -> None:
