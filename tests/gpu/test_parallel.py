@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
 
 try:
-    from tests.gpu.parallel_hazards import HAZARDS, hazard_results
+    from tests.gpu.hazards import HAZARDS, hazard_results
 except ImportError:
     HAZARDS = {}
 
