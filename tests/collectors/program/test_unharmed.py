@@ -18,7 +18,8 @@ from collectors.program.bundle import saw_something
 from collectors.program.files import PROBLEMS_FILE, ProcessFolder, Settings
 from collectors.program.launcher import hooked_environment
 from collectors.program.session import HOOK
-from tests.collectors.program.programs import CASES, FAKE, Case
+from tests.collectors.program.programs import CASES
+from tests.collectors.program.programs.cases import FAKE, Case
 
 ROOT = Path(__file__).parents[3]
 SETTINGS = Settings(skip=4, window=2)
