@@ -92,7 +92,7 @@ def operations(observed: ObservedStep) -> list[Operation]:
             share=operator.demand or 0.0,
             after=tuple(need.source for need in needs),
             nodes=operator.nodes,
-            streams=1 if operator.opaque else None,
+            streams=1 if operator.opaque or operator.is_collective else None,
         )
         for operator, needs in zip(
             observed.operators, dependencies(observed.operators), strict=True

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from collectors.parallel.collectives import is_collective, join
 from collectors.parallel.observer import is_ignored
 from collectors.parallel.refusal import RefusedError
 from collectors.parallel.source import calling_line
@@ -28,6 +29,8 @@ class Follower(TorchDispatchMode):
         ]
         self._numbers = Storages()
         self._next = 0
+        self.joins_collectives = True
+        """Whether an asynchronous collective is waited for where it is called."""
         self.copies: dict[int, list[torch.Tensor]] | None = None
         """By operator copies of what it returned; None: they are not wanted."""
 
@@ -59,7 +62,7 @@ class Follower(TorchDispatchMode):
             if first_seen and self._storages[reach[0]].maker == index:
                 self.made(reach[0], tensor)
         self._next += 1
-        result = self.run(index, lambda: function(*args, **kwargs))
+        result = self.run(index, lambda: self._called(function, args, kwargs))
         for tensor in tensors(result):
             if tensor.layout is torch.strided and not self._numbers.knows(tensor):
                 self._meet(index, given, tensor)
@@ -83,6 +86,12 @@ class Follower(TorchDispatchMode):
 
     def abandon(self) -> None:
         """The step raised."""
+
+    def _called(self, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        result = function(*args, **kwargs)
+        if self.joins_collectives and is_collective(function):
+            join(function, result)
+        return result
 
     def copy_results(self, index: int, result: Any) -> None:
         """Copies what the operator returned, if copies are wanted, on the current stream."""

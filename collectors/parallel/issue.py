@@ -37,6 +37,8 @@ class Issuer(Follower):
         super().__init__(operators, storages)
         self._plan = plan
         self._streams = streams[: plan.streams]
+        # On one stream the program's own waits are as good, and let more run beside a collective.
+        self.joins_collectives = plan.streams > 1
         self._delays = delays or {}
         self._awaited = {source for waits in plan.waits for source in waits}
         self._events: dict[int, torch.cuda.Event] = {}

@@ -15,7 +15,7 @@ from collectors.parallel.state import OutsideState
 from collectors.parallel.streams import MIDDLE_KIB, NARROW_KIB, make_workspaces, streams_of
 from collectors.workloads import Step
 from graphviz_dash.model.parallel import Operator, Storage
-from graphviz_dash.planning.proof import not_joined
+from graphviz_dash.planning.proof import not_joined, without_bookkeeping
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def observe(step: Step) -> ObservedStep:
     watched = StepGraph(step, stream, observer)
     operators, storages = _with_foreign(observer, watched)
     graph = watched.read()
-    apart = not_joined(operators, [(edge.source, edge.target) for edge in graph.edges])
+    apart = not_joined(*without_bookkeeping(operators, graph))
     if apart is not None:
         raise RefusedError(
             f"what {_name(operators[apart])} launches is not ordered on the stream of the step",

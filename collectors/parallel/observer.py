@@ -9,18 +9,23 @@ from cuda.bindings import runtime
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from collectors.driver.calls import call
+from collectors.parallel.collectives import (
+    COLLECTIVES,
+    UNSEEN,
+    collective_writes,
+    is_collective,
+    join,
+)
 from collectors.parallel.refusal import RefusedError
 from collectors.parallel.source import calling_line
-from collectors.parallel.storages import Storages, tensors, written
+from collectors.parallel.storages import Storages, tensors
 from graphviz_dash.model.parallel import Access, Operator, Storage
 
-TRUSTED: Final = frozenset({"aten", "prims", "torchvision"})
+TRUSTED: Final = frozenset({"aten", "prims", "torchvision"}) | COLLECTIVES
 """Namespaces of operators whose schemas say what they write, and which reach nothing else."""
 
 _IGNORED: Final = frozenset({"profiler"})
 """Namespaces of operators that only mark ranges."""
-
-_COLLECTIVES: Final = frozenset({"c10d", "_c10d_functional", "symm_mem"})
 
 
 def is_ignored(function: Any) -> bool:
@@ -55,6 +60,8 @@ class Observer(TorchDispatchMode):
         self._stream: Any = None
         self._numbers = Storages()
         self._nodes = 0
+        self._deferred: str | None = None
+        """Where a collective was called that launched nothing, if that was the last operator."""
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -74,11 +81,16 @@ class Observer(TorchDispatchMode):
         given = list(tensors((args, kwargs)))
         seen = [tensor for tensor in given if tensor.layout is torch.strided]
         reads = [self._access(tensor, None, False) for tensor in seen]
-        targets = [each for each in written(function, args, kwargs) if each.layout is torch.strided]
+        arguments = collective_writes(function, args, kwargs)
+        targets = [each for each in arguments if each.layout is torch.strided]
         memory = [(each.untyped_storage().data_ptr(), each) for each in targets]
         blocks = _large_blocks()
         result = function(*args, **kwargs)
+        talks = is_collective(function)
+        if talks:
+            join(function, result)
         self._nodes = nodes_so_far()
+        self._deferred = source or str(function) if talks and self._nodes == before else None
         if _large_blocks() > blocks:
             self.large.add(len(self.operators))
         if any(begin not in (0, each.untyped_storage().data_ptr()) for begin, each in memory):
@@ -113,14 +125,14 @@ class Observer(TorchDispatchMode):
         """Notes the work that was launched since the last operator."""
         count = nodes_so_far()
         if count > self._nodes:
+            if self._deferred is not None:
+                raise RefusedError("collectives are launched behind their calls", self._deferred)
             self.operators.append(Operator("", (), count - self._nodes, opaque=True))
         self._nodes = count
 
     def _check_streams(self, function: Any, source: str | None) -> None:
-        if function.namespace in _COLLECTIVES:
-            raise RefusedError(
-                f"{function} talks to other ranks, in an order that all must keep", source
-            )
+        if function.namespace in UNSEEN:
+            raise RefusedError(f"{function} reaches memory of other ranks", source)
         if torch.cuda.current_stream() != self._stream:
             raise RefusedError("the step uses streams of its own", source)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replace_field
 from typing import Final
 
 from msgspec.structs import replace
@@ -17,9 +18,10 @@ from collectors.parallel.candidates import (
     wide_streams,
 )
 from collectors.parallel.capture import StepGraph, median_ns, time_replays
-from collectors.parallel.check import Checker
+from collectors.parallel.check import Checker, Outcome
 from collectors.parallel.issue import Issuer
 from collectors.parallel.observe import ObservedStep, observe
+from collectors.parallel.ranks import Ranks
 from collectors.parallel.refusal import RefusedError
 from collectors.parallel.streams import make_workspaces, streams_of
 from collectors.workloads import Step
@@ -32,8 +34,9 @@ from graphviz_dash.model.parallel import (
     Verdict,
 )
 from graphviz_dash.planning.operations import MEASURED_COSTS, least_time
-from graphviz_dash.planning.plan import Plan, line
-from graphviz_dash.planning.proof import unordered
+from graphviz_dash.planning.operators import dependencies
+from graphviz_dash.planning.plan import Plan, line, placed
+from graphviz_dash.planning.proof import unordered, without_bookkeeping
 from graphviz_dash.planning.streams import plan_streams
 
 _TRIED: Final = 6
@@ -84,12 +87,16 @@ def plan_step(step: Step, memory_factor: float | None) -> ParallelPlan:
 
 
 def _planned(observed: ObservedStep, memory_factor: float | None) -> ParallelPlan:
+    ranks = Ranks(any(operator.is_collective for operator in observed.operators))
+    _same_step(observed, ranks)
     limit = None if memory_factor is None else round(memory_factor * observed.line_bytes)
-    tried = _tries(observed, limit)
+    tried = _tries(observed, limit, ranks)
     best = min((each for each in tried if _fits(each, limit)), key=_time, default=None)
-    gains = best is not None and best.replay_ns < _GAIN * observed.line_ns
-    plan = best.plan if best and gains else line(observed.operators, observed.storages)
-    check = _checked(observed, plan)
+    gaining = best if best and best.replay_ns < _GAIN * observed.line_ns else None
+    number = ranks.first(None if gaining is None else tried.index(gaining))
+    gains = number is not None
+    plan = line(observed.operators, observed.storages) if number is None else tried[number].plan
+    check = _checked(observed, plan, ranks)
     return ParallelPlan(
         operators=observed.operators,
         storages=observed.storages,
@@ -147,30 +154,44 @@ def capture_by(
     whole = graph.read()
     if sum(issuer.nodes) != len(whole.nodes):
         raise RefusedError("work that no operator shows was launched where there was none before")
-    edges = [(edge.source, edge.target) for edge in whole.edges]
-    pair = unordered(captured, issuer.addresses, edges)
+    working, edges = without_bookkeeping(captured, whole)
+    pair = unordered(working, issuer.addresses, edges)
     if pair is not None:
         names = " and ".join(operators[index].name for index in pair)
         raise RefusedError(f"{names} share memory and would run at the same time")
     return graph, issuer
 
 
-def _tries(observed: ObservedStep, limit: int | None) -> list[_Tried]:
-    """Captures and times the candidates that should be fastest within ``limit`` bytes."""
+def _same_step(observed: ObservedStep, ranks: Ranks) -> None:
+    """A plan of the first rank is one for all only where all call the same operators.
+
+    Raises:
+        RefusedError: they do not.
+    """
+    own = [(operator.name, operator.nodes > 0, operator.opaque) for operator in observed.operators]
+    if any(each != own for each in ranks.each(own)):
+        raise RefusedError("ranks whose collectives wait for each other call other operators")
+
+
+def _tries(observed: ObservedStep, limit: int | None, ranks: Ranks) -> list[_Tried]:
+    """Captures and times the candidates that should be fastest within ``limit`` bytes, on all ranks
+    those of the first."""
     tried: list[_Tried] = []
-    for candidate in candidates(observed, limit)[:_MOST_TRIED]:
-        tried.append(_try(observed, candidate))
-        if len(tried) >= _TRIED and any(_fits(each, limit) for each in tried):
+    operators, storages = observed.operators, observed.storages
+    needs = dependencies(operators)
+    for candidate in ranks.first(candidates(observed, limit)[:_MOST_TRIED]):
+        own = placed(operators, storages, needs, candidate.plan.stream)
+        tried.append(_try(observed, replace_field(candidate, plan=own), ranks))
+        enough = len(tried) >= _TRIED and any(_fits(each, limit) for each in tried)
+        if ranks.first(enough):
             break
     return tried
 
 
-def _try(observed: ObservedStep, candidate: Candidate) -> _Tried:
+def _try(observed: ObservedStep, candidate: Candidate, ranks: Ranks) -> _Tried:
     plan = candidate.plan
     workspaces = make_workspaces(streams_of(stream_sizes(candidate.wide, observed.wide_kib)))
-    graph, _ = capture_by(
-        observed.step, observed.operators, observed.storages, plan, observed.wide_kib
-    )
+    graph, _ = _captured(observed, plan, ranks)
     _, replays = time_replays([observed.line, graph])
     return _Tried(
         plan,
@@ -186,6 +207,24 @@ def _try(observed: ObservedStep, candidate: Candidate) -> _Tried:
     )
 
 
+def _captured(
+    observed: ObservedStep, plan: Plan, ranks: Ranks, delays: dict[int, int] | None = None
+) -> tuple[StepGraph, Issuer]:
+    """What :func:`capture_by` makes of an observed step, on all ranks or on none: a rank that
+    replays alone would wait for ever."""
+    refusal, captured = None, None
+    try:
+        captured = capture_by(
+            observed.step, observed.operators, observed.storages, plan, observed.wide_kib, delays
+        )
+    except RefusedError as error:
+        refusal = error
+    refused = any(ranks.each(refusal is not None))
+    if captured is None or refused:
+        raise refusal or RefusedError("another rank cannot be captured so")
+    return captured
+
+
 def _line_attempt(observed: ObservedStep) -> Attempt:
     (plan,) = plan_streams(operations(observed), 1, MEASURED_COSTS)
     return Attempt(
@@ -199,14 +238,14 @@ def _line_attempt(observed: ObservedStep) -> Attempt:
     )
 
 
-def _checked(observed: ObservedStep, plan: Plan) -> ParallelCheck:
+def _checked(observed: ObservedStep, plan: Plan, ranks: Ranks) -> ParallelCheck:
     """Compares replays of a plan, also of graphs with kernels that spin, with eager steps.
 
     Raises:
         RefusedError: they differ, or two eager steps differ by too much to tell.
     """
-    step, operators, storages = observed.step, observed.operators, observed.storages
-    graph, issuer = capture_by(step, operators, storages, plan, observed.wide_kib)
+    operators = observed.operators
+    graph, issuer = _captured(observed, plan, ranks)
     working = [index for index, operator in enumerate(operators) if operator.nodes]
     delayed = []
     for seed in range(_DELAYED_GRAPHS):
@@ -216,11 +255,12 @@ def _checked(observed: ObservedStep, plan: Plan) -> ParallelCheck:
             for index in working
             if operators[index].name and chance.random() < _DELAYED_PART
         }
-        slow, slow_issuer = capture_by(step, operators, storages, plan, observed.wide_kib, delays)
+        slow, slow_issuer = _captured(observed, plan, ranks, delays)
         delayed.append((slow, slow_issuer.alive))
     checker = Checker(observed)
     outcome = checker.check(graph, issuer.alive, delayed)
     check = outcome.check
+    noisy = any(ranks.each(outcome.noisy_at is not None))
     if outcome.noisy_at is not None:
         operator = operators[outcome.noisy_at]
         raise RefusedError(
@@ -228,19 +268,32 @@ def _checked(observed: ObservedStep, plan: Plan) -> ParallelCheck:
             f"largest value, first in {operator.name}: whether replays are right cannot be told",
             operator.source,
         )
-    if outcome.differs_at is not None:
-        copying, copier = capture_by(
-            step, operators, storages, plan, observed.wide_kib, copies=True
-        )
-        first = checker.first_differing(copying, copier.copies or {})
-        index = outcome.differs_at if first is None else first
-        raise RefusedError(
-            f"replays differ from eager steps by {check.difference:.3g} of the largest value, "
-            f"first in {operators[index].name} (operator {index}); two eager steps differ by "
-            f"{check.eager_difference:.3g}",
-            operators[index].source,
-        )
+    if noisy:
+        raise RefusedError("two eager steps on the same inputs differ too much on another rank")
+    if any(ranks.each(outcome.differs_at is not None)):
+        raise _difference(observed, plan, checker, outcome)
     return check
+
+
+def _difference(
+    observed: ObservedStep, plan: Plan, checker: Checker, outcome: Outcome
+) -> RefusedError:
+    """Why a plan is refused whose replays differ from eager steps here or on another rank: all run
+    the step once more to find the first operator that differs."""
+    operators, check = observed.operators, outcome.check
+    copying, copier = capture_by(
+        observed.step, operators, observed.storages, plan, observed.wide_kib, copies=True
+    )
+    first = checker.first_differing(copying, copier.copies or {})
+    index = outcome.differs_at if first is None else first
+    if index is None:
+        return RefusedError("replays differ from eager steps on another rank")
+    return RefusedError(
+        f"replays differ from eager steps by {check.difference:.3g} of the largest value, "
+        f"first in {operators[index].name} (operator {index}); two eager steps differ by "
+        f"{check.eager_difference:.3g}",
+        operators[index].source,
+    )
 
 
 def _why_not(observed: ObservedStep, limit: int | None) -> Verdict:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 
 from collectors.parallel.refusal import RefusedError
@@ -22,8 +23,14 @@ _UNDECLARED: Final = frozenset({"running_mean", "running_var", "dropout_state"})
 
 
 def tensors(values: Any) -> Iterator[torch.Tensor]:
-    """The tensors in arguments or results, however they are nested."""
-    return (leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor))
+    """The tensors in arguments or results, however they are nested; for one that only wraps others,
+    as those of distributed computations do, these: it has no memory of its own."""
+    for leaf in tree_leaves(values):
+        if is_traceable_wrapper_subclass(leaf):
+            for name in leaf.__tensor_flatten__()[0]:
+                yield from tensors(getattr(leaf, name))
+        elif isinstance(leaf, torch.Tensor):
+            yield leaf
 
 
 def span(tensor: torch.Tensor) -> tuple[int, int]:

@@ -8,11 +8,15 @@ What the operators need of each other is not stored: it follows from the memory 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 
 from graphviz_dash.model.graph import Count
 from graphviz_dash.model.timings import Nanoseconds
+
+_COLLECTIVES: Final = ("c10d.", "_c10d_functional.")
+"""How the names of torch.distributed's operators begin."""
 
 
 class Access(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
@@ -70,6 +74,11 @@ class Operator(Struct, frozen=True, forbid_unknown_fields=True):
     demand: float | None = None
     """The share of the multiprocessors that it occupies, 0 to 1; None for one without kernels, and
     where it was not read."""
+
+    @property
+    def is_collective(self) -> bool:
+        """Whether it talks to other ranks, and keeps its order to all others that do."""
+        return self.name.startswith(_COLLECTIVES)
 
 
 class Attempt(Struct, frozen=True, forbid_unknown_fields=True):

@@ -136,6 +136,7 @@ _NEED: Final = {
     Need.WRITE_AFTER_READ: "writes over what it read",
     Need.WRITE_AFTER_WRITE: "writes over what it wrote",
     Need.OPAQUE: "keeps its order: one of them may do what its arguments do not show",
+    Need.COLLECTIVE: "keeps its order: all ranks must issue collectives alike",
 }
 
 

@@ -17,6 +17,8 @@ class Need(StrEnum):
     WRITE_AFTER_WRITE = "write after write"
     OPAQUE = "opaque"
     """One of them may do what its arguments do not show, and keeps its order to all other work."""
+    COLLECTIVE = "collective"
+    """Both talk to other ranks, which must meet the same collectives in the same order."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +38,13 @@ def dependencies(operators: Sequence[Operator]) -> tuple[tuple[Dependency, ...],
 
     Operators without nodes need nothing and are needed by none: a replay does nothing of theirs.
     Of two that reach the same bytes, one of which writes them, the later needs the earlier, unless
-    a write between them covers all that both reach. Near-linear where few operators share memory
-    that is not written.
+    a write between them covers all that both reach. A collective needs the one before it, of
+    whatever group. Near-linear where few operators share memory that is not written.
     """
     needed: list[tuple[Dependency, ...]] = []
     memory: dict[int, _Accesses] = {}
     barrier: int | None = None
+    collective: int | None = None
     for index, operator in enumerate(operators):
         needs: dict[int, Dependency] = {}
         if operator.nodes:
@@ -58,6 +61,10 @@ def dependencies(operators: Sequence[Operator]) -> tuple[tuple[Dependency, ...],
                 accesses = memory.setdefault(access.storage, _Accesses())
                 for source, need in accesses.conflicts(access):
                     needs.setdefault(source, Dependency(source, need, access.storage))
+            if operator.is_collective:
+                if collective is not None:
+                    needs.setdefault(collective, Dependency(collective, Need.COLLECTIVE, None))
+                collective = index
             for access in reached:
                 memory[access.storage].add(access, index)
             needs.pop(index, None)

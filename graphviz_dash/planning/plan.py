@@ -50,9 +50,10 @@ def placed(
 ) -> Plan:
     """The plan with each operator on the stream that is ``wanted`` for it.
 
-    Opaque operators go to stream 0, where what no operator shows is launched; operators without
-    nodes go where the memory that they make is used first. Waits are as few as the order on streams
-    allows, and memory is released as early.
+    Opaque operators go to stream 0, where what no operator shows is launched, and so do
+    collectives, which stay on one stream; operators without nodes go where the memory that they
+    make is used first. Waits are as few as the order on streams allows, and memory is released as
+    early.
     """
     stream = _streams(operators, storages, wanted)
     order = _Order(operators, storages, stream)
@@ -70,7 +71,7 @@ def _streams(
     operators: Sequence[Operator], storages: Sequence[Storage], wanted: Sequence[int]
 ) -> list[int]:
     working = {
-        index: 0 if operator.opaque else wanted[index]
+        index: 0 if operator.opaque or operator.is_collective else wanted[index]
         for index, operator in enumerate(operators)
         if operator.nodes
     }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
+from typing import Final
 
 from msgspec.structs import replace
 
+from graphviz_dash.model.graph import CapturedGraph, NodeKind
 from graphviz_dash.model.parallel import Access, Operator
 from graphviz_dash.planning.operators import dependencies
 
@@ -15,6 +17,41 @@ def node_ranges(operators: Sequence[Operator]) -> list[range]:
     """The indices of each operator's nodes: a capture makes them in the order of the program."""
     ends = list(accumulate(operator.nodes for operator in operators))
     return [range(end - operator.nodes, end) for operator, end in zip(operators, ends, strict=True)]
+
+
+_WORK: Final = (NodeKind.KERNEL, NodeKind.MEMCPY, NodeKind.MEMSET)
+
+
+def without_bookkeeping(
+    operators: Sequence[Operator], graph: CapturedGraph
+) -> tuple[list[Operator], list[tuple[int, int]]]:
+    """The operators and the edges (source, target) of their ``graph`` without the nodes by which a
+    library of collectives keeps its own order: event records that nothing follows, event waits that
+    follow nothing, calls on the host. Who comes before such a node comes before those behind it."""
+    dropped = {
+        node
+        for operator, nodes in zip(operators, node_ranges(operators), strict=True)
+        if operator.is_collective
+        for node in nodes
+        if graph.nodes[node].kind not in _WORK
+    }
+    number: dict[int, int] = {}
+    behind: list[set[int]] = [set() for _ in graph.nodes]
+    for edge in graph.edges:
+        behind[edge.target].add(edge.source)
+    # A node follows nodes with lower indices only, so that what it is behind is whole by its turn.
+    for node in range(len(behind)):
+        for source in behind[node] & dropped:
+            behind[node] |= behind[source]
+        behind[node] -= dropped
+        if node not in dropped:
+            number[node] = len(number)
+    kept = [
+        replace(operator, nodes=sum(node in number for node in nodes))
+        for operator, nodes in zip(operators, node_ranges(operators), strict=True)
+    ]
+    edges = [(number[source], number[node]) for node in number for source in behind[node]]
+    return kept, sorted(edges)
 
 
 def not_joined(operators: Sequence[Operator], edges: Sequence[tuple[int, int]]) -> int | None:

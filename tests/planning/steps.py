@@ -31,9 +31,8 @@ class Step:
         accesses = [Access(self.number[name], begin, end, False) for name in reads]
         accesses += [Access(self.number[name], begin, end, True) for name in writes]
         accesses += [Access(self.number[name], *ALL, True) for name in makes]
-        self.operators.append(
-            Operator("op", tuple(accesses), **({"nodes": 1} | facts))  # type: ignore[arg-type]
-        )
+        facts = {"name": "op", "nodes": 1} | facts
+        self.operators.append(Operator(accesses=tuple(accesses), **facts))  # type: ignore[arg-type]
         return self
 
     def _storage(self, name: str, maker: int | None) -> None:

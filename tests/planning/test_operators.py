@@ -45,6 +45,17 @@ def test_what_is_opaque_keeps_its_order_to_all() -> None:
     ]  # fmt: skip
 
 
+def test_collectives_of_all_groups_are_one_chain() -> None:
+    step = Step().outside("xy").op("x", makes="a")
+    step.op(writes="x", name="c10d.allreduce_.default").op("a", makes="b")
+    step.op("y", makes="c", name="_c10d_functional.all_gather_into_tensor.default").op("c")
+    step.op(writes="c", name="c10d.broadcast_.default")
+    together = Need.COLLECTIVE
+    assert needs(step) == [
+        [], [(0, WAR)], [(0, RAW)], [(1, together)], [(3, RAW)], [(3, WAW), (4, WAR)],
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("span", [(0, 0), (8, 8)])
 def test_an_empty_tensor_reaches_nothing(span: tuple[int, int]) -> None:
     step = Step().outside("x").op(writes="x", span=span).op("x").op(writes="x", span=span)

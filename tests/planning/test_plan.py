@@ -7,10 +7,11 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphviz_dash.model.graph import CapturedGraph, GraphEdge, GraphNode, NodeKind
 from graphviz_dash.model.parallel import Access
 from graphviz_dash.planning.operators import dependencies
 from graphviz_dash.planning.plan import Plan, line, placed
-from graphviz_dash.planning.proof import unordered
+from graphviz_dash.planning.proof import not_joined, unordered, without_bookkeeping
 from tests.planning.steps import Step
 
 
@@ -21,11 +22,13 @@ def steps(draw: st.DrawFn) -> tuple[Step, list[int]]:
     for index in range(draw(st.integers(1, 14))):
         some = st.lists(st.sampled_from(names), max_size=2, unique=True).map("".join)
         made = chr(ord("a") + index)
-        kind = draw(st.sampled_from(["make", "make", "write", "empty", "opaque"]))
+        kind = draw(st.sampled_from(["make", "make", "write", "empty", "opaque", "talk"]))
         if kind == "write":
             step.op(draw(some), writes=draw(some), span=draw(st.sampled_from([(0, 32), (32, 64)])))
             continue
-        if kind == "empty":
+        if kind == "talk":
+            step.op(draw(some), makes=made, name="c10d.allreduce_.default")
+        elif kind == "empty":
             step.op(makes=made, nodes=0)
         else:
             step.op(draw(some), makes=made, opaque=kind == "opaque", nodes=draw(st.integers(1, 2)))
@@ -98,6 +101,30 @@ def test_what_shares_memory_is_ordered(drawn: tuple[Step, list[int]]) -> None:
     ]
     assert unordered(step.operators, apart, edges) is None
     assert unordered(step.operators, addresses_of(step, plan), edges) is None
+    talking = [index for index, operator in enumerate(step.operators) if operator.is_collective]
+    assert {plan.stream[index] for index in talking} <= {0}
+
+
+def test_how_a_library_of_collectives_keeps_its_order_is_no_work_of_the_step() -> None:
+    """As NCCL captures: an event wait that follows nothing, a call on the host, and event records
+    that the next collective follows."""
+    step = Step().outside("x").op("x", makes="a", nodes=2)
+    step.op("a", writes="a", name="c10d.allreduce_.default", nodes=4).op("a", makes="b")
+    step.op("b", writes="b", name="c10d.allreduce_.default", nodes=2)
+    work, wait, record = NodeKind.KERNEL, NodeKind.EVENT_WAIT, NodeKind.EVENT_RECORD
+    kinds = (work, work, wait, NodeKind.HOST, work, record, work, work, record)
+    edges = ((0, 1), (1, 4), (2, 3), (3, 4), (4, 5), (4, 6), (5, 7), (6, 7), (7, 8))
+    graph = CapturedGraph(
+        "graph-0",
+        tuple(GraphNode(index, kind) for index, kind in enumerate(kinds)),
+        tuple(GraphEdge(*edge) for edge in edges),
+        "driver",
+    )
+    operators, left = without_bookkeeping(step.operators, graph)
+    assert [operator.nodes for operator in operators] == [2, 1, 1, 1]
+    assert left == [(0, 1), (1, 2), (2, 3), (2, 4), (3, 4)]
+    assert not_joined(operators, left) is None
+    assert not_joined(step.operators, list(edges)) is not None
 
 
 def test_a_missing_edge_is_found() -> None:

@@ -1,0 +1,129 @@
+"""Collectives as torch.distributed calls them, seen on the CPU with gloo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("cuda.bindings")
+
+import torch
+from torch import distributed
+from torch.distributed import _functional_collectives as functional
+
+from collectors.parallel import observer as observer_module
+from collectors.parallel.observer import Observer
+from collectors.parallel.refusal import RefusedError
+from graphviz_dash.planning.operators import Need, dependencies
+
+
+class Launches:
+    """The nodes of a capture, where each call that computes makes one."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+@pytest.fixture
+def launches(monkeypatch: pytest.MonkeyPatch) -> Iterator[Launches]:
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    launched = Launches()
+
+    def nodes_so_far() -> int:
+        launched.count += 1
+        return launched.count
+
+    monkeypatch.setattr(observer_module, "nodes_so_far", nodes_so_far)
+    monkeypatch.setattr(observer_module, "_large_blocks", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: 0)
+    yield launched
+    distributed.destroy_process_group()
+
+
+def observed(step: object) -> Observer:
+    observer = Observer()
+    observer.start()
+    # What is launched between operators is not asked for here.
+    observer.finish = lambda: None  # type: ignore[method-assign]
+    with observer:
+        step()  # type: ignore[operator]
+    return observer
+
+
+def access(observer: Observer, name: str) -> list[tuple[int, bool]]:
+    (operator,) = (each for each in observer.operators if each.name == name)
+    return [(each.storage, each.writes) for each in operator.accesses]
+
+
+@pytest.mark.usefixtures("launches")
+def test_collectives_are_a_chain_and_their_readers_need_them() -> None:
+    x, y, out = torch.ones(4), torch.ones(4), torch.ones(4)
+
+    def step() -> None:
+        work = distributed.all_reduce(x, async_op=True)
+        other = y * 2
+        distributed.all_gather_into_tensor(out, y)
+        work.wait()
+        torch.add(x, other)
+
+    observer = observed(step)
+    assert access(observer, "c10d.allreduce_.default") == [(0, False), (0, True)]
+    gathered = access(observer, "c10d._allgather_base_.default")
+    assert [(storage, writes) for storage, writes in gathered if writes] == [(3, True)]
+    names = [operator.name for operator in observer.operators]
+    needs = {
+        (names[need.source], names[index], need.need)
+        for index, own in enumerate(dependencies(observer.operators))
+        for need in own
+    }
+    reduced, gathered_name = "c10d.allreduce_.default", "c10d._allgather_base_.default"
+    assert needs == {
+        (reduced, gathered_name, Need.COLLECTIVE),
+        (reduced, "aten.add.Tensor", Need.READ_AFTER_WRITE),
+        ("aten.mul.Tensor", "aten.add.Tensor", Need.READ_AFTER_WRITE),
+    }
+    assert not any(operator.opaque for operator in observer.operators)
+
+
+@pytest.mark.usefixtures("launches")
+def test_a_functional_collective_makes_its_result() -> None:
+    x = torch.ones(4)
+
+    def step() -> None:
+        torch.ops._c10d_functional.all_reduce(x, "sum", distributed.group.WORLD.group_name)
+
+    observer = observed(step)
+    assert access(observer, "_c10d_functional.all_reduce.default") == [(0, False), (1, True)]
+
+
+@pytest.mark.usefixtures("launches")
+def test_who_reads_a_collective_tensor_keeps_its_order() -> None:
+    x = torch.ones(4)
+
+    def step() -> None:
+        first = functional.all_reduce(x, "sum", distributed.group.WORLD)
+        second = functional.all_reduce(x + 1, "sum", distributed.group.WORLD)
+        torch.add(first, second)
+
+    observer = observed(step)
+    *_, last = observer.operators
+    assert (last.name, last.opaque) == ("aten.add.Tensor", True)
+    reduced = [each for each in observer.operators if "all_reduce" in each.name]
+    made = {each.storage for operator in reduced for each in operator.accesses if each.writes}
+    assert {each.storage for each in last.accesses if not each.writes} == made
+
+
+def test_collectives_launched_together_later_are_refused(
+    launches: Launches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observer_module, "nodes_so_far", lambda: launches.count)
+    x = torch.ones(4)
+    observer = Observer()
+    observer.start()
+    with observer:
+        distributed.all_reduce(x)
+        launches.count += 2
+        with pytest.raises(RefusedError, match=r"behind their calls \(.*test_collectives.py:\d+\)"):
+            x.add_(1)
