@@ -5,6 +5,7 @@ this one table.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -12,7 +13,7 @@ import msgspec
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Floats, Ints
-from graphviz_dash.analysis.origins.attribution import Attribution, NodeOrigin, attribute
+from graphviz_dash.analysis.origins.attribution import Attribution, NodeOrigin, attributions
 from graphviz_dash.analysis.replays.replays import (
     METHODS,
     TRACED_PASS,
@@ -32,7 +33,15 @@ from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
 from graphviz_dash.model.graph import CapturedGraph, GraphNode
 from graphviz_dash.model.run import Run
 
-__all__ = ["NodeOrigin", "NodeRow", "NodeTable", "NodeTimes", "build_node_table", "node_table"]
+__all__ = [
+    "NodeOrigin",
+    "NodeRow",
+    "NodeTable",
+    "NodeTimes",
+    "build_node_table",
+    "node_table",
+    "node_tables",
+]
 
 
 class NodeTimes(msgspec.Struct, frozen=True, gc=False):
@@ -108,10 +117,23 @@ def node_table(run: Run, graph_id: str) -> NodeTable:
     graph = next((graph for graph in run.graphs if graph.id == graph_id), None)
     if graph is None:
         raise KeyError(graph_id)
+    return node_tables(run, (graph,))[graph_id]
+
+
+def node_tables(run: Run, graphs: Iterable[CapturedGraph] | None = None) -> dict[str, NodeTable]:
+    """The tables of ``graphs`` (all of the run, if not given), by their ids: its traces are read
+    for all of them at once."""
+    graphs = run.graphs if graphs is None else tuple(graphs)
+    if not graphs:
+        return {}
     trace = run.replay_trace
     traced = None if trace is None else match_replays(run.graphs, trace, identities_of(run))
     matched = timed_replays(run, traced)
-    return build_node_table(graph, attribute(graph, run.capture_trace), matched, run.graphs)
+    attributed = attributions(graphs, run.capture_trace)
+    return {
+        graph.id: build_node_table(graph, attributed[graph.id], matched, run.graphs)
+        for graph in graphs
+    }
 
 
 def build_node_table(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable, node_table
+from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable, node_tables
 from graphviz_dash.model.graph import (
     CapturedGraph,
     ConditionalParams,
@@ -94,7 +94,9 @@ def whole_graph(run: Run, graph_id: str) -> WholeGraph:
     Raises:
         KeyError: the run has no graph of that id.
     """
-    return assemble_whole_graph(graph_id, run.graphs, lambda body_id: node_table(run, body_id))
+    by_id = {graph.id: graph for graph in run.graphs}
+    tables = node_tables(run, [by_id[held] for held in _family(by_id[graph_id], by_id)])
+    return assemble_whole_graph(graph_id, run.graphs, tables.__getitem__)
 
 
 def assemble_whole_graph(

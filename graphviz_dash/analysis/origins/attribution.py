@@ -8,12 +8,15 @@ by the autograd sequence number.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints, column
+from graphviz_dash.analysis.origins.capture_tables import CaptureTables
 from graphviz_dash.analysis.origins.captured_launches import (
     LAUNCHED_KINDS,
     capture_windows,
@@ -26,7 +29,15 @@ from graphviz_dash.model.graph import CapturedGraph, NodeKind
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
-__all__ = ["BY_GAPS", "BY_ORDER", "NOT_ATTRIBUTED", "Attribution", "NodeOrigin", "attribute"]
+__all__ = [
+    "BY_GAPS",
+    "BY_ORDER",
+    "NOT_ATTRIBUTED",
+    "Attribution",
+    "NodeOrigin",
+    "attribute",
+    "attributions",
+]
 
 BY_ORDER: Final = "capture order"
 BY_GAPS: Final = "capture order, gaps"
@@ -54,14 +65,39 @@ class Attribution:
     """Nodes that a launch must have made and for which none was found."""
 
 
+class _Capture:
+    """The trace of a capture, and what is made of it once for all its graphs."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.tables = CaptureTables(trace)
+
+    @cached_property
+    def launches(self) -> tuple[Ints, Ints, Ints]:
+        """Rows, times and codes of the launches that would make a node."""
+        rows, kinds = launch_rows(self.trace)
+        codes = np.array([_CODES[kind] for kind in kinds], dtype=np.int64)
+        return rows, column(self.trace.runtime, "ts")[rows], codes
+
+
 def attribute(graph: CapturedGraph, capture: Trace | None) -> Attribution:
-    """The origins of the nodes of ``graph``, from the trace of its capture.
+    """The origins of the nodes of one graph, as :func:`attributions` finds them."""
+    return attributions((graph,), capture)[graph.id]
+
+
+def attributions(graphs: Iterable[CapturedGraph], capture: Trace | None) -> dict[str, Attribution]:
+    """The origins of the nodes of ``graphs``, by their ids, from the trace of their capture.
 
     Launches and nodes that agree in number and kinds are paired by order, with confidence 1.
     Otherwise they are aligned by kind: a pair is 0.9 sure where only one pairing has the fewest
     gaps, and less where a launch could have made one of several nodes; if more than a tenth is left
     over, nothing is paired. Near-linear in the rows of the trace.
     """
+    read = None if capture is None else _Capture(capture)
+    return {graph.id: _attribution(graph, read) for graph in graphs}
+
+
+def _attribution(graph: CapturedGraph, capture: _Capture | None) -> Attribution:
     launched_nodes = [node.index for node in graph.nodes if node.kind in _CODES]
     if graph.parent is not None:
         holder, node = graph.parent
@@ -71,7 +107,7 @@ def attribute(graph: CapturedGraph, capture: Trace | None) -> Attribution:
         return _nothing(graph, reason, len(launched_nodes))
     if capture is None:
         return _nothing(graph, "there is no trace of the capture", len(launched_nodes))
-    windows = capture_windows(graph.id, capture)
+    windows = capture_windows(graph.id, capture.trace)
     if graph.captured_as is not None:
         windows = windows[graph.captured_as : graph.captured_as + 1]
     if not windows:
@@ -92,7 +128,7 @@ def attribute(graph: CapturedGraph, capture: Trace | None) -> Attribution:
         )
         return _nothing(graph, reason, len(launched_nodes), len(launches))
     exact = alignment.pairs == len(launched_nodes) == len(launches)
-    origins = Origins(capture, launches)
+    origins = Origins(capture.trace, launches, capture.tables)
     by_node = {
         node: origins.origin(
             partner,
@@ -114,13 +150,11 @@ def attribute(graph: CapturedGraph, capture: Trace | None) -> Attribution:
 
 
 def _best(
-    kinds: Ints, capture: Trace, windows: list[tuple[int, int]]
+    kinds: Ints, capture: _Capture, windows: list[tuple[int, int]]
 ) -> tuple[Ints, Alignment | None] | None:
     """The launches of the window that fits best, and their alignment with the nodes; None when
     several fit equally well, for there is no telling which capture was this graph's."""
-    rows, launch_kinds = launch_rows(capture)
-    times = column(capture.runtime, "ts")[rows]
-    codes = np.array([_CODES[kind] for kind in launch_kinds], dtype=np.int64)
+    rows, times, codes = capture.launches
     tried = []
     for begin, end in windows:
         first, last = np.searchsorted(times, [begin, end])

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Flags, Ints, column, encode
-from graphviz_dash.analysis.trace.intervals import NONE, Nesting, values_at
+from graphviz_dash.analysis.trace.intervals import NONE, Nesting, Wanted, values_at
 from graphviz_dash.model.marks import MODULE, SOURCE
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from graphviz_dash.model.trace import Trace
 
 _OPTIMIZER: Final = ("Optimizer.step#", "Optimizer.zero_grad#")
 _ENGINE: Final = "autograd::engine::"
@@ -56,6 +59,29 @@ class TextColumn:
         return flags[self.codes] if len(flags) else np.zeros(0, dtype=bool)
 
 
+class CaptureTables:
+    """A trace made ready once for all the launches that are looked up in it, each table when it is
+    first asked for."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    @cached_property
+    def ops(self) -> Ops:
+        """Its operators."""
+        return Ops(self._trace.ops)
+
+    @cached_property
+    def marks(self) -> Marks:
+        """Its record_function ranges."""
+        return Marks(self._trace.annotations)
+
+    @cached_property
+    def frames(self) -> Frames:
+        """Its Python frames."""
+        return Frames(self._trace.python)
+
+
 class Ops:
     """The operators of a capture, and what leads from a backward one to its forward one."""
 
@@ -66,7 +92,9 @@ class Ops:
         self.sequence = column(ops, "sequence")
         self._forward_thread = column(ops, "forward_tid")
         self.linked = (self._forward_thread > 0) & (self.sequence >= 0)
-        self.backward = self.names.which(re.compile("^" + _ENGINE)) | self.linked
+        engine = self.names.which(re.compile("^" + _ENGINE))
+        self.backward_ops = Wanted(self.nesting, engine | self.linked)
+        self.numbered_ops = Wanted(self.nesting, self.sequence >= 0)
         self._dims, self._types = TextColumn(ops["input_dims"]), TextColumn(ops["input_types"])
         self._with_dims = self.nesting.nearest(ops["input_dims"].is_not_null().to_numpy())
         self._paths: dict[int, tuple[str, ...]] = {NONE: ()}
@@ -93,6 +121,7 @@ class Ops:
             inputs[index] = (shape or None, kind or None)
         return inputs
 
+    @cached_property
     def forward(self) -> Ints:
         """For each operator the forward one whose backward it runs inside, or NONE.
 
@@ -152,9 +181,10 @@ class Marks:
     def __init__(self, marks: pl.DataFrame) -> None:
         self.nesting = _nesting(marks)
         self._names = marks["name"].to_list()
-        self.is_module = self._starts(MODULE)
-        self.is_source = self._starts(SOURCE)
         self.is_optimizer = self._starts(*_OPTIMIZER)
+        self.module_marks = Wanted(self.nesting, self._starts(MODULE))
+        self.source_marks = Wanted(self.nesting, self._starts(SOURCE))
+        self.role_marks = Wanted(self.nesting, self.module_marks.flags | self.is_optimizer)
 
     def name(self, row: int, prefix: str) -> str:
         """The name without its prefix."""
@@ -171,41 +201,42 @@ class Frames:
         self.nesting = _nesting(frames)
         self._names = TextColumn(frames["name"])
         library = self._names.which(_LIBRARY_FRAME)
-        self.is_own = ~library & self._names.which(_FRAME)
-        self.is_backward = self._names.which(_BACKWARD_FRAME)
-        self.is_module = self._names.which(_MODULE_FRAME)
-        self.is_model = self._model_frames()
+        self.own_frames = Wanted(self.nesting, ~library & self._names.which(_FRAME))
+        self.backward_frames = Wanted(self.nesting, self._names.which(_BACKWARD_FRAME))
+        self.module_frames = Wanted(self.nesting, self._names.which(_MODULE_FRAME))
+        self.model_frames = Wanted(self.nesting, self._is_model())
         self._lines: dict[int, str | None] = {}
 
     def modules(self, row: int) -> tuple[str, ...]:
         """The calls of modules around and at ``row``, outermost first, such as ``Linear_3``."""
         calls: list[str] = []
         while row != NONE:
-            if self.is_module[row]:
+            if self.module_frames.flags[row]:
                 calls.append(self._names[row].removeprefix(_MODULE))
             row = int(self.nesting.parent[row])
         return tuple(reversed(calls))
 
-    def _model_frames(self) -> Flags:
+    def _is_model(self) -> Flags:
         """Which frames are the model's own: inside a module, and of a file that holds the forward
         of one that calls other modules. What else they call, such as layers of a library and
         wrappers of kernels, is written once for many models."""
-        if not self.is_module.any():
-            return np.zeros(len(self.is_own), dtype=np.bool_)
+        is_module, is_own = self.module_frames.flags, self.own_frames.flags
+        if not is_module.any():
+            return np.zeros(len(is_own), dtype=np.bool_)
         parent, depth = self.nesting.parent, self.nesting.depth
-        module = self.nesting.nearest(self.is_module)
-        above = np.where(self.is_module, values_at(module, parent), NONE)
+        module = self.module_frames.nearest
+        above = np.where(is_module, values_at(module, parent), NONE)
         callers = above[above != NONE]
         classes = np.array([_class_name(text) for text in self._names.texts], dtype=np.str_)
         calls_modules = np.isin(classes, np.unique(classes[self._names.codes[callers]]))
         # The forward of a module is the first of the program's frames inside it.
-        own_above = values_at(self.nesting.nearest(self.is_own), parent)
-        first = self._names.which(_FORWARD) & self.is_own & (module != NONE)
+        own_above = values_at(self.own_frames.nearest, parent)
+        first = self._names.which(_FORWARD) & is_own & (module != NONE)
         forwards = np.flatnonzero(first & (values_at(depth, own_above) < depth[module]))
         forwards = forwards[calls_modules[self._names.codes[module[forwards]]]]
         files = np.array([text.rpartition("(")[0] for text in self._names.texts], dtype=np.str_)
         in_model = np.isin(files, np.unique(files[self._names.codes[forwards]]))
-        return np.asarray(self.is_own & (module != NONE) & in_model[self._names.codes])
+        return np.asarray(is_own & (module != NONE) & in_model[self._names.codes])
 
     def line(self, row: int) -> str | None:
         """``file:line`` of the function's first line."""

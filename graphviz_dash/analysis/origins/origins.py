@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
-from graphviz_dash.analysis.arrays import Flags, Ints, column
-from graphviz_dash.analysis.origins.capture_tables import Frames, Marks, Ops, TextColumn
-from graphviz_dash.analysis.trace.intervals import NONE, Nesting, values_at
+from graphviz_dash.analysis.arrays import Ints, column
+from graphviz_dash.analysis.origins.capture_tables import CaptureTables, TextColumn
+from graphviz_dash.analysis.trace.intervals import NONE, Wanted, values_at
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.model.marks import MODULE, SOURCE
 
@@ -83,19 +83,19 @@ def near(trace: Trace, begin: int, end: int, margin: int | None = None) -> Trace
 
 
 class Origins:
-    """The origins of the launches at rows ``launches`` of the capture's runtime table."""
+    """The origins of the launches at rows ``launches`` of the capture's runtime table; ``tables``
+    are those of the capture, where others of its launches are looked up too."""
 
-    def __init__(self, capture: Trace, launches: Ints) -> None:
+    def __init__(self, capture: Trace, launches: Ints, tables: CaptureTables | None = None) -> None:
+        tables = tables or CaptureTables(capture)
         runtime = capture.runtime
         self._at = column(runtime, "ts")[launches]
         self._on = column(runtime, "tid")[launches]
         calls = TextColumn(runtime["name"], launches)
-        self._ops = Ops(capture.ops)
-        self._marks = Marks(capture.annotations)
-        self._frames = Frames(capture.python)
+        self._ops, self._marks, self._frames = tables.ops, tables.marks, tables.frames
         self._op = self._innermost_ops(column(runtime, "external_id")[launches])
-        self._forward = values_at(self._ops.forward(), self._op)
-        self._engine = values_at(self._ops.nesting.nearest(self._ops.backward), self._op)
+        self._forward = values_at(self._ops.forward, self._op)
+        self._engine = values_at(self._ops.backward_ops.nearest, self._op)
         self._module = self._modules()
         self._module_frame = self._module_frames()
         self._phase = self._phases()
@@ -149,17 +149,14 @@ class Origins:
         return np.where(outside, NONE, marks)
 
     def _modules(self) -> Ints:
-        own = self._marks.nesting.nearest_around(self._marks.is_module, self._at, self._on)
-        own = self._inside_engine(own)
-        return np.where(
-            own != NONE, own, self._of_forward(self._marks.nesting, self._marks.is_module)
-        )
+        modules = self._marks.module_marks
+        own = self._inside_engine(modules.around(self._at, self._on))
+        return np.where(own != NONE, own, self._of_forward(modules))
 
     def _module_frames(self) -> Ints:
         """The innermost frame of a module's call around each launch or its forward operator."""
-        wanted = self._frames.is_module
-        own = self._frames.nesting.nearest_around(wanted, self._at, self._on)
-        forward = self._of_forward(self._frames.nesting, wanted)
+        modules = self._frames.module_frames
+        own, forward = modules.around(self._at, self._on), self._of_forward(modules)
         return np.where(forward != NONE, forward, own)
 
     def _module_name(self, mark: int, frame: int) -> str | None:
@@ -167,25 +164,20 @@ class Origins:
             return self._marks.name(mark, MODULE)
         return ".".join(self._frames.modules(frame)) or None
 
-    def _of_forward(self, nesting: Nesting, wanted: Flags) -> Ints:
+    def _of_forward(self, wanted: Wanted) -> Ints:
         """The innermost wanted interval around the forward operator of each launch."""
         has_forward = self._forward != NONE
         instants = values_at(self._ops.nesting.start, self._forward)
         threads = values_at(self._ops.nesting.thread, self._forward)
-        return np.where(has_forward, nesting.nearest_around(wanted, instants, threads), NONE)
+        return np.where(has_forward, wanted.around(instants, threads), NONE)
 
     def _phases(self) -> list[str]:
         marks = self._marks
-        role = marks.nesting.nearest_around(
-            marks.is_module | marks.is_optimizer, self._at, self._on
-        )
+        role = marks.role_marks.around(self._at, self._on)
         in_role = role != NONE
         in_optimizer = in_role & (values_at(marks.is_optimizer.astype(np.int64), role) == 1)
-        in_backward_call = (
-            self._frames.nesting.nearest_around(self._frames.is_backward, self._at, self._on)
-            != NONE
-        )
-        numbered = values_at(self._ops.nesting.nearest(self._ops.sequence >= 0), self._op) != NONE
+        in_backward_call = self._frames.backward_frames.around(self._at, self._on) != NONE
+        numbered = values_at(self._ops.numbered_ops.nearest, self._op) != NONE
         in_forward = in_role | numbered | (self._module_frame != NONE)
         rules = [self._engine != NONE, in_optimizer, in_backward_call, in_forward]
         chosen = np.select(rules, [0, 1, 2, 3], default=4)
@@ -194,21 +186,21 @@ class Origins:
 
     def _find_sources(self) -> list[tuple[str | None, str | None]]:
         marks, frames = self._marks, self._frames
-        own = marks.nesting.nearest_around(marks.is_source, self._at, self._on)
-        own_frame = frames.nesting.nearest_around(frames.is_own, self._at, self._on)
+        own = marks.source_marks.around(self._at, self._on)
+        own_frame = frames.own_frames.around(self._at, self._on)
         # Beside a forward operator the line that called backward says little.
         own_frame = np.where(self._forward != NONE, NONE, own_frame)
-        model_frame = frames.nesting.nearest_around(frames.is_model, self._at, self._on)
+        model_frame = frames.model_frames.around(self._at, self._on)
         model_frame = np.where(self._forward != NONE, NONE, model_frame)
         methods: list[tuple[Ints, bool, str]] = [
             (self._inside_engine(own), True, "range"),
-            (self._of_forward(marks.nesting, marks.is_source), True, "forward op"),
-            (self._of_forward(frames.nesting, frames.is_model), False, "forward op"),
-            (self._of_forward(frames.nesting, frames.is_own), False, "forward op"),
+            (self._of_forward(marks.source_marks), True, "forward op"),
+            (self._of_forward(frames.model_frames), False, "forward op"),
+            (self._of_forward(frames.own_frames), False, "forward op"),
             (model_frame, False, "python stack"),
             (own_frame, False, "python stack"),
-            (_on_other_threads(marks.nesting, marks.is_source, self._at), True, "enclosing call"),
-            (_on_other_threads(frames.nesting, frames.is_own, self._at), False, "enclosing call"),
+            (_on_other_threads(marks.source_marks, self._at), True, "enclosing call"),
+            (_on_other_threads(frames.own_frames, self._at), False, "enclosing call"),
         ]
         sources: list[tuple[str | None, str | None]] = [(None, None)] * len(self._at)
         open_launches = np.ones(len(self._at), dtype=np.bool_)
@@ -221,14 +213,14 @@ class Origins:
         return sources
 
 
-def _on_other_threads(nesting: Nesting, wanted: Flags, instants: Ints) -> Ints:
+def _on_other_threads(wanted: Wanted, instants: Ints) -> Ints:
     """For each instant the wanted interval that holds it on whatever thread, the latest begun."""
     latest = np.full(len(instants), NONE, dtype=np.int64)
     begun = np.full(len(instants), NONE, dtype=np.int64)
-    for thread in np.unique(nesting.thread[wanted]):
+    for thread in np.unique(wanted.nesting.thread[wanted.flags]):
         on = np.full(len(instants), thread, dtype=np.int64)
-        rows = nesting.nearest_around(wanted, instants, on)
-        starts = values_at(nesting.start, rows)
+        rows = wanted.around(instants, on)
+        starts = values_at(wanted.nesting.start, rows)
         later = (rows != NONE) & (starts > begun)
         latest, begun = np.where(later, rows, latest), np.where(later, starts, begun)
     return latest

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from graphviz_dash.analysis.arrays import Flags, Ints, column
+from graphviz_dash.analysis.arrays import Ints, column
 from graphviz_dash.analysis.origins.capture_tables import Frames, Ops
 from graphviz_dash.analysis.origins.origins import near
 from graphviz_dash.analysis.prediction.eager_step import EagerStep
-from graphviz_dash.analysis.trace.intervals import NONE, Nesting, values_at
+from graphviz_dash.analysis.trace.intervals import NONE, Nesting, Wanted, values_at
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.marks import MODULE
@@ -96,8 +96,8 @@ def _ranges_around(trace: Trace, step: EagerStep, wanted: Callable[[str], bool])
     if not flags.any():
         return [()] * len(step)
     nesting = Nesting.build(column(marks, "ts"), column(marks, "dur"), column(marks, "tid"))
-    rows = _around(trace, step, nesting, flags)
-    near = nesting.nearest(flags)
+    ranges = Wanted(nesting, flags)
+    rows = _around(trace, step, ranges)
     paths: list[Path] = []
     for innermost in rows.tolist():
         path: list[str] = []
@@ -105,7 +105,7 @@ def _ranges_around(trace: Trace, step: EagerStep, wanted: Callable[[str], bool])
         while row != NONE:
             path.append(names[row])
             above = int(nesting.parent[row])
-            row = NONE if above == NONE else int(near[above])
+            row = NONE if above == NONE else int(ranges.nearest[above])
         paths.append(tuple(reversed(path)))
     return paths
 
@@ -114,14 +114,14 @@ def _module_frames(trace: Trace, step: EagerStep) -> list[Path]:
     if not len(trace.python):
         return [()] * len(step)
     frames = Frames(trace.python)
-    rows = _around(trace, step, frames.nesting, frames.is_module)
+    rows = _around(trace, step, frames.module_frames)
     modules_at: dict[int, Path] = {NONE: ()}
     for row in set(rows.tolist()) - {NONE}:
         modules_at[row] = frames.modules(row)
     return [modules_at[row] for row in rows.tolist()]
 
 
-def _around(trace: Trace, step: EagerStep, nesting: Nesting, wanted: Flags) -> Ints:
+def _around(trace: Trace, step: EagerStep, wanted: Wanted) -> Ints:
     """The innermost wanted interval around each item's launch, else around its forward operator."""
     runtime = trace.runtime
     linked = step.launches >= 0
@@ -129,16 +129,16 @@ def _around(trace: Trace, step: EagerStep, nesting: Nesting, wanted: Flags) -> I
     if not len(runtime):
         return np.full(len(step), NONE, dtype=np.int64)
     at, on = column(runtime, "ts")[calls], column(runtime, "tid")[calls]
-    own = np.where(linked, nesting.nearest_around(wanted, at, on), NONE)
+    own = np.where(linked, wanted.around(at, on), NONE)
     if not len(trace.ops):
         return own
     ops = Ops(trace.ops)
     external = column(runtime, "external_id")[calls]
     op = link_launches(np.where(linked & (external > 0), external, NONE), ops.external).launch
     op = np.where(op != NONE, op, np.where(linked, ops.nesting.around(at, on), NONE))
-    forward = values_at(ops.forward(), op)
-    there = nesting.nearest_around(
-        wanted, values_at(ops.nesting.start, forward), values_at(ops.nesting.thread, forward)
+    forward = values_at(ops.forward, op)
+    there = wanted.around(
+        values_at(ops.nesting.start, forward), values_at(ops.nesting.thread, forward)
     )
     there = np.where(forward != NONE, there, NONE)
     # Within the engine the forward's module tells more than a range around the whole backward.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints, column
-from graphviz_dash.analysis.origins.attribution import attribute
+from graphviz_dash.analysis.origins.attribution import attributions
 from graphviz_dash.analysis.origins.origins import NodeOrigin, Origins
 from graphviz_dash.analysis.replays.replays import METHODS, identities_of, match_replays
 from graphviz_dash.analysis.trace.collectives import message_bytes
@@ -128,13 +128,13 @@ def origins(run: Run, rows: Ints) -> list[CollectiveOrigin]:
 
 def _nodes(run: Run, trace: Trace, rows: Ints) -> dict[int, CollectiveOrigin]:
     matched = match_replays(run.graphs, trace, identities_of(run))
-    by_graph = {graph.id: attribute(graph, run.capture_trace).origins for graph in run.graphs}
+    by_graph = attributions(run.graphs, run.capture_trace)
     wanted = np.flatnonzero(np.isin(matched.gpu_row, rows) & (matched.node >= 0))
     by_row: dict[int, CollectiveOrigin] = {}
     for index in wanted.tolist():
         graph = matched.graphs[int(matched.graph[index])]
         node = int(matched.node[index])
-        origin = by_graph[graph][node]
+        origin = by_graph[graph].origins[node]
         method = f"{METHODS[int(matched.method[index])]}; {origin.method}"
         row = int(matched.gpu_row[index])
         by_row[row] = _origin(str(trace.gpu["name"][row]), method, graph, node, origin)

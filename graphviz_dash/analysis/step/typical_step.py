@@ -18,7 +18,7 @@ import numpy as np
 from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.arrays import Flags, Ints, column, encode
 from graphviz_dash.analysis.graph.topology import visible_edges
-from graphviz_dash.analysis.origins.attribution import attribute
+from graphviz_dash.analysis.origins.attribution import attributions
 from graphviz_dash.analysis.origins.origins import NodeOrigin, Origins, near
 from graphviz_dash.analysis.ranks.waits import RankWaits
 from graphviz_dash.analysis.replays.replays import ReplayMatch, identities_of, match_replays
@@ -326,7 +326,9 @@ def _items(
     launches = calls.of_row[read.rows[eager]]
     around = Origins(near(trace, read.begin, read.end), launches)
     own = {int(index): around.origin(at, BY_TRACE, 1.0) for at, index in enumerate(eager.tolist())}
-    origins = {graph.id: attribute(graph, run.capture_trace).origins for graph in run.graphs}
+    places = np.unique(nodes.graph[read.rows])
+    captured = [nodes.graphs[place] for place in places[places >= 0].tolist()]
+    attributed = attributions(captured, run.capture_trace)
     unknown = NodeOrigin("none", 0.0, reason="no node of the graph was found for it")
     items = []
     for index, row in enumerate(read.rows.tolist()):
@@ -342,7 +344,11 @@ def _items(
                 shape=tuple(shapes[index]) if kind == "kernel" else (),
                 size=None if kind == "kernel" or size < 0 else size,
                 origin=own.get(index)
-                or (origins[graph.id][node] if graph is not None and node >= 0 else unknown),
+                or (
+                    attributed[graph.id].origins[node]
+                    if graph is not None and node >= 0
+                    else unknown
+                ),
                 graph=graph.id if graph is not None and node >= 0 else None,
                 node=node if graph is not None and node >= 0 else None,
             )

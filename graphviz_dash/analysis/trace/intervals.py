@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -72,17 +73,36 @@ class Nesting:
         """For each interval the innermost of itself and those around it that is ``wanted``, shape
         (intervals,), or NONE."""
         near = np.where(wanted, np.arange(len(wanted), dtype=np.int64), NONE)
-        by_depth = np.argsort(self.depth, kind="stable")
-        levels = np.flatnonzero(np.diff(self.depth[by_depth])) + 1
-        for level in np.split(by_depth, levels):
+        for level in self._levels:
             # From outside to inside: a level's answer is its own or its parents'.
-            rows = level[(near[level] == NONE) & (self.parent[level] != NONE)]
+            rows = level[near[level] == NONE]
             near[rows] = near[self.parent[rows]]
         return near
 
-    def nearest_around(self, wanted: npt.NDArray[np.bool_], instants: Ints, thread: Ints) -> Ints:
+    @cached_property
+    def _levels(self) -> list[Ints]:
+        """The intervals with others around them, by how many these are."""
+        by_depth = np.argsort(self.depth, kind="stable")
+        levels = np.flatnonzero(np.diff(self.depth[by_depth])) + 1
+        return np.split(by_depth, levels)[1:]
+
+
+class Wanted:
+    """The intervals of a nesting that are looked for."""
+
+    def __init__(self, nesting: Nesting, flags: npt.NDArray[np.bool_]) -> None:
+        self.nesting = nesting
+        self.flags = flags
+        """Which intervals, shape (intervals,)."""
+
+    @cached_property
+    def nearest(self) -> Ints:
+        """For each interval the innermost wanted one of itself and those around it, or NONE."""
+        return self.nesting.nearest(self.flags)
+
+    def around(self, instants: Ints, thread: Ints) -> Ints:
         """For each instant on its thread the innermost wanted interval that holds it, or NONE."""
-        return values_at(self.nearest(wanted), self.around(instants, thread))
+        return values_at(self.nearest, self.nesting.around(instants, thread))
 
 
 def values_at(values: Ints, rows: Ints) -> Ints:

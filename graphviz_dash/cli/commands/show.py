@@ -14,7 +14,7 @@ from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.metrics.recorded_metrics import RECORDED_RELATIVE
 from graphviz_dash.analysis.metrics.run_metrics import Figure
 from graphviz_dash.analysis.nodes.concurrency import run_concurrency
-from graphviz_dash.analysis.nodes.node_table import node_table
+from graphviz_dash.analysis.nodes.node_table import node_tables
 from graphviz_dash.analysis.parallel.prediction import run_parallel, step_operators
 from graphviz_dash.cli.loading import loaded_run
 from graphviz_dash.cli.text.output import (
@@ -44,7 +44,7 @@ def show(run: Path, count: int, as_json: bool) -> None:
     # Made absolute, so that "." has a name.
     loaded = loaded_run(Path(os.path.abspath(run)))
     result = compare(Experiment(loaded.path.parent, (loaded,))).runs[0]
-    tables = [node_table(loaded, graph.id) for graph in loaded.graphs]
+    tables = list(node_tables(loaded).values())
     measured = run_concurrency(loaded, tables)
     parallel = run_parallel(loaded, measured, tables, step_operators(loaded))
     figures = _own_figures(result)

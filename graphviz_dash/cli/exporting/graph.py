@@ -8,7 +8,7 @@ import click
 
 from graphviz_dash.analysis.nodes.concurrency import run_concurrency
 from graphviz_dash.analysis.nodes.measured_graph import measure_graph, node_timing_replays
-from graphviz_dash.analysis.nodes.node_table import node_table
+from graphviz_dash.analysis.nodes.node_table import node_tables
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, whole_graph
 from graphviz_dash.analysis.parallel.data_graph import data_graph
 from graphviz_dash.analysis.parallel.prediction import run_parallel, step_operators
@@ -63,7 +63,7 @@ def nodes(run: Path, file: Path, graph_id: str | None) -> None:
 def _by_data(run: Run, whole: WholeGraph) -> WholeGraph:
     """The graph with the dependencies that its data needs."""
     graph_id = whole.table.graph.id
-    tables = [node_table(run, graph.id) for graph in run.graphs]
+    tables = list(node_tables(run).values())
     concurrency = run_concurrency(run, tables)[graph_id]
     prediction = run_parallel(run, {graph_id: concurrency}, tables, step_operators(run))[graph_id]
     expected = "a graph whose replays were traced, to draw by its data"

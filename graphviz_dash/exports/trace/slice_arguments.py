@@ -9,7 +9,7 @@ import numpy.typing as npt
 import polars as pl
 
 from graphviz_dash.analysis.arrays import Ints, column, encode
-from graphviz_dash.analysis.origins.attribution import attribute
+from graphviz_dash.analysis.origins.attribution import attributions
 from graphviz_dash.analysis.parallel.work import issued_streams
 from graphviz_dash.analysis.replays.replays import METHODS, identities_of, match_replays
 from graphviz_dash.analysis.replays.visibility import conditionals_around, what_is_left_out
@@ -118,6 +118,7 @@ def _from_nodes(
     if run.graphs:
         match = match_replays(run.graphs, trace, identities_of(run))
         names = match.graphs
+        attributed = attributions(run.graphs, run.capture_trace)
         method[match.gpu_row] = match.method
         matched = match.node >= 0
         at = match.gpu_row[matched]
@@ -127,7 +128,7 @@ def _from_nodes(
             of_graph = at[match.graph[matched] == graph_index]
             captured = by_id[graph_id]
             note[of_graph] = notes.place(what_is_left_out(conditionals_around(captured, by_id)))
-            origins = attribute(captured, run.capture_trace).origins
+            origins = attributed[graph_id].origins
             for name in _FIELDS:
                 field = "method" if name == "attributed_by" else name
                 text_codes = [texts[name].place(getattr(origin, field)) for origin in origins]

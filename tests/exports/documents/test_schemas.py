@@ -15,7 +15,7 @@ from graphviz_dash.analysis.comparison.memory import compare_memory
 from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.metrics.kernel_table import kernel_table
 from graphviz_dash.analysis.nodes.concurrency import run_concurrency
-from graphviz_dash.analysis.nodes.node_table import node_table
+from graphviz_dash.analysis.nodes.node_table import node_tables
 from graphviz_dash.analysis.parallel.prediction import run_parallel
 from graphviz_dash.analysis.ranks.ranks import rank_comparison
 from graphviz_dash.cli.main import main
@@ -119,7 +119,7 @@ def test_documents_of_the_samples_are_valid(sample: str) -> None:
 def shown_document(result: RunComparison) -> SingleRunDocument:
     """The document of ``show``."""
     run = result.run
-    tables = [node_table(run, graph.id) for graph in run.graphs]
+    tables = list(node_tables(run).values())
     measured = run_concurrency(run, tables)
     parallel = run_parallel(run, measured, tables)
     return single_run_document(result, result.figures, tables, measured, parallel, 10)
