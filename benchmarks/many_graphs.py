@@ -26,8 +26,9 @@ from graphviz_dash.analysis.families.ladder_advice import advise, ladder_basis
 from graphviz_dash.analysis.families.ladder_inputs import ladder_data
 from graphviz_dash.analysis.families.ladder_problem import Budget, LadderProblem
 from graphviz_dash.analysis.families.ladder_search import best_ladder
+from graphviz_dash.bundle.read import read_node_labels
 from graphviz_dash.charts.figures.families import family_chart
-from graphviz_dash.ingest.load import load_loops, load_run
+from graphviz_dash.ingest.load import load_loops
 from graphviz_dash.model.absence import Missing
 from tests.chromium import system_chromium
 from tests.loops import make_server
@@ -117,23 +118,25 @@ def analysis(experiment: Path, repeats: int) -> list[Row]:
     data = ladder_data(report, family)
     assert not isinstance(data, Missing)
     basis = ladder_basis(data)
-    graphs = {graph.id: graph for graph in load_run(run.path, traces=False).graphs}
+    ids = [graph for member in family.members for graph in member.member.graphs]
+    labels = read_node_labels(run.path, ids)
     return [
         row("the loop read and checked", timed(repeats, lambda: load_loops(experiment))),
         row("families, costs, losses", timed(repeats, lambda: loop_report(run))),
         row("what all advice rests on", timed(repeats, lambda: ladder_basis(data))),
         row("advice with its interval", timed(repeats, lambda: advise(basis, Budget(100)))),
         row("the picture by size", timed(repeats, lambda: family_chart(family, (), "light"))),
+        row("the names of all nodes", timed(repeats, lambda: read_node_labels(run.path, ids))),
         row(
-            "kernels of neighbours", timed(repeats, lambda: kernel_changes(family.members, graphs))
+            "kernels of neighbours", timed(repeats, lambda: kernel_changes(family.members, labels))
         ),
     ]
 
 
 def pages(browser: Browser, folder: Path, repeats: int) -> list[Row]:
-    """From the address to the picture by size in a server that has not seen the recording, and from
-    a budget to its advice."""
-    opened, answered = [], []
+    """From the address to the picture by size in a server that has not seen the recording, from a
+    budget to its advice, and from a chosen row to the link to its graph."""
+    opened, answered, chosen = [], [], []
     for _ in range(repeats):
         with served(ROOT / "app.py", folder) as server:
             page = browser.new_page(viewport={"width": 1280, "height": 860})
@@ -154,10 +157,25 @@ def pages(browser: Browser, folder: Path, repeats: int) -> list[Row]:
                     "before => document.querySelector('code')?.innerText !== before", arg=before
                 )
                 answered.append((time.perf_counter() - begun) * 1000)
+            table = page.locator("[data-testid=stDataFrame] canvas").first
+            table.scroll_into_view_if_needed()
+            for line in (2, 4, 6):
+                links = page.get_by_role("link", name="Show decode")
+                before = links.first.inner_text() if links.count() else ""
+                begun = time.perf_counter()
+                # What is clicked is a layer above the canvas.
+                table.click(position={"x": 60, "y": 35 * line + 17}, force=True)
+                page.wait_for_function(
+                    "before => [...document.querySelectorAll('a')].some("
+                    "a => a.innerText.includes('Show decode') && a.innerText !== before)",
+                    arg=before,
+                )
+                chosen.append((time.perf_counter() - begun) * 1000)
             page.close()
     return [
         row("address -> the picture by size, nothing read before", opened),
         row("a budget -> its advice", answered),
+        row("a row -> the link to its graph", chosen),
     ]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from graphviz_dash.bundle.parts import (
 from graphviz_dash.bundle.schema import MANIFEST, MAX_MANIFEST_BYTES, READABLE
 from graphviz_dash.bundle.write import sha256_of
 from graphviz_dash.errors import InputError
-from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.graph import CapturedGraph, NodeKind, Params, node_label
 from graphviz_dash.model.run import FORMAT_NAME, FileEntry, FileRole, Manifest, RunParts
 
 _LINK = ("a symbolic link", "a plain file inside the bundle")
@@ -133,6 +134,44 @@ def read_parts(path: Path, parts: Sequence[JsonPart[Any]]) -> RunParts | None:
     return RunParts(path=path, manifest=manifest, **contents)
 
 
+class _NamedNode(msgspec.Struct):
+    """As much of a node as its name needs."""
+
+    kind: NodeKind
+    params: Params | None = None
+
+
+class _NamedGraph(msgspec.Struct):
+    """As much of a graph as the names of its nodes need."""
+
+    nodes: tuple[_NamedNode, ...]
+
+
+def read_node_labels(path: Path, graphs: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """The names of the nodes of ``graphs``, those of them that the bundle at ``path`` holds, by the
+    graph's id, in creation order. Each file is checked by size and sha256, but nothing else of a
+    graph is looked at: names alone are read in a third of the time. Equal names are one string.
+
+    Raises:
+        InputError: as :func:`read_bundle`.
+    """
+    manifest = read_manifest(path)
+    entries = {entry.path: entry for entry in manifest.files if entry.role is FileRole.GRAPH}
+    names: dict[str, str] = {}
+    labels = {}
+    with _refusals_as_input_errors(path):
+        for graph in graphs:
+            if (entry := entries.get(graph_path(graph))) is None:
+                continue
+            file = path / entry.path
+            content = checked_file(path, entry, whole=False).read_bytes()
+            _check_digest(file, hashlib.sha256(content).hexdigest(), entry)
+            nodes = decode(content, _NamedGraph, file).nodes
+            found = (node_label(node.kind, node.params) for node in nodes)
+            labels[graph] = tuple(names.setdefault(name, name) for name in found)
+    return labels
+
+
 def _graphs(path: Path, files: list[Path]) -> tuple[CapturedGraph, ...]:
     graphs = tuple(decode(file.read_bytes(), CapturedGraph, file) for file in files)
     for graph, file in zip(graphs, files, strict=True):
@@ -182,10 +221,13 @@ def checked_file(path: Path, entry: FileEntry, *, whole: bool = True) -> Path:
     _check_limit(file, max_bytes(entry.role))
     if not whole:
         return file
-    digest = sha256_of(file)
+    _check_digest(file, sha256_of(file), entry)
+    return file
+
+
+def _check_digest(file: Path, digest: str, entry: FileEntry) -> None:
     if digest != entry.sha256:
         raise InputError(file, f"sha256 {digest[:16]}…", f"{entry.sha256[:16]}…", _TAMPERED)
-    return file
 
 
 def _check_limit(file: Path, limit: int) -> None:

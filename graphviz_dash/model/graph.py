@@ -246,20 +246,25 @@ class GraphNode(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def label(self) -> str:
-        """The name a reader knows the node by: demangled kernel name, or kind with direction."""
-        match self.params:
-            case KernelParams(demangled=name):
-                return name
-            case MemcpyParams(direction=direction):
-                return f"Memcpy {direction}"
-            case HostParams(function=str(name)):
-                return f"Host {name}"
-            case EventParams(event=number):
-                return f"{self.kind.value} {number}"
-            case ConditionalParams(type=ConditionalType() as kind):
-                return kind.value
-            case _:
-                return self.kind.value
+        """The name a reader knows the node by: see :func:`node_label`."""
+        return node_label(self.kind, self.params)
+
+
+def node_label(kind: NodeKind, params: Params | None) -> str:
+    """The name a reader knows a node by: demangled kernel name, or kind with direction."""
+    match params:
+        case KernelParams(demangled=name):
+            return name
+        case MemcpyParams(direction=direction):
+            return f"Memcpy {direction}"
+        case HostParams(function=str(name)):
+            return f"Host {name}"
+        case EventParams(event=number):
+            return f"{kind.value} {number}"
+        case ConditionalParams(type=ConditionalType() as condition):
+            return condition.value
+        case _:
+            return kind.value
 
 
 class GraphEdge(Struct, frozen=True, forbid_unknown_fields=True):

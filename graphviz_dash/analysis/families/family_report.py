@@ -299,9 +299,10 @@ def _samples(
     """Times of the members of known size: GPU times; of members with fewer than three the time from
     their steps to the next, less what a step takes besides. Those with fewer than three of either
     count only where no other has more: one slow sample would bend the line for its neighbours."""
-    member_of = columns.member[served]
-    besides = columns.period_ns[served] - (step_ns or 0.0)
-    timed = columns.period_ns[served] != NONE
+    timed = served[columns.period_ns[served] != NONE]
+    timed = timed[np.argsort(columns.member[timed], kind="stable")]
+    besides = np.maximum(columns.period_ns[timed] - (step_ns or 0.0), 0.0)
+    member_of = columns.member[timed]
     many: list[ReplaySamples] = []
     few: list[ReplaySamples] = []
     for member in members:
@@ -309,7 +310,8 @@ def _samples(
             continue
         times = member.gpu_ns
         if len(times) < _FEWEST and step_ns is not None:
-            by_period = np.maximum(besides[timed & (member_of == member.index)], 0.0)
+            first, last = np.searchsorted(member_of, (member.index, member.index + 1))
+            by_period = besides[first:last]
             times = by_period if len(by_period) >= _FEWEST_STEPS else times
         if len(times):
             group = many if len(times) >= _FEWEST else few

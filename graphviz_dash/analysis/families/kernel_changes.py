@@ -9,7 +9,6 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 
 from graphviz_dash.analysis.families.family_report import MemberReport
-from graphviz_dash.model.graph import CapturedGraph
 
 
 @dataclass(frozen=True)
@@ -42,28 +41,29 @@ class KernelChange:
 
 
 def kernel_changes(
-    members: Sequence[MemberReport], graphs: Mapping[str, CapturedGraph]
+    members: Sequence[MemberReport], labels: Mapping[str, Sequence[str]]
 ) -> tuple[KernelChange, ...]:
     """Neighbours among ``members``, which stand by size, of equal other numbers of their keys,
-    whose nodes in the order of their creation are of other names. Near-linear in the nodes where
-    names are alike; graphs that were not read are passed over.
+    whose nodes are of other names. ``labels`` are the names of the nodes of each graph by its id,
+    in the order of their creation. Near-linear in the nodes where names are alike; graphs that were
+    not read are passed over.
     """
     lines: dict[tuple[int, ...], list[MemberReport]] = {}
     for member in members:
-        if member.size is not None and all(graph in graphs for graph in member.member.graphs):
+        if member.size is not None and all(graph in labels for graph in member.member.graphs):
             lines.setdefault(member.rest, []).append(member)
     changes = []
     for line in lines.values():
         for before, after in pairwise(line):
-            names = [_names(each, graphs) for each in (before, after)]
+            names = [_names(each, labels) for each in (before, after)]
             if names[0] != names[1]:
                 changes.append(KernelChange(before, after, _replacements(*names)))
     changes.sort(key=lambda change: change.after.size or 0)
     return tuple(changes)
 
 
-def _names(member: MemberReport, graphs: Mapping[str, CapturedGraph]) -> list[str]:
-    return [node.label for graph in member.member.graphs for node in graphs[graph].nodes]
+def _names(member: MemberReport, labels: Mapping[str, Sequence[str]]) -> list[str]:
+    return [name for graph in member.member.graphs for name in labels[graph]]
 
 
 def _replacements(before: list[str], after: list[str]) -> tuple[Replacement, ...]:

@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 
-from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.families.ladder_data import (
     Estimates,
     LadderData,
@@ -30,7 +29,11 @@ from graphviz_dash.analysis.families.ladder_problem import (
     ladder_places,
     use_of,
 )
-from graphviz_dash.analysis.families.ladder_search import best_by_count, best_ladder
+from graphviz_dash.analysis.families.ladder_search import (
+    CountedLadders,
+    best_ladder,
+    ladders_by_count,
+)
 from graphviz_dash.analysis.families.size_times import times_at
 from graphviz_dash.analysis.sample_statistics import Spread
 from graphviz_dash.model.absence import Fact, Missing
@@ -125,12 +128,12 @@ class LadderBasis:
     """The medians of all samples."""
     problem: LadderProblem
     """Among all sizes that were captured or asked for."""
-    candidates: Ints
-    """The places of those that a ladder is chosen from."""
     halves: tuple[JudgedHalf, ...]
     """By which the gain is judged."""
-    curve: tuple[tuple[int, float], ...]
-    """For each number of graphs the least time of a request, in ns."""
+    chosen_from: LadderProblem
+    """Among the candidates alone."""
+    counted: CountedLadders
+    """The best of these for each number of graphs."""
 
 
 def ladder_basis(data: LadderData) -> LadderBasis:
@@ -140,17 +143,15 @@ def ladder_basis(data: LadderData) -> LadderBasis:
     sizes = all_sizes(data, data.requests)
     problem = problem_of(data, times, sizes, requests, counts.astype(float))
     candidates = candidate_places(sizes, data.requests)
+    chosen_from = problem.only(candidates)
     most = min(2 * len(data.today), _MOST_COUNTED)
     return LadderBasis(
         data=data,
         times=times,
         problem=problem,
-        candidates=candidates,
-        halves=judged_halves(data, times, sizes, candidates),
-        curve=tuple(
-            (count, total / len(data.requests))
-            for count, total in best_by_count(problem.only(candidates), most)
-        ),
+        halves=judged_halves(data, times, sizes, candidates, most),
+        chosen_from=chosen_from,
+        counted=ladders_by_count(chosen_from, most),
     )
 
 
@@ -163,7 +164,7 @@ def advise(basis: LadderBasis, budget: Budget) -> LadderAdvice | Missing:
         budget.memory_bytes,
         budget.startup_ns,
     )
-    ladder = best_ladder(problem.only(basis.candidates), limits)
+    ladder = best_ladder(basis.chosen_from, limits, basis.counted)
     if ladder is None:
         return Missing(
             Fact.LADDER,
@@ -185,7 +186,10 @@ def advise(basis: LadderBasis, budget: Budget) -> LadderAdvice | Missing:
         size_sum=int(data.requests.sum()),
         step_ns=data.step_ns,
         ceiling=_ceiling(problem, times, ladder),
-        curve=basis.curve,
+        curve=tuple(
+            (len(places), total / len(data.requests))
+            for places, total in zip(basis.counted.places, basis.counted.totals_ns, strict=True)
+        ),
     )
 
 

@@ -22,7 +22,11 @@ from graphviz_dash.analysis.families.ladder_problem import (
     ladder_places,
     padded_places,
 )
-from graphviz_dash.analysis.families.ladder_search import best_ladder
+from graphviz_dash.analysis.families.ladder_search import (
+    CountedLadders,
+    best_ladder,
+    ladders_by_count,
+)
 from graphviz_dash.analysis.families.size_times import ReplaySamples, size_times, times_at
 from graphviz_dash.analysis.sample_statistics import Spread, interval
 
@@ -37,6 +41,8 @@ class JudgedHalf:
 
     chosen_by: LadderProblem
     """Among the sizes that a ladder is chosen from."""
+    counted: CountedLadders
+    """The best of these ladders for each number of graphs."""
     judged_by: LadderProblem
     """Among all sizes, with the requests of the other half; its times are those of one resample."""
     counts: Floats
@@ -52,13 +58,14 @@ class JudgedHalf:
 
 
 def judged_halves(
-    data: LadderData, whole: Estimates, sizes: Ints, candidates: Ints
+    data: LadderData, whole: Estimates, sizes: Ints, candidates: Ints, most: int
 ) -> tuple[JudgedHalf, ...]:
     """Both halves as judged by the other; ladders are chosen among the ``sizes`` at the places
-    ``candidates``, and ``whole`` are the estimates of all samples."""
+    ``candidates``, the best of each number of graphs up to ``most`` at once, and ``whole`` are the
+    estimates of all samples."""
     halves = _halves(data)
     return tuple(
-        _judged(*pair, whole, sizes, candidates, stream)
+        _judged(*pair, _Choice(whole, sizes, candidates, most), stream)
         for stream, pair in enumerate((halves, halves[::-1]))
     )
 
@@ -73,7 +80,7 @@ def gain_interval(halves: Sequence[JudgedHalf], budget: Budget, gain_ns: float) 
     """
     gains = [np.full(1, gain_ns)]
     for half in halves:
-        ladder = best_ladder(half.chosen_by, budget)
+        ladder = best_ladder(half.chosen_by, budget, half.counted)
         if ladder is not None:
             gains.append((half.today_ns - _totals(half, ladder.sizes)) / half.requests)
     all_gains = np.concatenate(gains)
@@ -82,22 +89,30 @@ def gain_interval(halves: Sequence[JudgedHalf], budget: Budget, gain_ns: float) 
     return Spread(min(spread.low, gain_ns), high, spread.kind, spread.samples)
 
 
+@dataclass(frozen=True)
+class _Choice:
+    """What both halves have in common; see :func:`judged_halves`."""
+
+    whole: Estimates
+    sizes: Ints
+    candidates: Ints
+    most: int
+
+
 def _judged(
-    chosen_by: LadderData,
-    judged_by: LadderData,
-    whole: Estimates,
-    sizes: Ints,
-    candidates: Ints,
-    stream: int,
+    chosen_by: LadderData, judged_by: LadderData, choice: _Choice, stream: int
 ) -> JudgedHalf:
+    whole, sizes = choice.whole, choice.sizes
     requests, counts = np.unique(chosen_by.requests, return_counts=True)
     problem = problem_of(chosen_by, estimates(chosen_by), sizes, requests, counts.astype(float))
     generator = np.random.Generator(np.random.PCG64([_SEED, stream]))
     drawn = np.stack([_resampled_medians(m.replay_ns, generator) for m in judged_by.samples])
     sampled, times = size_times(judged_by.samples, drawn)
     asked = np.unique(judged_by.requests)
+    among = problem.only(choice.candidates)
     half = JudgedHalf(
-        chosen_by=problem.only(candidates),
+        chosen_by=among,
+        counted=ladders_by_count(among, choice.most),
         judged_by=problem_of(
             judged_by,
             Estimates(sampled, times[:, 0], whole.fallback_sizes, whole.fallback_ns),
@@ -119,11 +134,12 @@ def _totals(half: JudgedHalf, ladder: Sequence[int]) -> Floats:
     problem, counts = half.judged_by, half.counts
     padded = padded_places(problem, ladder_places(problem, ladder))
     graphed = padded >= 0
-    # Requests that are padded to one size take the same time.
-    used, group = np.unique(padded[graphed], return_inverse=True)
-    together = np.zeros((len(used), _RESAMPLES))
-    np.add.at(together, group, counts[:, graphed].T)
-    replays = together.T * times_at(problem.sizes[used], half.sizes, half.replay_ns)
+    # Requests that are padded to one size take the same time, and stand beside each other.
+    used, firsts = np.unique(padded[graphed], return_index=True)
+    together = np.zeros((_RESAMPLES, 0))
+    if len(used):
+        together = np.add.reduceat(counts[:, graphed], firsts, axis=1)
+    replays = together * times_at(problem.sizes[used], half.sizes, half.replay_ns)
     fixed = _fallbacks(counts[:, ~graphed], problem.fallback_ns[~graphed])
     totals: Floats = replays.sum(axis=1) + fixed
     return totals
@@ -184,8 +200,9 @@ def _resampled_counts(requests: Ints, sizes: Ints, generator: np.random.Generato
     block = max(1, math.isqrt(len(requests)))
     places = np.searchsorted(sizes, requests)
     stretches = -(-len(requests) // block)
-    counts = np.zeros((stretches, len(sizes)))
-    np.add.at(counts, (np.arange(len(requests)) // block, places), 1)
+    cells = np.arange(len(requests)) // block * len(sizes) + places
+    counts = np.bincount(cells, minlength=stretches * len(sizes)).reshape(stretches, len(sizes))
     draws = generator.multinomial(stretches, np.full(stretches, 1 / stretches), size=_RESAMPLES)
-    resampled: Floats = draws @ counts
+    # As floating-point numbers: whole ones would not be multiplied by the fast library.
+    resampled: Floats = draws.astype(np.float64) @ counts.astype(np.float64)
     return resampled

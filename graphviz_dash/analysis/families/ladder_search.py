@@ -8,6 +8,7 @@ pairs of sizes). Memory and start-up add up along the path, and are searched for
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -19,21 +20,48 @@ from graphviz_dash.analysis.families.ladder_problem import Budget, Ladder, Ladde
 _EQUAL: Final = 1 + 1e-12
 
 
-def best_ladder(problem: LadderProblem, budget: Budget) -> Ladder | None:
+@dataclass(frozen=True)
+class CountedLadders:
+    """The best ladder of each number of graphs, for one problem: what a search within any limit on
+    their number needs first, and takes longest for."""
+
+    most: int
+    """Up to how many graphs."""
+    places: tuple[Ints, ...]
+    """The places of their sizes, by their number; of the numbers with which the requests whose
+    fallback is unknown are reached."""
+    totals_ns: tuple[float, ...]
+    """What all requests take with each, in ns."""
+
+    def up_to(self, graphs: int) -> CountedLadders:
+        """Those of at most so many graphs."""
+        kept = [number for number, places in enumerate(self.places) if len(places) <= graphs]
+        return CountedLadders(
+            min(self.most, graphs),
+            tuple(self.places[number] for number in kept),
+            tuple(self.totals_ns[number] for number in kept),
+        )
+
+
+def best_ladder(
+    problem: LadderProblem, budget: Budget, counted: CountedLadders | None = None
+) -> Ladder | None:
     """The sizes with which all requests take least; None where no ladder within ``budget`` reaches
     the requests whose fallback is unknown.
 
     O(graphs sizes^2) where the number of graphs is the only limit that binds, O(sizes^2) where none
-    does.
+    does, or where ``counted`` holds the ladders of as many graphs.
     """
-    path = SizePath(problem.replay_ns, problem.covered(), problem.beyond_ns())
+    path = _path(problem)
     limits = _limits(problem, budget)
-    ladders: list[Ints] = []
+    ladders: tuple[Ints, ...] = ()
     if budget.graphs is not None and budget.graphs < len(problem.sizes):
-        ladders = _by_count(path, budget.graphs)
+        if counted is None or counted.most < budget.graphs:
+            counted = ladders_by_count(problem, budget.graphs)
+        within = counted.up_to(budget.graphs)
+        ladders, totals = within.places, within.totals_ns
         if not ladders:
             return None
-        totals = [path.total_ns(places) for places in ladders]
         # The fewest of those that sums in another order may make differ.
         best, total = next(
             pair for pair in zip(ladders, totals, strict=True) if pair[1] <= min(totals) * _EQUAL
@@ -49,12 +77,16 @@ def best_ladder(problem: LadderProblem, budget: Budget) -> Ladder | None:
     return Ladder(tuple(sizes.tolist()), result.total_ns, result.bound_ns)
 
 
-def best_by_count(problem: LadderProblem, most: int) -> tuple[tuple[int, float], ...]:
-    """For each number of graphs up to ``most`` with which all requests can be served, the least
-    that they take together, in ns."""
-    path = SizePath(problem.replay_ns, problem.covered(), problem.beyond_ns())
+def ladders_by_count(problem: LadderProblem, most: int) -> CountedLadders:
+    """For each number of graphs up to ``most`` with which all requests can be served, the ladder
+    with which they take least."""
+    path = _path(problem)
     ladders = _by_count(path, min(most, len(problem.sizes)))
-    return tuple((len(places), path.total_ns(places)) for places in ladders)
+    return CountedLadders(most, tuple(ladders), tuple(map(path.total_ns, ladders)))
+
+
+def _path(problem: LadderProblem) -> SizePath:
+    return SizePath(problem.replay_ns, problem.covered(), problem.beyond_ns())
 
 
 def _limits(problem: LadderProblem, budget: Budget) -> Limits:
@@ -86,9 +118,10 @@ def _by_count(path: SizePath, most: int) -> list[Ints]:
     ladders = [np.zeros(0, dtype=np.int64)] if np.isfinite(path.beyond_ns[0]) else []
     parents = [np.full(count, -1)]
     reached = whole
+    sums = np.empty_like(less)
     for number in range(1, most + 1):
         if number > 1:
-            sums = less + reached
+            np.add(less, reached, out=sums)
             parents.append(np.argmin(sums, axis=1))
             reached = sums[places, parents[-1]] + whole
         totals = reached + path.beyond_ns[1:]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 import numpy as np
@@ -73,18 +72,17 @@ def loop_columns(loop: ProgramLoop) -> LoopColumns:
 
 
 def _column(values: Sequence[int | None]) -> Ints:
-    return np.fromiter(
-        (NONE if value is None else value for value in values), dtype=np.int64, count=len(values)
-    )
+    known = [NONE if value is None else value for value in values] if None in values else values
+    return np.array(known, dtype=np.int64)
 
 
 def _clean(times: Ints, clean: int) -> Ints:
     return np.where(np.arange(len(times)) < clean, times, NONE)
 
 
-def _codes(values: Sequence[StrEnum]) -> Ints:
+def _codes(values: Sequence[StepKind]) -> Ints:
     codes = {kind: code for code, kind in enumerate(KINDS)}
-    return np.fromiter((codes[StepKind(value)] for value in values), np.int64, count=len(values))
+    return np.array([codes[value] for value in values], dtype=np.int64)
 
 
 def _periods(begin: Ints, thread: Ints) -> Ints:

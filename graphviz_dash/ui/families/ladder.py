@@ -21,7 +21,7 @@ from graphviz_dash.narrative.families import (
     sizes_text,
 )
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import draw, theme
+from graphviz_dash.ui.page.frame import draw, loop_figure
 from graphviz_dash.ui.page.markup import element, show, table, text
 from graphviz_dash.ui.state.families import advice
 from graphviz_dash.units import format_bytes, format_count, format_ns, significant
@@ -54,7 +54,8 @@ def ladder_panel(key: str, run: int, family: int, report: FamilyReport) -> None:
         show(element("div", _uses(result), "scroll"))
         st.code(sizes_text(result.ladder.sizes), language=None, wrap_lines=True)
     with right:
-        chart = ladder_chart(result, theme())
+        what = ("ladder", run, family, budget)
+        chart = loop_figure(key, what, lambda seen: ladder_chart(result, seen))
         if chart is not None:
             draw(chart, f"ladder-{key}-{run}-{family}-{budget}")
     notes = (ceiling_sentence(result), interpolation_sentence(result), bound_sentence(result))

@@ -24,8 +24,10 @@ _MEMBER: Final = "member"
 """The parameter of the address that says which row is chosen."""
 
 
+@st.fragment
 def members_table(entry: Entry, report: LoopReport, family: FamilyReport) -> None:
-    """What each member of ``family`` costs; the chosen row leads to its graph."""
+    """What each member of ``family`` costs; the chosen row leads to its graph. A fragment: another
+    row draws its links anew, and nothing else of the page."""
     members = family.members
     chosen = _chosen(members)
     columns = _columns(family)
@@ -61,6 +63,8 @@ def members_table(entry: Entry, report: LoopReport, family: FamilyReport) -> Non
     )
     if chosen is not None:
         _lead(entry, report, family, members[chosen])
+    # The page's own end, where the address is kept, does not come after a fragment.
+    url_state.remember("graphs")
 
 
 def _columns(family: FamilyReport) -> dict[str, list[Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,16 +19,13 @@ from graphviz_dash.narrative.families import (
     loss_sentence,
     step_sentence,
 )
-from graphviz_dash.ui.page.frame import draw, theme
+from graphviz_dash.ui.page.frame import draw, loop_figure
 from graphviz_dash.ui.page.markup import element, show, table, text
 from graphviz_dash.ui.state.families import changes
-from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.units import format_count
 
 _SHOWN: Final = 30
 """Changes of kernels that are listed."""
-_DRAWING_S: Final = 0.7
-"""How long the browser has for what stands by then."""
 _REPLACEMENTS: Final = 12
 """Replacements listed of each."""
 
@@ -44,19 +40,21 @@ class Slots:
     """Below it, of what is said of kernels."""
 
 
-def size_panel(key: str, family: FamilyReport) -> Slots:
-    """Replay time, requests and losses over size."""
+def size_panel(key: str, number: int, family: FamilyReport) -> Slots:
+    """Replay time, requests and losses over size of a family of the report at the place
+    ``number``."""
     st.header("Replay time, requests and what they lose, by size", anchor=False)
     show(element("p", text(loss_sentence(family)), "said"))
     slots = Slots(st.empty(), st.container())
     with slots.picture:
-        _picture(key, family, ())
+        _picture(key, number, family, ())
     show(element("p", text(step_sentence(family)), "muted"))
     return slots
 
 
-def _picture(key: str, family: FamilyReport, marks: tuple[KernelChange, ...]) -> None:
-    drawn = family_chart(family, marks, theme())
+def _picture(key: str, number: int, family: FamilyReport, marks: tuple[KernelChange, ...]) -> None:
+    what = ("family", number, family.index, len(marks))
+    drawn = loop_figure(key, what, lambda seen: family_chart(family, marks, seen))
     if drawn is None:
         show(element("p", "No replay of a known size was timed on the GPU.", "muted"))
     else:
@@ -67,9 +65,6 @@ def mark_other_kernels(
     key: str, number: int, family_index: int, family: FamilyReport, slots: Slots
 ) -> None:
     """Marks where other kernels are chosen."""
-    if not STORE.is_loaded(key):
-        # The browser draws what stands before the graphs are read, which takes a core.
-        time.sleep(_DRAWING_S)
     with slots.words, st.spinner("Reading the graphs", show_time=True):
         try:
             marks = changes(key, number, family_index)
@@ -83,7 +78,7 @@ def mark_other_kernels(
                 show(element("div", _changes_table(marks), "scroll"))
     if marks:
         with slots.picture:
-            _picture(key, family, marks)
+            _picture(key, number, family, marks)
 
 
 def _changes_table(marks: tuple[KernelChange, ...]) -> str:
@@ -110,10 +105,11 @@ def _kernel(name: str | None) -> str:
     return element("abbr", text(short_name(name)), title=name, tabindex="0")
 
 
-def costs_panel(key: str, family: FamilyReport) -> None:
+def costs_panel(key: str, number: int, family: FamilyReport) -> None:
     """Memory and start-up as stairs."""
     st.header("What the graphs cost", anchor=False)
     show(element("p", text(costs_sentence(family)), "said"))
-    chart = stairs_chart(family, theme())
+    what = ("stairs", number, family.index)
+    chart = loop_figure(key, what, lambda seen: stairs_chart(family, seen))
     if chart is not None:
         draw(chart, f"stairs-{key}-{family.index}")

@@ -57,6 +57,12 @@ def figure(key: str, what: Hashable, build: Callable[[Theme], T]) -> T:
     return STORE.derived(key, ("figure", what, seen), lambda _: build(seen))
 
 
+def loop_figure(key: str, what: Hashable, build: Callable[[Theme], T]) -> T:
+    """As :func:`figure`, of what is made of a program's loop alone: nothing else is read for it."""
+    seen = theme()
+    return STORE.derived_loops(key, ("figure", what, seen), lambda: build(seen))
+
+
 def draw(figure: object, key: str) -> None:
     """A Plotly figure of the charts package, which has its theme already."""
     bare = {"displayModeBar": False, "displaylogo": False}

@@ -13,6 +13,7 @@ from graphviz_dash.analysis.families.ladder_advice import (
 from graphviz_dash.analysis.families.ladder_inputs import ladder_data
 from graphviz_dash.analysis.families.ladder_problem import Budget
 from graphviz_dash.analysis.families.segments import SegmentedStep, segmented_step
+from graphviz_dash.bundle.read import read_node_labels
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.ui.state.results import replays, traced_steps
 from graphviz_dash.ui.state.store import STORE
@@ -50,14 +51,17 @@ def _basis(key: str, run: int, family: int) -> LadderBasis | Missing:
 
 
 def changes(key: str, run: int, family: int) -> tuple[KernelChange, ...]:
-    """Where other kernels are chosen along the sizes of a family, whose graphs are read for it."""
+    """Where other kernels are chosen along the sizes of a family: of its graphs the names of their
+    nodes are read, and nothing else."""
     report = loop_reports(key)[run]
-    graphs = {graph.id: graph for graph in STORE.run(key, report.run).graphs}
-    return STORE.derived(
-        key,
-        ("kernel changes", run, family),
-        lambda _: kernel_changes(report.families[family].members, graphs),
-    )
+    members = report.families[family].members
+    folder = next(each.path for each in STORE.loops(key) if each.name == report.run)
+
+    def build() -> tuple[KernelChange, ...]:
+        graphs = dict.fromkeys(graph for member in members for graph in member.member.graphs)
+        return kernel_changes(members, read_node_labels(folder, graphs))
+
+    return STORE.derived_loops(key, ("kernel changes", run, family), build)
 
 
 def traced_segments(key: str, run_name: str) -> SegmentedStep | Missing:

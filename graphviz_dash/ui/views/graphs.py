@@ -59,9 +59,9 @@ def render() -> None:
     show(tiles(family_tiles(family)))
     slots = None
     if family.has_sizes:
-        slots = size_panel(entry.key, family)
+        slots = size_panel(entry.key, number, family)
         ladder_panel(entry.key, number, family_index, family)
-        costs_panel(entry.key, family)
+        costs_panel(entry.key, number, family)
     comparison_panel(entry.key, reports, family.family.name)
     strip = None
     if family.is_segmented:

@@ -9,7 +9,7 @@ import pytest
 
 from graphviz_dash.analysis.families import budget_search
 from graphviz_dash.analysis.families.ladder_problem import Budget, LadderProblem, LadderUse, use_of
-from graphviz_dash.analysis.families.ladder_search import best_by_count, best_ladder
+from graphviz_dash.analysis.families.ladder_search import best_ladder, ladders_by_count
 
 CASES = 1_000
 
@@ -128,7 +128,13 @@ def test_a_slow_size_is_passed_over() -> None:
 
 def test_by_count() -> None:
     case = problem([1, 2, 3], [10, 20, 30], {1: 1, 2: 1, 3: 1}, fallback=100)
-    assert best_by_count(case, 9) == ((0, 300), (1, 90), (2, 70), (3, 60))
+    counted = ladders_by_count(case, 9)
+    assert [len(places) for places in counted.places] == [0, 1, 2, 3]
+    assert counted.totals_ns == (300, 90, 70, 60)
+    # Those of fewer graphs are the same as if only these had been searched for.
+    fewer = counted.up_to(1)
+    assert (fewer.most, fewer.totals_ns) == (1, ladders_by_count(case, 1).totals_ns)
+    assert best_ladder(case, Budget(graphs=2), counted) == best_ladder(case, Budget(graphs=2))
 
 
 def test_no_ladder_reaches_what_cannot_fall_back() -> None:
