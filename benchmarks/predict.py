@@ -4,8 +4,10 @@
 shipped experiment with one graph, from its eager trace alone, and prints both beside what was
 measured clean. The terms are from benchmarks/data/predict/calibration, and no workload of one side
 is on the other. The width of a workload's interval is from the errors of all others, its own left
-out. Those of benchmarks/data/predict/unseen had no part in either: their intervals are as shipped.
-``--calibration FILE`` writes the calibration that is shipped. Recorded, on a GPU, with::
+out. Those of benchmarks/data/predict/unseen, and of fresh where it is there, had no part in either:
+their intervals are as shipped. ``--together`` asks instead what terms found from all of them would
+give, each workload predicted from the others (minutes). ``--calibration FILE`` writes the
+calibration that is shipped. Recorded, on a GPU, with::
 
     graphviz-dash bench predict -o runs/predict-calibration
     graphviz-dash bench predict --suite benchmarks.predict_workloads -o runs/predict-test
@@ -16,12 +18,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from graphviz_dash import __version__
@@ -37,12 +40,13 @@ from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibr
 from graphviz_dash.analysis.prediction.uncertainty import (
     conformal_quantile,
     error_scale,
+    error_sources,
     half_widths,
 )
 from graphviz_dash.bundle.calibration import write_calibration
 from graphviz_dash.ingest.load import find_experiments, load_experiment
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.model.calibration import Calibration
+from graphviz_dash.model.calibration import Calibration, CalibrationSample
 from graphviz_dash.units import format_ns, format_percent
 
 HERE: Final = Path(__file__).parent
@@ -53,6 +57,13 @@ ONE_GRAPH: Final = (
     "transformer-train",
 )  # fmt: skip
 """Shipped experiments of one process with an eager run and one graph of the whole step."""
+
+_UNSEEN: Final = {
+    "unseen": "Workloads recorded after the calibration was shipped",
+    "fresh": "Workloads recorded after all others had been looked at",
+}
+_NOTICED: Final = 0.005
+"""A prediction that is further off by this has become worse."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +102,65 @@ class Scored:
 def calibration() -> Calibration:
     """What is shipped."""
     recorded = list(read(DATA / "calibration"))
+    return calibrate(recorded, _source(recorded), [*checked()])
+
+
+def together(shipped: Calibration) -> str:
+    """What the shipped way gives for all recorded workloads that are no programs of calibration,
+    beside terms from all of them, each workload predicted from the others."""
+    programs = list(read(DATA / "calibration"))
+    held_out = [*checked(), *read(DATA / "unseen")]
+    names = {workload.name for workload in held_out}
+    everything = [*programs, *held_out]
+    refitted = calibrate(everything, _source(programs))
+    samples = [sample for sample in refitted.samples if sample.name in names]
+    before = [predicted_times(workload, shipped)[0] for workload in held_out]
+    parted = [
+        msgspec.structs.replace(sample, predicted_ns=ns, sources=error_sources(workload.step, ns))
+        for sample, workload, ns in zip(samples, held_out, before, strict=True)
+    ]
+    worse = sum(
+        _off(sample) > _off(shipped_sample) + _NOTICED
+        for sample, shipped_sample in zip(samples, parted, strict=True)
+    )
+    weights = shipped.errors.weights
+    return (
+        f"Terms as shipped: {_each_from_the_others(parted, weights)}\n"
+        f"Terms from all others: {_each_from_the_others(samples, weights)} {worse} predictions are "
+        f"further off than as shipped by {_NOTICED:.1%} of the step or more."
+    )
+
+
+def _each_from_the_others(
+    samples: Sequence[CalibrationSample], weights: Mapping[str, float]
+) -> str:
+    """Errors, and intervals whose width is from the errors of the other ``samples``."""
+    scales = [error_scale(sample.sources, weights) for sample in samples]
+    errors = [sample_errors(sample)[0] for sample in samples]
+    scores = [error / scale for error, scale in zip(errors, scales, strict=True)]
+    halves = [
+        scale * conformal_quantile(scores[:index] + scores[index + 1 :])
+        for index, scale in enumerate(scales)
+    ]
+    inside = sum(error <= half for error, half in zip(errors, halves, strict=True))
+    off = [_off(sample) for sample in samples]
+    return (
+        f"{len(samples)} workloads, median error {np.median(off):.1%}, nine of ten at most "
+        f"{np.quantile(off, 0.9):.1%}, worst {max(off):.1%}; {inside} inside "
+        f"({inside / len(samples):.1%}), median half width {np.median(halves):.1%}."
+    )
+
+
+def _off(sample: CalibrationSample) -> float:
+    return abs(sample.predicted_ns / sample.step_ns - 1)
+
+
+def _source(recorded: Sequence[RecordedWorkload]) -> CalibrationSource:
     manifest = load_experiment(DATA / "calibration" / recorded[0].name).runs[0].manifest
     gpu = manifest.environment.gpu
     assert gpu is not None
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    source = CalibrationSource(gpu, manifest.environment, manifest.created, __version__, now)
-    return calibrate(recorded, source, [*checked()])
+    return CalibrationSource(gpu, manifest.environment, manifest.created, __version__, now)
 
 
 def checked() -> Iterator[RecordedWorkload]:
@@ -188,8 +252,10 @@ def lines(shipped: Calibration) -> Iterator[str]:
         f"intervals, median half width {width:.1%}."
     )
     yield ""
-    unseen = [scored_unseen(workload, shipped) for workload in read(DATA / "unseen")]
-    yield from _section("Workloads recorded after the calibration was shipped", unseen)
+    for folder, title in _UNSEEN.items():
+        if (DATA / folder).exists():
+            unseen = [scored_unseen(workload, shipped) for workload in read(DATA / folder)]
+            yield from _section(title, unseen)
     left = [abs(sample.predicted_ns / sample.step_ns - 1) for sample in shipped.samples]
     yield (
         f"The {len(left)} workloads of calibration, each predicted from the others: median error "
@@ -213,8 +279,11 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calibration", type=Path, help="write what is shipped to this file")
+    parser.add_argument("--together", action="store_true", help="try terms from all workloads")
     given = parser.parse_args()
-    if given.calibration:
+    if given.together:
+        print(together(shipped_calibration()))
+    elif given.calibration:
         write_calibration(given.calibration, calibration())
     else:
         print("\n".join(lines(shipped_calibration())))

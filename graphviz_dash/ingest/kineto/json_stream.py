@@ -33,6 +33,7 @@ _VALUE = re.compile(rb"\s*:\s*(\S)")
 _SPACE = b" \t\r\n"
 _CONTROL = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f]")
 _BOM = b"\xef\xbb\xbf"
+_IMPORT_IT = "Of a report of Nsight Systems make a run first: graphviz-dash import FILE -o FOLDER."
 _WINDOWS = (4 << 10, 64 << 10)  # from the end: where the last cuts of a piece are looked for
 _TRIES = 6  # such cuts tried, each at the cost of decoding a piece
 _LONGEST_WORD = 400  # digits of a number, or letters of a word, that a chunk's end may cut
@@ -203,6 +204,7 @@ class ArrayReader(Generic[T]):
                 self._path,
                 f"no JSON object: it starts with {shown!r}",
                 "a Kineto trace, a JSON object with an array traceEvents",
+                _IMPORT_IT if shown.startswith(b"SQLite format 3") else "",
             )
         return self._scan_fields(buffer)
 

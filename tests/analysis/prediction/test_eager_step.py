@@ -163,6 +163,16 @@ class TestNoStep:
         assert isinstance(found, Missing)
         assert "ProfilerActivity.CUDA" in found.reason
 
+    def test_launches_without_their_work_are_no_lack_of_an_activity(self, tmp_path: Path) -> None:
+        trace = TraceBuilder()
+        trace.runtime("cudaLaunchKernel", 0, 1_000)
+        trace.runtime("cuLaunchKernel", 2_000, 1_000)
+        trace.runtime("cudaStreamIsCapturing", 4_000, 1_000)
+        found = eager_step(read_trace(trace.write(tmp_path / "t.json")))
+        assert isinstance(found, Missing)
+        assert "holds 2 launches and none of the work" in found.reason
+        assert "ProfilerActivity" not in found.reason
+
     def test_a_graphed_trace_is_no_eager_one(self, tmp_path: Path) -> None:
         from tests.trace_builder import GpuWork
 

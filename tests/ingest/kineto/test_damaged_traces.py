@@ -56,6 +56,7 @@ DAMAGED: dict[str, tuple[Callable[[], bytes], str]] = {
     "white space only": (lambda: b" \n\t" * 1000, "an empty file"),
     "gzip of nothing": (lambda: gzip.compress(b""), "an empty file"),
     "binary file": (lambda: bytes(range(256)) * 64, "no JSON object: it starts with"),
+    "Nsight report": (lambda: b"SQLite format 3\0" + bytes(100), "graphviz-dash import FILE"),
     "ELF file": (lambda: b"\x7fELF" + bytes(1000), "no JSON object"),
     "zip archive": (lambda: b"PK\x03\x04" + bytes(100), "a zip archive"),
     "zstd file": (lambda: b"\x28\xb5\x2f\xfd" + bytes(100), "zstd"),
