@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.compiled.causes import CompileCause, compile_causes
 from graphviz_dash.analysis.compiled.program_tree import ProgramTree, program_tree
+from graphviz_dash.analysis.compiled.rule_outcomes import CompileRuleOutcome, rule_outcomes
 from graphviz_dash.analysis.compiled.slices import has_compiled_code
 from graphviz_dash.analysis.compiled.step_time import StepPart, StepTime, step_time
 from graphviz_dash.analysis.metrics.recorded_metrics import recorded_step_ns
@@ -45,6 +46,8 @@ class CompileReport:
     """The time of a step without a profiler, in ns."""
     causes: tuple[CompileCause, ...]
     """What keeps the step from being one replay, what saves most first."""
+    rules: tuple[CompileRuleOutcome, ...]
+    """What came of each rule, those that are broken first."""
     tree: ProgramTree
     """The program from user function to graphs."""
 
@@ -80,14 +83,9 @@ def compile_report(
         time=time,
         step_ns=step_ns,
         causes=causes,
+        rules=rule_outcomes(compilation, time, causes),
         tree=program_tree(compilation, time, step_ns, causes),
     )
-
-
-def untimed_causes(compilation: Compilation) -> tuple[CompileCause, ...]:
-    """The causes that ``compilation`` tells by itself, without the times of steps."""
-    untimed = Missing(Fact.TRACED_STEPS, "no steps were traced")
-    return compile_causes(compilation, untimed, untimed)
 
 
 def has_compile_report(run: Run) -> bool:

@@ -12,18 +12,20 @@ from typing import Final
 
 import click
 
-from graphviz_dash.analysis.compiled.report import untimed_causes
+from graphviz_dash.analysis.compiled.report import CompileReport, compile_report
 from graphviz_dash.analysis.doctor import (
     EXIT_CODES,
     CaptureOutcome,
+    Diagnosis,
     diagnose,
 )
-from graphviz_dash.bundle.read import read_bundle
+from graphviz_dash.cli.loading import loaded_run
 from graphviz_dash.cli.text.doctor import print_diagnosis
 from graphviz_dash.cli.text.output import print_json
-from graphviz_dash.cli.text.programs.compiled import print_causes
+from graphviz_dash.cli.text.programs.compiled import print_causes, print_rules
 from graphviz_dash.errors import GraphvizDashError, InputError, MissingRequirementError
 from graphviz_dash.exports.documents.doctor import doctor_document
+from graphviz_dash.model.absence import Missing
 
 _INSTALL = "pip install 'graphviz-dash[collect]'"
 _STDERR: Final = 2
@@ -125,32 +127,42 @@ def _examine(output: Path, arguments: list[str], as_json: bool) -> int:
 
 
 def _tell(bundles: list[Path], as_json: bool) -> int:
-    diagnoses = []
-    compilations = []
-    for path in bundles:
-        contents = read_bundle(path)
-        report = contents.doctor
-        if report is None:
-            raise InputError(
-                path,
-                "no doctor's report in it",
-                "a bundle that graphviz-dash doctor wrote, or one of a capture that failed",
-                "Examine the workload: graphviz-dash doctor --workload NAME -o FOLDER.",
-            )
-        diagnoses.append(diagnose(report))
-        compilations.append(contents.compilation)
+    examined = [(path.name, *_examined(path)) for path in bundles]
     if as_json:
-        print_json("doctor", doctor_document(diagnoses))
+        print_json("doctor", doctor_document([(told, compiled) for _, told, compiled in examined]))
     else:
-        for path, diagnosis, compilation in zip(bundles, diagnoses, compilations, strict=True):
-            print_diagnosis(path.name if len(bundles) > 1 else None, diagnosis)
-            if compilation is not None:
-                print_causes(untimed_causes(compilation), _CAUSES)
-    outcomes = {diagnosis.outcome for diagnosis in diagnoses}
+        for name, diagnosis, compiled in examined:
+            if diagnosis is not None:
+                print_diagnosis(name if len(bundles) > 1 else None, diagnosis)
+            if compiled is not None:
+                print_causes(compiled.causes, _CAUSES)
+                print_rules(compiled.rules)
+    outcomes = {told.outcome for _, told, _ in examined if told is not None}
     for outcome in (CaptureOutcome.ILLEGAL, CaptureOutcome.SILENT):
         if outcome in outcomes:
             return EXIT_CODES[outcome]
     return 0
+
+
+def _examined(path: Path) -> tuple[Diagnosis | None, CompileReport | None]:
+    """What the doctor found in a bundle, and what became of what was compiled: one of the two at
+    least.
+
+    Raises:
+        InputError: it has neither.
+    """
+    run = loaded_run(path)
+    diagnosis = None if run.doctor is None else diagnose(run.doctor)
+    compiled = None if run.compilation is None else compile_report(run)
+    if diagnosis is None and compiled is None:
+        raise InputError(
+            path,
+            "no doctor's report in it, and nothing of torch.compile",
+            "a bundle that graphviz-dash doctor wrote, one of a capture that failed, or one of a "
+            "program that compiles",
+            "Examine the workload: graphviz-dash doctor --workload NAME -o FOLDER.",
+        )
+    return diagnosis, None if isinstance(compiled, Missing) else compiled
 
 
 def _require_collectors() -> None:

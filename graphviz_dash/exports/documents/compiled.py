@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypedDict
 
 from graphviz_dash.analysis.compiled.causes import CompileCause
 from graphviz_dash.analysis.compiled.program_tree import Box
 from graphviz_dash.analysis.compiled.report import CompileReport
+from graphviz_dash.analysis.compiled.rule_outcomes import CompileRuleOutcome
 from graphviz_dash.analysis.compiled.step_time import StepTime
 from graphviz_dash.exports.documents.values import Count, Ns, Sentence, number, reason_of
 from graphviz_dash.model.absence import Missing
@@ -41,6 +43,15 @@ class CompileCauseDocument(TypedDict):
     instead: str
     hints: list[str]
     link: str | None
+
+
+class CompileRuleDocument(TypedDict):
+    """What came of a rule of torch.compile."""
+
+    rule: str
+    status: str
+    reason: Sentence | None
+    causes: Count
 
 
 class StepPartDocument(TypedDict):
@@ -81,6 +92,7 @@ class CompileDocument(TypedDict):
     parts: list[StepPartDocument]
     parts_reason: Sentence | None
     causes: list[CompileCauseDocument]
+    rules: list[CompileRuleDocument]
     program: list[CompiledBoxDocument]
     sources: dict[str, str | None]
 
@@ -101,7 +113,8 @@ def compile_document(report: CompileReport) -> CompileDocument:
         "method": METHOD,
         "parts": [] if timed is None else _parts(timed, clean_ns),
         "parts_reason": reason_of(time),
-        "causes": [_cause(cause) for cause in report.causes],
+        "causes": [cause_document(cause) for cause in report.causes],
+        "rules": compile_rule_documents(report.rules),
         "program": _program(report),
         "sources": {source.fact.value: source.source for source in report.compilation.sources},
     }
@@ -120,7 +133,8 @@ def _parts(time: StepTime, step_ns: float | None) -> list[StepPartDocument]:
     ]
 
 
-def _cause(cause: CompileCause) -> CompileCauseDocument:
+def cause_document(cause: CompileCause) -> CompileCauseDocument:
+    """The document of one cause."""
     rule = COMPILE_RULES[cause.rule]
     return {
         "rule": rule.id.value,
@@ -138,6 +152,21 @@ def _cause(cause: CompileCause) -> CompileCauseDocument:
         "hints": list(cause.hints),
         "link": cause.link,
     }
+
+
+def compile_rule_documents(
+    outcomes: Sequence[CompileRuleOutcome],
+) -> list[CompileRuleDocument]:
+    """The documents of what came of each rule."""
+    return [
+        {
+            "rule": outcome.rule.id.value,
+            "status": outcome.status.value,
+            "reason": outcome.reason,
+            "causes": outcome.causes,
+        }
+        for outcome in outcomes
+    ]
 
 
 def _line(line: UserLine) -> UserLineDocument:

@@ -7,10 +7,18 @@ from typing import TypedDict
 
 import msgspec
 
+from graphviz_dash.analysis.compiled.report import CompileReport
 from graphviz_dash.analysis.doctor import Diagnosis
+from graphviz_dash.exports.documents.compiled import (
+    CompileCauseDocument,
+    CompileRuleDocument,
+    cause_document,
+    compile_rule_documents,
+)
 from graphviz_dash.exports.documents.values import Count, Sentence
 from graphviz_dash.model.doctor import Finding
 from graphviz_dash.model.rules import RULES
+from graphviz_dash.narrative.compiled import compile_sentence
 from graphviz_dash.narrative.doctor import verdict_text
 
 
@@ -89,15 +97,42 @@ class DiagnosisDocument(TypedDict):
     outputs: list[TensorCheckDocument]
 
 
+class CompiledDocument(TypedDict):
+    """What keeps the compiled step of one process from being one replay."""
+
+    process: Count
+    sentence: Sentence
+    causes: list[CompileCauseDocument]
+    rules: list[CompileRuleDocument]
+
+
 class DoctorDocument(TypedDict):
     """The processes that a doctor examined."""
 
     processes: list[DiagnosisDocument]
+    compiled: list[CompiledDocument]
 
 
-def doctor_document(diagnoses: Sequence[Diagnosis]) -> DoctorDocument:
-    """The findings in each process that the doctor examined."""
-    return {"processes": [_process_document(diagnosis) for diagnosis in diagnoses]}
+def doctor_document(
+    examined: Sequence[tuple[Diagnosis | None, CompileReport | None]],
+) -> DoctorDocument:
+    """The findings in each process that the doctor examined, and what became of what it compiled;
+    either is None where there is none."""
+    return {
+        "processes": [
+            _process_document(diagnosis) for diagnosis, _ in examined if diagnosis is not None
+        ],
+        "compiled": [
+            {
+                "process": number,
+                "sentence": compile_sentence(report),
+                "causes": [cause_document(cause) for cause in report.causes],
+                "rules": compile_rule_documents(report.rules),
+            }
+            for number, (_, report) in enumerate(examined)
+            if report is not None
+        ],
+    }
 
 
 def _process_document(diagnosis: Diagnosis) -> DiagnosisDocument:

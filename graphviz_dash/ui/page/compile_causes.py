@@ -2,15 +2,60 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from graphviz_dash.analysis.compiled.causes import CompileCause
+from graphviz_dash.analysis.compiled.report import CompileReport
+from graphviz_dash.analysis.compiled.rule_outcomes import CompileRuleOutcome
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import UserLine
 from graphviz_dash.model.compile_rules import COMPILE_RULES
-from graphviz_dash.narrative.compiled import cause_title, saving_text
+from graphviz_dash.narrative.compiled import cause_title, compile_sentence, saving_text
 from graphviz_dash.ui.page.markup import element, text
-from graphviz_dash.units import format_count, format_ns
+from graphviz_dash.ui.page.rules import inline_code, rule_row, status_counts
+from graphviz_dash.units import counted, format_count, format_ns
+
+_FIRST: Final = 5
+
+
+def compiled_verdict(report: CompileReport) -> str:
+    """What became of the compiled step, in a box."""
+    kind = "silent" if report.causes else "sound"
+    badge = counted(len(report.causes), "cause") if report.causes else "Healthy"
+    return element(
+        "section",
+        element("span", text(f"torch.compile: {badge}"), f"badge {kind}")
+        + element("p", text(compile_sentence(report)), "doctor-verdict"),
+        f"doctor-hero {kind}",
+    )
+
+
+def cause_cards(causes: Sequence[CompileCause]) -> Iterable[str]:
+    """A card for each cause, those behind the first few folded."""
+    cards = [cause_card(number, cause) for number, cause in enumerate(causes, 1)]
+    yield from cards[:_FIRST]
+    if len(cards) > _FIRST:
+        title = element("summary", text(f"{len(cards) - _FIRST} more"))
+        yield element("details", title + "".join(cards[_FIRST:]))
+
+
+def compile_rules(outcomes: Sequence[CompileRuleOutcome]) -> str:
+    """What came of each rule of torch.compile."""
+    rows = (
+        rule_row(
+            outcome.rule,
+            outcome.status,
+            outcome.reason or (counted(outcome.causes, "cause") if outcome.causes else None),
+            "of torch.compile",
+        )
+        for outcome in outcomes
+    )
+    return (
+        element("h2", "Rules of torch.compile", "doctor-part")
+        + element("p", text(status_counts(outcome.status for outcome in outcomes)), "muted")
+        + element("div", "".join(rows), "doctor-rules")
+    )
 
 
 def cause_card(number: int, cause: CompileCause) -> str:
@@ -46,16 +91,18 @@ def cause_card(number: int, cause: CompileCause) -> str:
     )
     right = (
         element("h4", "The rule")
-        + element("p", _inline(rule.text))
+        + element("p", inline_code(rule.text))
         + element("h4", "What to write instead")
-        + element("p", _inline(rule.advice))
+        + element("p", inline_code(rule.advice))
         + element(
             "div",
             element("pre", _code(rule.wrong), "wrong", **{"aria-label": "Breaks the rule"})
             + element("pre", _code(rule.right), "right", **{"aria-label": "Keeps the rule"}),
             "example",
         )
-        + "".join(element("p", element("b", "torch: ") + _inline(hint)) for hint in cause.hints[:2])
+        + "".join(
+            element("p", element("b", "torch: ") + inline_code(hint)) for hint in cause.hints[:2]
+        )
     )
     body = element("div", left, "found") + element("div", right, "advice")
     return element("article", head + element("div", body, "columns"), "doctor-card silent")
@@ -71,14 +118,6 @@ def _line(line: UserLine) -> str:
     hit = element("span", element("i", text(line.line)) + text(line.code), "hit")
     label = {"aria-label": f"Code at {line.text}"}
     return shown + element("pre", hit, "code", tabindex="0", role="region", **label)
-
-
-def _inline(words: str) -> str:
-    """Text whose backticks mark code."""
-    parts = re.split(r"`([^`]*)`", words)
-    return "".join(
-        element("code", text(part)) if index % 2 else text(part) for index, part in enumerate(parts)
-    )
 
 
 def _lines(code: str) -> str:

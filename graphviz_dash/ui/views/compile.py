@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import streamlit as st
 
 from graphviz_dash.analysis.compiled.program_tree import Box
@@ -14,7 +12,7 @@ from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.compiled import METHOD, cause_title, compile_sentence, saving_text
 from graphviz_dash.ui.components.program import program_tree_view
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.compile_causes import cause_card
+from graphviz_dash.ui.page.compile_causes import cause_cards
 from graphviz_dash.ui.page.frame import (
     Chosen,
     choose_run,
@@ -29,7 +27,6 @@ from graphviz_dash.ui.page.widgets import facts, tiles
 from graphviz_dash.ui.state.compiled import compiled
 from graphviz_dash.units import format_count, format_ns, format_percent
 
-_FIRST: Final = 5
 _TIME, _CAUSE = "time", "cause"
 
 
@@ -111,12 +108,7 @@ def _causes(report: CompileReport) -> None:
     if not report.causes:
         return
     st.header("What to mend first", anchor=False)
-    show(*(cause_card(number, cause) for number, cause in enumerate(report.causes[:_FIRST], 1)))
-    rest = report.causes[_FIRST:]
-    if rest:
-        with st.expander(f"{len(rest)} more"):
-            cards = (cause_card(number, cause) for number, cause in enumerate(rest, _FIRST + 1))
-            show(*cards)
+    show(*cause_cards(report.causes))
 
 
 def _program(chosen: Chosen, run: Run, report: CompileReport) -> None:

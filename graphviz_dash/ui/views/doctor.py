@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from typing import Final
 
@@ -21,10 +20,14 @@ from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.doctor import difference_text, evidence_text, verdict_text
 from graphviz_dash.narrative.headline import names_in_common
 from graphviz_dash.narrative.prediction import prediction_verdict
+from graphviz_dash.ui.page.compile_causes import cause_cards, compile_rules, compiled_verdict
 from graphviz_dash.ui.page.frame import Chosen, choose_run, chosen_experiment
 from graphviz_dash.ui.page.markup import element, show, text
+from graphviz_dash.ui.page.navigation import link
 from graphviz_dash.ui.page.prediction import blockers_markup
+from graphviz_dash.ui.page.rules import inline_code, rule_row, status_counts, status_mark
 from graphviz_dash.ui.page.widgets import facts
+from graphviz_dash.ui.state.compiled import compiled
 from graphviz_dash.ui.state.results import comparison
 from graphviz_dash.units import format_count
 
@@ -33,11 +36,6 @@ _WORDS: Final = {
     CaptureOutcome.SILENT: "Replays differ",
     CaptureOutcome.HEALTHY: "Healthy",
     CaptureOutcome.UNSEEN: "Nothing captured",
-}
-_STATUS: Final = {
-    CheckStatus.FOUND: ("broken", "✕"),
-    CheckStatus.PASSED: ("passed", "✓"),
-    CheckStatus.NOT_CHECKED: ("not checked", "–"),
 }
 _SEEN: Final = {
     Seen.CAPTURE: "reproduced in a capture",
@@ -50,7 +48,11 @@ _SHOWN_OUTPUTS: Final = 12
 def render() -> None:
     """The page."""
     chosen = chosen_experiment(warned=True)
-    runs = [run for run in chosen.experiment.runs if run.doctor is not None]
+    runs = [
+        run
+        for run in chosen.experiment.runs
+        if run.doctor is not None or run.compilation is not None
+    ]
     if not runs:
         predicted = comparison(chosen.key).predicted
         if predicted is not None and not isinstance(predicted.outlook, Missing):
@@ -59,10 +61,21 @@ def render() -> None:
             show(blockers_markup(predicted.outlook))
         show(_nothing(chosen))
         return
-    failed = next((run.name for run in runs if run.manifest.failures), None)
-    run = choose_run(runs, default=failed) if len(runs) > 1 else runs[0]
-    assert run.doctor is not None
-    diagnosis = diagnose(run.doctor)
+    default = next((run.name for run in runs if run.manifest.failures), None)
+    default = default or next((run.name for run in runs if run.doctor is not None), None)
+    run = choose_run(runs, default=default) if len(runs) > 1 else runs[0]
+    if run.doctor is not None:
+        _examined(run, diagnose(run.doctor))
+    report = None if run.compilation is None else compiled(chosen.key, run.name)
+    if report is not None and not isinstance(report, Missing):
+        show(compiled_verdict(report))
+        query = {"experiment": chosen.entry.name, "run": run.name}
+        link("compile", "Where the step's time goes, and the compiled program", query)
+        show(*cause_cards(report.causes), compile_rules(report.rules))
+
+
+def _examined(run: Run, diagnosis: Diagnosis) -> None:
+    """What the doctor found."""
     show(_verdict(run, diagnosis))
     for title, findings in (
         ("Illegal in a capture", diagnosis.illegal),
@@ -113,9 +126,9 @@ def _card(finding: Finding) -> str:
     left += _facts(finding)
     right = (
         element("h4", "The rule")
-        + element("p", _inline(rule.text))
+        + element("p", inline_code(rule.text))
         + element("h4", "What to do instead")
-        + element("p", _inline(rule.advice))
+        + element("p", inline_code(rule.advice))
         + element(
             "div",
             element("pre", _lines(rule.wrong), "wrong", **{"aria-label": "Breaks the rule"})
@@ -206,14 +219,10 @@ def _outputs(diagnosis: Diagnosis) -> str:
 
 
 def _rules(diagnosis: Diagnosis) -> str:
-    counts = {
-        status: sum(outcome.status is status for outcome in diagnosis.rules)
-        for status in CheckStatus
-    }
-    status_counts = ", ".join(f"{counts[status]} {_STATUS[status][0]}" for status in _STATUS)
+    counts = status_counts(outcome.status for outcome in diagnosis.rules)
     return (
         element("h2", "All rules", "doctor-part")
-        + element("p", text(status_counts), "muted")
+        + element("p", text(counts), "muted")
         + element(
             "div",
             "".join(map(_rule, diagnosis.checked)) + "".join(map(_unchecked, diagnosis.unchecked)),
@@ -227,30 +236,18 @@ def _unchecked(group: UncheckedRules) -> str:
     inside = "".join(map(_rule, group.outcomes))
     if len(group.outcomes) == 1:
         return inside
-    word, sign = _STATUS[CheckStatus.NOT_CHECKED]
-    mark = element("i", sign, word.replace(" ", "-"), title=word, **{"aria-label": word})
+    mark = status_mark(CheckStatus.NOT_CHECKED)
     title = element("b", f"{len(group.outcomes)} rules")
     note = element("span", text(group.reason), "note")
     return element("details", element("summary", mark + title + note) + inside)
 
 
 def _rule(outcome: RuleOutcome) -> str:
-    word, sign = _STATUS[outcome.status]
-    note = outcome.reason or (f"{outcome.findings} found" if outcome.findings else word)
-    mark = element("i", sign, word.replace(" ", "-"), title=word, **{"aria-label": word})
-    summary = element(
-        "summary",
-        mark + element("b", text(outcome.rule.title)) + element("span", text(note), "note"),
-    )
     kind = (
         "the capture fails" if outcome.rule.severity is Severity.ILLEGAL else "no error reports it"
     )
-    inside = (
-        element("p", _inline(outcome.rule.text))
-        + element("p", _inline(outcome.rule.advice))
-        + element("p", element("code", text(outcome.rule.id.value)) + f" {text(kind)}", "muted")
-    )
-    return element("details", summary + inside)
+    note = outcome.reason or (f"{outcome.findings} found" if outcome.findings else None)
+    return rule_row(outcome.rule, outcome.status, note, kind)
 
 
 def _nothing(chosen: Chosen) -> str:
@@ -301,8 +298,3 @@ def _nothing(chosen: Chosen) -> str:
 def _lines(code: str) -> str:
     """Several lines as HTML text."""
     return "\n".join(text(line) for line in code.split("\n"))
-
-
-def _inline(words: str) -> str:
-    """The registry's text: what stands between backticks is code."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", text(words))

@@ -11,6 +11,7 @@ import pytest
 from graphviz_dash.analysis.compiled.causes import CompileCause, compile_causes
 from graphviz_dash.analysis.compiled.inputs import first_cpu_use, input_origin
 from graphviz_dash.analysis.compiled.program_tree import BoxKind, program_tree
+from graphviz_dash.analysis.compiled.rule_outcomes import rule_outcomes
 from graphviz_dash.analysis.compiled.step_time import (
     FrameCalls,
     StepPart,
@@ -19,12 +20,14 @@ from graphviz_dash.analysis.compiled.step_time import (
 )
 from graphviz_dash.analysis.trace.steps import steps
 from graphviz_dash.ingest.kineto.reader import read_trace
-from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.compilation import (
     Compilation,
+    CompilationFact,
     CompiledFrame,
     CompiledGraph,
     CopiedInput,
+    FactSource,
     FunctionInput,
     GraphBreak,
     GraphPartition,
@@ -39,6 +42,7 @@ from graphviz_dash.model.compilation import (
     UserLine,
 )
 from graphviz_dash.model.compile_rules import COMPILE_RULES, CompileRuleId
+from graphviz_dash.model.doctor import CheckStatus
 from graphviz_dash.narrative.compiled import PART_MEANINGS
 from scripts.compile_rules import rules_chapter
 from tests.trace_builder import GpuWork, TraceBuilder
@@ -298,3 +302,23 @@ def test_every_rule_and_every_part_has_its_words() -> None:
     assert set(PART_MEANINGS) == set(StepPart)
     page = PAGE.read_text(encoding="utf-8")
     assert page[page.index("## The rules") :] == rules_chapter()
+
+
+def test_each_rule_is_broken_kept_or_not_looked_at_with_the_reason() -> None:
+    sources = (
+        FactSource(CompilationFact.BREAKS, "structured trace"),
+        FactSource(CompilationFact.RECOMPILES, "structured trace"),
+        FactSource(CompilationFact.NODES, None, "no CUDA graph was recorded"),
+    )
+    told = Compilation("2.11", sources, frames=FRAMES, breaks=(BREAK,))
+    untimed = Missing(Fact.TRACED_STEPS, "no steps were traced")
+    outcomes = rule_outcomes(told, untimed, compile_causes(told, untimed, untimed))
+    by_rule = {outcome.rule.id: (outcome.status, outcome.reason) for outcome in outcomes}
+    assert set(by_rule) == set(CompileRuleId)
+    assert outcomes[0].rule.id is CompileRuleId.PYTHON_SIDE_EFFECT
+    assert by_rule[CompileRuleId.PYTHON_SIDE_EFFECT] == (CheckStatus.FOUND, None)
+    assert by_rule[CompileRuleId.RECOMPILING] == (CheckStatus.PASSED, None)
+    assert by_rule[CompileRuleId.CAPTURE_FAILED] == (CheckStatus.PASSED, None)
+    unchecked = CheckStatus.NOT_CHECKED
+    assert by_rule[CompileRuleId.COPIED_INPUTS] == (unchecked, "no CUDA graph was recorded")
+    assert by_rule[CompileRuleId.CPU_WORK][0] is unchecked

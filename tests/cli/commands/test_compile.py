@@ -4,6 +4,7 @@ shows compiled code, and of one that compiled nothing."""
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from graphviz_dash.model.compilation import Compilation, GraphBreak
@@ -46,3 +47,22 @@ def test_a_run_that_compiled_nothing_is_refused(invoke: Invoke) -> None:
     refused = invoke("compile", str(SAMPLE / "eager"))
     assert refused.code == 2
     assert "nothing was compiled while it was watched" in refused.err
+
+
+def test_the_doctor_tells_the_same_causes_and_the_rules_of_torch_compile(
+    invoke: Invoke, tmp_path: Path
+) -> None:
+    run = tmp_path / "runs" / "compile"
+    write_run(run, Compilation("2.11", (), frames=FRAMES, breaks=(BREAK,)))
+    told = invoke("doctor", "--bundle", str(run))
+    assert told.code == 0
+    assert "1. Printing, logging or warning in the step  model.py:8" in told.out
+    assert re.search(r"^python-side-effect +broken +1 cause$", told.out, re.M)
+    documents = [
+        json.loads(invoke(*command, str(run), "--json").out)
+        for command in (("doctor", "--bundle"), ("compile",))
+    ]
+    (compiled,) = documents[0]["compiled"]
+    assert documents[0]["processes"] == []
+    assert compiled["causes"] == documents[1]["causes"]
+    assert compiled["rules"] == documents[1]["rules"]

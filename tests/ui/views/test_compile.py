@@ -18,6 +18,8 @@ from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.run import FORMAT_VERSION, FileRole
 from graphviz_dash.ui.state import catalogue
 from tests.analysis.compiled.test_compiled import BREAK, FRAMES
+from tests.ui.views.test_pages import markup
+from tests.ui.views.test_pages import shown as page_shown
 
 SAMPLE = Path(__file__).parents[3] / "sample_traces" / "mlp-train"
 
@@ -69,6 +71,14 @@ def test_a_break_is_told_with_its_line_and_what_to_write_instead(experiment: Pat
     page = shown()
     for words in ("Printing, logging or warning", "model.py:8", "print(x)", "Graph launches"):
         assert words in page
+
+
+def test_the_doctor_shows_the_causes_and_what_came_of_each_rule(experiment: Path) -> None:
+    write_run(experiment / "compile", Compilation("2.11", (), frames=FRAMES, breaks=(BREAK,)))
+    told = markup(page_shown("doctor", experiment="told"))
+    for words in ("torch.compile: 1 cause", "model.py:8", "print(x)", "Rules of torch.compile"):
+        assert words in told
+    assert "1 broken" in told
 
 
 def test_an_experiment_that_compiled_nothing_says_so(experiment: Path) -> None:

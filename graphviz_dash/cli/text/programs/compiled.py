@@ -9,11 +9,13 @@ import click
 from graphviz_dash.analysis.compiled.causes import CompileCause
 from graphviz_dash.analysis.compiled.program_tree import Box, ProgramTree
 from graphviz_dash.analysis.compiled.report import CompileReport
+from graphviz_dash.analysis.compiled.rule_outcomes import CompileRuleOutcome
 from graphviz_dash.analysis.compiled.step_time import StepPart
 from graphviz_dash.cli.text.output import ABSENT, cell, plain_table, print_heading, print_table
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compile_rules import COMPILE_RULES
+from graphviz_dash.model.doctor import CheckStatus
 from graphviz_dash.narrative.compiled import (
     METHOD,
     cause_place,
@@ -21,9 +23,14 @@ from graphviz_dash.narrative.compiled import (
     compile_sentence,
     saving_text,
 )
-from graphviz_dash.units import format_ns, format_percent
+from graphviz_dash.units import counted, format_ns, format_percent
 
 _MOST_BOXES = 60
+_OUTCOMES = {
+    CheckStatus.FOUND: "broken",
+    CheckStatus.PASSED: "passed",
+    CheckStatus.NOT_CHECKED: "not checked",
+}
 
 
 def print_compiled(report: CompileReport, count: int) -> None:
@@ -80,6 +87,16 @@ def print_causes(causes: Sequence[CompileCause], count: int) -> None:
         _print_cause(number, cause)
     if len(causes) > count:
         click.echo(f"  and {len(causes) - count} more")
+
+
+def print_rules(outcomes: Sequence[CompileRuleOutcome]) -> None:
+    """Prints what came of each rule of torch.compile."""
+    print_heading("Rules of torch.compile")
+    table = plain_table("rule", "outcome", "")
+    for outcome in outcomes:
+        note = outcome.reason or (counted(outcome.causes, "cause") if outcome.causes else "")
+        table.add_row(cell(outcome.rule.id.value), cell(_OUTCOMES[outcome.status]), cell(note))
+    print_table(table)
 
 
 def _print_cause(number: int, cause: CompileCause) -> None:

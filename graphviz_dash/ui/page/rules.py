@@ -1,0 +1,52 @@
+"""Rules with what came of them, as rows that unfold: the doctor's and those of torch.compile."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+from graphviz_dash.model.compile_rules import CompileRule
+from graphviz_dash.model.doctor import CheckStatus
+from graphviz_dash.model.rules import Rule
+from graphviz_dash.ui.page.markup import element, text
+
+_STATUS: Final = {
+    CheckStatus.FOUND: ("broken", "✕"),
+    CheckStatus.PASSED: ("passed", "✓"),
+    CheckStatus.NOT_CHECKED: ("not checked", "–"),
+}
+
+
+def rule_row(rule: Rule | CompileRule, status: CheckStatus, note: str | None, kind: str) -> str:
+    """The row of a rule: ``note`` is what came of it, ``kind`` what breaking it does."""
+    summary = element(
+        "summary",
+        status_mark(status)
+        + element("b", text(rule.title))
+        + element("span", text(note or _STATUS[status][0]), "note"),
+    )
+    inside = (
+        element("p", inline_code(rule.text))
+        + element("p", inline_code(rule.advice))
+        + element("p", element("code", text(rule.id.value)) + f" {text(kind)}", "muted")
+    )
+    return element("details", summary + inside)
+
+
+def status_mark(status: CheckStatus) -> str:
+    """The sign of a status."""
+    word, sign = _STATUS[status]
+    return element("i", sign, word.replace(" ", "-"), title=word, **{"aria-label": word})
+
+
+def status_counts(statuses: Iterable[CheckStatus]) -> str:
+    """How many rules have which status, in words."""
+    counts = Counter(statuses)
+    return ", ".join(f"{counts[status]} {word}" for status, (word, _) in _STATUS.items())
+
+
+def inline_code(words: str) -> str:
+    """Text of a registry: what stands between backticks is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", text(words))
