@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from graphviz_dash.analysis.compiled.step_time import StepPart
 from graphviz_dash.analysis.diff.graph_diff import Change
 from graphviz_dash.analysis.memory.report import MemoryPart
 from graphviz_dash.analysis.metrics.run_selection import ran_eagerly
@@ -43,6 +44,19 @@ BASELINE: Final = Shade("#7b8592", "#9ea8b6")
 RUN: Final = Shade("#232b3a", "#eceff5")
 """Runs have no hues, which are for kinds of work: what ran without graphs is a lighter ink than
 what ran with them, and names, outlines and the shapes of marks tell runs apart."""
+
+STEP_PART: Final = {
+    StepPart.REPLAY: BLUE,
+    StepPart.COPIES: YELLOW,
+    StepPart.COMPILED: CYAN,
+    StepPart.EAGER: ORANGE,
+    StepPart.GUARDS: MAGENTA,
+    StepPart.DISPATCH: GREEN,
+    StepPart.LAUNCH: VIOLET,
+    StepPart.PYTHON: GREY,
+    StepPart.WAIT: GREY,
+}
+"""What the stretches of a compiled step are for."""
 
 GRAPH_LAUNCH: Final = VIOLET
 """A call that launches a graph."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,7 @@ from graphviz_dash.analysis.compiled.slices import (
 )
 from graphviz_dash.analysis.trace.intervals import NONE
 from graphviz_dash.analysis.trace.lanes import trace_links
-from graphviz_dash.analysis.trace.steps import Step, StepMethod, exclusive_ns
+from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Missing
 
 if TYPE_CHECKING:
@@ -122,6 +122,22 @@ class StepTime:
 _Key = tuple[StepPart, "str | None"]
 
 
+@dataclass(frozen=True)
+class Stretch:
+    """A stretch of a traced step that is for one thing."""
+
+    start: int
+    """In ns of the trace."""
+    end: int
+    """In ns of the trace."""
+    part: StepPart
+    """What it is for."""
+    frame: str | None
+    """The compilation whose call it is in; None outside compiled functions."""
+    is_busy: bool
+    """Whether the GPU works."""
+
+
 def step_time(
     trace: Trace, traced_steps: Sequence[Step], compilation: Compilation | None
 ) -> StepTime | Missing:
@@ -134,22 +150,12 @@ def step_time(
     if not len(trace.gpu):
         return NO_GPU_WORK
     chosen = _middle_half(traced_steps)
-    located = _Located(cpu_slices(trace), compilation)
+    divider = StepDivider(trace, compilation)
     busy, idle = defaultdict[_Key, float](float), defaultdict[_Key, float](float)
-    keys = located.keys_of_work(trace)
-    start = column(trace.gpu, "ts")
-    end = start + np.maximum(column(trace.gpu, "dur"), 0)
     for step in chosen:
-        inside = np.flatnonzero((end > step.start) & (start < step.end))
-        begin = np.maximum(start[inside], step.start)
-        stop = np.minimum(end[inside], step.end)
-        order = np.argsort(begin, kind="stable")
-        inside, begin, stop = inside[order], begin[order], stop[order]
-        added = exclusive_ns(begin, stop)
-        for row, took in zip(inside.tolist(), added.tolist(), strict=True):
-            busy[keys[row]] += took
-        for key, took in located.idle(_gaps(begin, stop, step.start, step.end)):
-            idle[key] += took
+        for stretch in divider.stretches(step):
+            sums = busy if stretch.is_busy else idle
+            sums[stretch.part, stretch.frame] += stretch.end - stretch.start
     count = len(chosen)
     parts = [
         PartTime(part, frame, busy[part, frame] / count, idle[part, frame] / count)
@@ -159,8 +165,64 @@ def step_time(
         steps=count,
         traced_ns=sum(step.end - step.start for step in chosen) / count,
         parts=tuple(sorted(parts, key=lambda part: -(part.busy_ns + part.idle_ns))),
-        calls=located.calls(chosen),
+        calls=divider.calls(chosen),
     )
+
+
+class StepDivider:
+    """Divides the steps of a trace with compiled code: built once, near-linear in the trace."""
+
+    def __init__(self, trace: Trace, compilation: Compilation | None) -> None:
+        self._located = _Located(cpu_slices(trace), compilation)
+        self._keys = self._located.keys_of_work(trace)
+        self._start = column(trace.gpu, "ts")
+        self._end = self._start + np.maximum(column(trace.gpu, "dur"), 0)
+
+    def stretches(self, step: Step) -> list[Stretch]:
+        """What ``step`` is for, from its begin to its end without a gap."""
+        inside = np.flatnonzero((self._end > step.start) & (self._start < step.end))
+        begin = np.maximum(self._start[inside], step.start)
+        stop = np.minimum(self._end[inside], step.end)
+        order = np.argsort(begin, kind="stable")
+        inside, begin, stop = inside[order], begin[order], stop[order]
+        # Work that runs beside other work counts from where the work before it ends.
+        reach = np.maximum.accumulate(np.concatenate(([step.start], stop)))
+        begin = np.maximum(begin, reach[:-1])
+        pieces = [
+            (first, last, self._keys[row], True)
+            for row, first, last in zip(inside.tolist(), begin.tolist(), stop.tolist(), strict=True)
+            if last > first
+        ]
+        starts, ends = np.concatenate(([step.start], stop)), np.concatenate((begin, [step.end]))
+        starts = np.maximum.accumulate(starts)
+        open_ = ends > starts
+        pieces += self._located.idle(starts[open_], ends[open_])
+        pieces.sort(key=lambda piece: piece[0])
+        return _joined(pieces)
+
+    def calls(self, traced_steps: Sequence[Step]) -> tuple[FrameCalls, ...]:
+        """How often each compilation is called in ``traced_steps``, by its first call."""
+        return self._located.calls(traced_steps)
+
+
+_Piece = tuple[int, int, _Key, bool]
+
+
+def _joined(pieces: Sequence[_Piece]) -> list[Stretch]:
+    """Pieces in order, those of one kind that follow each other as one."""
+    stretches: list[Stretch] = []
+    for first, last, (part, frame), is_busy in pieces:
+        before = stretches[-1] if stretches else None
+        if before is not None and (before.part, before.frame, before.is_busy, before.end) == (
+            part,
+            frame,
+            is_busy,
+            first,
+        ):
+            stretches[-1] = replace(before, end=last)
+        else:
+            stretches.append(Stretch(first, last, part, frame, is_busy))
+    return stretches
 
 
 def _middle_half(traced_steps: Sequence[Step]) -> list[Step]:
@@ -168,14 +230,6 @@ def _middle_half(traced_steps: Sequence[Step]) -> list[Step]:
     ordered = sorted(traced_steps, key=lambda step: step.end - step.start)
     left_out = len(ordered) // 4
     return ordered[left_out : len(ordered) - left_out]
-
-
-def _gaps(begin: Ints, stop: Ints, first: int, last: int) -> tuple[Ints, Ints]:
-    """Begins and ends of the time in [first, last] that no interval covers; ``begin`` ascends."""
-    reach = np.maximum.accumulate(np.concatenate(([first], stop)))
-    starts, ends = reach, np.concatenate((begin, [last]))
-    open_ = ends > starts
-    return starts[open_], ends[open_]
 
 
 class _Located:
@@ -211,26 +265,25 @@ class _Located:
             keys.append(key_by_launch[row])
         return keys
 
-    def idle(self, gaps: tuple[Ints, Ints]) -> list[tuple[_Key, int]]:
-        """What the CPU was in during each piece of ``gaps``, with the length of the piece."""
-        starts, ends = gaps
+    def idle(self, starts: Ints, ends: Ints) -> list[_Piece]:
+        """What the CPU was in during each piece of the gaps from ``starts`` to ``ends``."""
         if not len(starts):
             return []
-        slices = self._slices
-        nesting = slices.nesting
+        nesting = self._slices.nesting
         low, high = int(starts[0]), int(ends[-1])
         near = (nesting.end > low) & (nesting.start < high)
         edges = np.unique(np.concatenate((starts, ends, nesting.start[near], nesting.end[near])))
         edges = edges[(edges >= low) & (edges <= high)]
-        middle, length = edges[:-1] + np.diff(edges) // 2, np.diff(edges)
+        first, last = edges[:-1], edges[1:]
+        middle = first + (last - first) // 2
         at = np.searchsorted(starts, middle, "right") - 1
         open_ = (at >= 0) & (middle < ends[np.maximum(at, 0)])
-        middle, length = middle[open_], length[open_]
-        innermost = self._innermost(middle)
+        first, last, middle = first[open_], last[open_], middle[open_]
+        columns = (self._innermost(middle), middle, first, last)
         return [
-            (self._key_at(where, instant), took)
-            for where, instant, took in zip(
-                innermost.tolist(), middle.tolist(), length.tolist(), strict=True
+            (begin, end, self._key_at(where, instant), False)
+            for where, instant, begin, end in zip(
+                *(values.tolist() for values in columns), strict=True
             )
         ]
 

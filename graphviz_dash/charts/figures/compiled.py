@@ -39,10 +39,9 @@ def step_parts_chart(report: CompileReport, theme: Theme) -> go.Figure | None:
             rows.append((part.value, at, busy, idle, PART_MEANINGS[part]))
             at += busy + idle
     left = whole - at
-    if abs(left) >= 1:
-        rows.append(
-            ("remainder", min(at, whole), 0.0, abs(left), "What the trace does not explain.")
-        )
+    rows.append(
+        ("remainder", min(at, whole), 0.0, abs(left), "What the parts and the step differ by.")
+    )
     unit = time_unit(round(whole))
     names = [*(row[0] for row in rows), "step"]
     figure = go.Figure()

@@ -14,7 +14,7 @@ from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.trace.lanes import LaneSet, idle_periods
 from graphviz_dash.analysis.trace.steps import Step
 from graphviz_dash.charts.timeline.model import Lane, RunView, StepMark
-from graphviz_dash.charts.timeline.run import ChosenRun
+from graphviz_dash.charts.timeline.run import FIRST_PART, ChosenRun, label
 from graphviz_dash.units import format_ns, format_percent, format_ratio
 
 IDLE_PX: Final = 3.0
@@ -194,9 +194,7 @@ def range_lanes(chosen: ChosenRun, frame: Frame, names: dict[tuple[str, int], in
             continue
         inside = ranges.span(lane)
         at = np.arange(inside.start, inside.stop)
-        most = MAX_RANGES // frame.runs // len(threads)
-        longest = np.argsort(ranges.start[at] - ranges.end[at], kind="stable")[:most]
-        at = np.sort(at[longest])
+        at = _longest(at, ranges.end - ranges.start, MAX_RANGES // frame.runs // len(threads))
         start, end, rows = ranges.start[at], ranges.end[at], ranges.row[at]
         lanes.append(
             Lane(
@@ -214,6 +212,42 @@ def range_lanes(chosen: ChosenRun, frame: Frame, names: dict[tuple[str, int], in
             )
         )
     return lanes
+
+
+def compiled_lane(chosen: ChosenRun, frame: Frame, names: dict[tuple[str, int], int]) -> list[Lane]:
+    """What each stretch of the chosen step is for, of a run with compiled code: of all stretches
+    that are wide enough to be seen the longest; ``names`` is the view's table and grows."""
+    compiled = chosen.compiled
+    if compiled is None:
+        return []
+    begin, stop = chosen.origin + frame.loaded[0], chosen.origin + frame.loaded[1]
+    length = compiled.end - compiled.start
+    seen = (compiled.end > begin) & (compiled.start < stop)
+    at = np.flatnonzero(seen & (length >= RANGE_PX * frame.ns_per_pixel))
+    at = _longest(at, length, MAX_RANGES // frame.runs)
+    start, end = compiled.start[at], compiled.end[at]
+    return [
+        Lane(
+            "range",
+            0,
+            0,
+            0,
+            "compiled step",
+            gap=(start - np.concatenate(([begin], end[:-1]))).tolist() if len(at) else [],
+            dur=(end - start).tolist(),
+            name=[
+                names.setdefault((label(text), FIRST_PART + part), len(names))
+                for text, part in (compiled.texts[code] for code in compiled.code[at].tolist())
+            ],
+            row=_deltas(at),
+        )
+    ]
+
+
+def _longest(at: Ints, length: Ints, most: int) -> Ints:
+    """The ``most`` longest of the places ``at``, ascending."""
+    longest = np.argsort(-length[at], kind="stable")[:most]
+    return np.asarray(np.sort(at[longest]))
 
 
 def busiest_threads(ranges: LaneSet) -> set[tuple[int, int]]:

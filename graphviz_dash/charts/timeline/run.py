@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from graphviz_dash.analysis.ranks.shared_steps import SharedSteps
     from graphviz_dash.analysis.replays.replays import ReplayMatch
+    from graphviz_dash.charts.timeline.compiled import CompiledStep
     from graphviz_dash.model.run import Run
 
 CATEGORIES: Final = tuple(Category)
@@ -33,6 +34,9 @@ CALLS: Final = tuple(CallClass)
 ANNOTATION: Final = len(CATEGORIES) + len(CALLS)
 OPERATOR: Final = ANNOTATION + 1
 """Categories of the ranges that CPU threads are in."""
+
+FIRST_PART: Final = OPERATOR + 1
+"""The first category of the stretches of a compiled step, which follow in the order of StepPart."""
 
 _LABEL_CHARS = 64
 
@@ -132,6 +136,8 @@ class ChosenRun:
 
     timeline: RunTimeline
     step: Step | None
+    compiled: CompiledStep | None = None
+    """What each stretch of the step is for; None where no compiled code runs in it."""
 
     @property
     def origin(self) -> int:

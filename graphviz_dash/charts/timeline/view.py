@@ -22,6 +22,7 @@ from graphviz_dash.charts.timeline.difference import RunDifference, difference
 from graphviz_dash.charts.timeline.lanes import (
     Frame,
     busy_lane,
+    compiled_lane,
     count,
     range_lanes,
     run_view,
@@ -181,7 +182,7 @@ def _build(
             else busy_lane(chosen, lane_set, lane, is_gpu, frame, bins)
             for lane_set, lane, is_gpu in _each(chosen, lanes)
         ]
-        drawn = range_lanes(chosen, frame, names) + drawn
+        drawn = compiled_lane(chosen, frame, names) + range_lanes(chosen, frame, names) + drawn
         views.append(run_view(chosen, drawn, lanes.hidden, frame, runs[0], bins))
     return TimelineView(
         level=level,

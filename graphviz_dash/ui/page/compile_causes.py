@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import streamlit as st
+
 from graphviz_dash.analysis.compiled.causes import CompileCause
 from graphviz_dash.analysis.compiled.report import CompileReport
 from graphviz_dash.analysis.compiled.rule_outcomes import CompileRuleOutcome
+from graphviz_dash.charts.figures.compiled import step_parts_chart
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import UserLine
 from graphviz_dash.model.compile_rules import COMPILE_RULES
-from graphviz_dash.narrative.compiled import cause_title, compile_sentence, saving_text
-from graphviz_dash.ui.page.markup import element, text
+from graphviz_dash.narrative.compiled import METHOD, cause_title, compile_sentence, saving_text
+from graphviz_dash.ui.page.frame import Chosen, draw, figure
+from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.rules import inline_code, rule_row, status_counts
 from graphviz_dash.units import counted, format_count, format_ns
 
@@ -29,6 +33,22 @@ def compiled_verdict(report: CompileReport) -> str:
         + element("p", text(compile_sentence(report)), "doctor-verdict"),
         f"doctor-hero {kind}",
     )
+
+
+def step_parts(chosen: Chosen, report: CompileReport) -> None:
+    """Draws where the time of a compiled step goes, the parts one behind the other."""
+    chart = figure(
+        chosen.key, ("compiled step", report.run), lambda theme: step_parts_chart(report, theme)
+    )
+    if chart is None:
+        reason = report.time.reason if isinstance(report.time, Missing) else ""
+        show(element("p", text(f"Not known: {reason}."), "muted"))
+        return
+    draw(chart, "compiled-step")
+    if isinstance(report.step_ns, Missing):
+        st.caption(f"Under the profiler; no clean step is known: {report.step_ns.reason}.")
+    else:
+        st.caption(f"{METHOD}.")
 
 
 def cause_cards(causes: Sequence[CompileCause]) -> Iterable[str]:

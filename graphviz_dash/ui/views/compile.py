@@ -6,20 +6,17 @@ import streamlit as st
 
 from graphviz_dash.analysis.compiled.program_tree import Box
 from graphviz_dash.analysis.compiled.report import CompileReport, has_compile_report
-from graphviz_dash.charts.figures.compiled import step_parts_chart
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
-from graphviz_dash.narrative.compiled import METHOD, cause_title, compile_sentence, saving_text
+from graphviz_dash.narrative.compiled import cause_title, compile_sentence, saving_text
 from graphviz_dash.ui.components.program import program_tree_view
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.compile_causes import cause_cards
+from graphviz_dash.ui.page.compile_causes import cause_cards, step_parts
 from graphviz_dash.ui.page.frame import (
     Chosen,
     choose_run,
     chosen_experiment,
-    draw,
     empty,
-    figure,
 )
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.navigation import link
@@ -57,7 +54,8 @@ def render() -> None:
             element("p", text(compile_sentence(report)), "sentence"),
         )
     show(_tiles(report))
-    _parts(chosen, report)
+    st.header("Where the step's time goes", anchor=False)
+    step_parts(chosen, report)
     _causes(report)
     _program(chosen, run, report)
     _sources(report)
@@ -86,22 +84,6 @@ def _tiles(report: CompileReport) -> str:
         share = format_percent(max(saved) / step)
         cells.append(("Mending the first saves", format_ns(max(saved)), f"{share} of the step"))
     return tiles(cells)
-
-
-def _parts(chosen: Chosen, report: CompileReport) -> None:
-    st.header("Where the step's time goes", anchor=False)
-    chart = figure(
-        chosen.key, ("compiled step", report.run), lambda theme: step_parts_chart(report, theme)
-    )
-    if chart is None:
-        reason = report.time.reason if isinstance(report.time, Missing) else ""
-        show(element("p", text(f"Not known: {reason}."), "muted"))
-        return
-    draw(chart, "compiled-step")
-    if isinstance(report.step_ns, Missing):
-        st.caption(f"Under the profiler; no clean step is known: {report.step_ns.reason}.")
-    else:
-        st.caption(f"{METHOD}.")
 
 
 def _causes(report: CompileReport) -> None:

@@ -66,8 +66,7 @@ def _print_parts(report: CompileReport) -> None:
             cell(format_ns(sum(each.busy_ns for each in own))),
         )
     left = time.remainder(whole)
-    if abs(left) >= 1:
-        table.add_row(cell("remainder"), cell(format_ns(left)), cell(""), cell(""))
+    table.add_row(cell("remainder"), cell(format_ns(left)), cell(""), cell(""))
     table.add_section()
     table.add_row(cell("step", "bold"), cell(format_ns(whole), "bold"), cell(""), cell(""))
     print_table(table)

@@ -16,8 +16,9 @@ import streamlit as st
 
 from graphviz_dash.analysis.trace.api_calls import CallClass
 from graphviz_dash.analysis.trace.kernel_categories import Category
-from graphviz_dash.charts.palette import BASELINE, CATEGORY, GRAPH_LAUNCH, RUN, SAVED
+from graphviz_dash.charts.palette import BASELINE, CATEGORY, GRAPH_LAUNCH, RUN, SAVED, STEP_PART
 from graphviz_dash.charts.shades import IDLE
+from graphviz_dash.charts.timeline.compiled import STEP_PARTS
 from graphviz_dash.charts.timeline.run import CALLS, CATEGORIES
 from graphviz_dash.charts.timeline.slice_card import SliceCard
 from graphviz_dash.errors import InputError
@@ -214,8 +215,12 @@ def _palette() -> Palette:
         for call in CALLS
     ]
     ranges = [PaletteEntry(f"CPU: {what}", other, what) for what in ("annotation", "operator")]
+    parts = [
+        PaletteEntry(f"compiled step: {part.value}", both_themes(STEP_PART[part]))
+        for part in STEP_PARTS
+    ]
     return Palette(
-        gpu + calls + ranges,
+        gpu + calls + ranges + parts,
         both_themes(IDLE),
         run=both_themes(RUN),
         light=both_themes(BASELINE),

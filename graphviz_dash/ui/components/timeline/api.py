@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -48,6 +49,7 @@ from graphviz_dash.ui.components.requests import (
     integer,
     one,
 )
+from graphviz_dash.ui.state.compiled import compiled, step_divider, step_lane, step_lane_known
 from graphviz_dash.ui.state.graphs import nodes
 from graphviz_dash.ui.state.jobs import JOBS, Task
 from graphviz_dash.ui.state.results import (
@@ -178,8 +180,17 @@ def _chosen(request: Request, key: str, names: Sequence[str]) -> list[ChosenRun]
     if len(steps) != len(names):
         raise BadParameterError(f"step: {len(steps)} given, expected one for each run or none")
     return [
-        choose(timeline_of(key, name), _step(step)) for name, step in zip(names, steps, strict=True)
+        _with_compiled(key, choose(timeline_of(key, name), _step(step)))
+        for name, step in zip(names, steps, strict=True)
     ]
+
+
+def _with_compiled(key: str, chosen: ChosenRun) -> ChosenRun:
+    """A run with what its step is for, where compiled code runs in it."""
+    name = chosen.timeline.run
+    if chosen.step is None or not step_lane_known(key, name):
+        return chosen
+    return replace(chosen, compiled=step_lane(key, name, chosen.step))
 
 
 def _span(request: Request) -> tuple[int, int]:
@@ -197,6 +208,9 @@ def _tasks(key: str, names: Sequence[str]) -> list[Task]:
     tasks: list[Task] = []
     traced = [run for run in (STORE.run(key, name) for name in names) if run.replay_trace]
     for run in traced:
+        if not step_lane_known(key, run.name):
+            tasks.append((f"Dividing the compiled step of {run.name}", _dividing(key, run)))
+    for run in traced:
         if run.graphs:
             tasks.append((f"Matching kernels of {run.name} with nodes", _matching(key, run)))
     if len(traced) > 1:
@@ -205,6 +219,10 @@ def _tasks(key: str, names: Sequence[str]) -> list[Task]:
         if run.graphs:
             tasks.append((f"Finding the operators of {run.name}", _tables(key, run)))
     return tasks
+
+
+def _dividing(key: str, run: Run) -> Callable[[], object]:
+    return lambda: (compiled(key, run.name), step_divider(key, run.name))
 
 
 def _matching(key: str, run: Run) -> Callable[[], object]:
@@ -220,6 +238,7 @@ def _is_complete(key: str, names: Sequence[str]) -> bool:
     traced = [run for run in (STORE.run(key, name) for name in names) if run.replay_trace]
     return (len(traced) < 2 or STORE.has(key, "comparison")) and all(
         replays_known(key, run.name)
+        and step_lane_known(key, run.name)
         and all(STORE.has(key, ("nodes", run.name, graph.id)) for graph in run.graphs)
         for run in traced
     )
