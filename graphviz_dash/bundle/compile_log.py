@@ -260,11 +260,19 @@ class CompileLog:
     def limit(self, frame: str | None, reason: str | None) -> None:
         """The function of ``frame`` is not compiled again: the limit is reached, the last time by
         ``reason``."""
-        for index, again in enumerate(self.recompiles):
-            if again.frame == frame:
-                self.recompiles[index] = msgspec.structs.replace(again, limit=True)
-                return
         self._add_recompile(frame, [reason] if reason else [], limit=True)
+        *before, new = self.recompiles
+        for index, again in enumerate(before):
+            if again.frame == frame:
+                # Told twice: by a log, which has the reason, and by the metrics, which do not.
+                before[index] = msgspec.structs.replace(
+                    again,
+                    guards=again.guards or new.guards,
+                    lines=again.lines or new.lines,
+                    limit=True,
+                )
+                self.recompiles = before
+                return
 
     def _add_recompile(self, frame: str | None, reasons: Sequence[Any], *, limit: bool) -> None:
         self.records += 1

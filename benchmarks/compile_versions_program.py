@@ -1,0 +1,193 @@
+"""A program with graph breaks, recompiles, sizes that change and a skip; what the recorder told of
+it goes to the file that is named, as JSON. It is run by ``compile_versions.py`` in an interpreter
+with torch and msgspec alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch._dynamo
+
+from collectors.compiled.account import CompileAccount
+from collectors.guard import Guard
+from graphviz_dash.model.compilation import Compilation, UserLine
+
+HERE = Path(__file__).name
+LIMIT = 3
+
+
+def broken(x: torch.Tensor) -> torch.Tensor:
+    x = x.sin() + 1
+    print(end="")  # break: print
+    x = x * 2
+    if x.sum() > 0:  # break: branch
+        x = x + 1
+    return x.cos()
+
+
+def reading(x: torch.Tensor) -> torch.Tensor:
+    total = x.sum().item()  # break: item
+    return x * total
+
+
+@torch.compiler.disable
+def outside(x: torch.Tensor) -> torch.Tensor:
+    return x + 1
+
+
+def disabled(x: torch.Tensor) -> torch.Tensor:
+    x = x * 2
+    x = outside(x)  # break: disable
+    return x.sin()
+
+
+def worded(x: torch.Tensor, word: str) -> torch.Tensor:
+    return x + len(word)  # recompile: word
+
+
+def sized(x: torch.Tensor) -> torch.Tensor:
+    return (x * 3).sum()  # recompile: size
+
+
+def written(x: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:
+    cache.add_(x)  # skip
+    return cache * 2
+
+
+def run() -> list[torch.Tensor]:
+    """All of it; the results."""
+    ones = torch.ones(8)
+    results = []
+    for function in (broken, reading, disabled):
+        results.append(torch.compile(function, backend="eager")(ones))
+    say = torch.compile(worded, backend="eager", dynamic=False)
+    results += [say(ones, "x" * length) for length in range(6)]
+    size = torch.compile(sized, backend="eager")
+    results += [size(torch.ones(length)) for length in (8, 9, 10)]
+    write = torch.compile(written, mode="reduce-overhead")
+    results += [write(ones, torch.ones(8)) for _ in range(2)]
+    return results
+
+
+def line_of(mark: str) -> int:
+    """The line of this file that ends with a comment ``mark``."""
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    return next(at for at, line in enumerate(lines, 1) if line.endswith(f"# {mark}"))
+
+
+def has_line(lines: tuple[UserLine, ...], mark: str) -> bool:
+    """Whether the innermost line is that of ``mark``."""
+    return bool(lines) and (lines[0].file, lines[0].line) == (HERE, line_of(mark))
+
+
+def facts_of(made: Compilation | None, guard: Guard, equal: bool) -> dict[str, Any]:
+    """What was told, by the names of the table's rows."""
+    facts: dict[str, Any] = {"torch": torch.__version__.partition("+")[0]}
+    if made is None:
+        return facts | {"recorded": "nothing"}
+    frames = made.frames
+    breaks = {
+        mark: any(has_line(each.lines, f"break: {mark}") for each in made.breaks)
+        for mark in ("print", "branch", "item", "disable")
+    }
+    again = made.recompiles
+    facts["results equal"] = _mark(equal)
+    facts["errors of ours"] = guard.errors
+    facts["compilations"] = len(frames)
+    facts["with their line"] = _share(frame.place is not None for frame in frames)
+    facts["with their FX graph"] = _share(frame.code is not None for frame in frames)
+    facts["with guards counted"] = _share(frame.guards is not None for frame in frames)
+    facts["with guards timed"] = _share(frame.guard_ns is not None for frame in frames)
+    facts["with their compile time"] = _share(frame.compile_ns is not None for frame in frames)
+    facts["breaks at the right line, of 4"] = sum(breaks.values())
+    facts["breaks with hints"] = sum(bool(each.hints) for each in made.breaks)
+    facts["recompiles"] = len(again)
+    facts["with the guard"] = _share(bool(each.guards) for each in again if not each.limit)
+    facts["with the line of the guard"] = _share(bool(each.lines) for each in again)
+    facts["limit told"] = _mark(any(each.limit for each in again))
+    facts["Inductor's graphs with their key"] = len(made.graphs)
+    facts["skips"] = "; ".join(dict.fromkeys(skip.reason for skip in made.skips)) or "–"
+    return facts | _of_sources()
+
+
+def _mark(value: bool) -> str:
+    return "yes" if value else "–"
+
+
+def _share(values: Any) -> str:
+    told = list(values)
+    return f"{sum(told)} of {len(told)}"
+
+
+def _of_sources() -> dict[str, Any]:
+    """What can only be seen on a GPU, looked up in the sources of this torch."""
+    trees, names = _text("cudagraph_trees"), set()
+    for node in ast.walk(ast.parse(trees)):
+        if isinstance(node, ast.Attribute):
+            names.add(node.attr)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names.add(node.target.id)
+        elif isinstance(node, ast.FunctionDef):
+            names.add(node.name)
+    wanted = {
+        "functions and nodes": (
+            "ids_to_funcs roots get_roots id_to_mode warmed_up_functions wrapped_function children "
+            "static_input_idxs mutated_input_idxs non_static_input_idx cudagraph_managed_idxs "
+            "output_storage_alias placeholders reconstructed_inputs"
+        ),
+        "compilation of a function": "id_to_compile_id",
+        "skips for mutation": "warned_mutation",
+        "pending backwards": "warned_functions",
+    }
+    facts = {}
+    for what, attributes in wanted.items():
+        missing = [name for name in attributes.split() if name not in names]
+        facts[f"trees: {what}"] = f"without {', '.join(missing)}" if missing else "yes"
+    everything = "".join(
+        _text(module)
+        for module in ("scheduler", "cudagraph_trees", "cudagraph_utils", "compile_fx")
+    )
+    texts = {
+        "log: partitions": "graph partitions:",
+        "log: operators that split": ": reason=",
+        "log: skips": "skipping cudagraphs due to",
+        "log: recordings": "Recording function",
+        "log: recordings made again": "Re-recording",
+        "log: inputs that moved": "data pointer changed",
+    }
+    return facts | {what: _mark(text in everything) for what, text in texts.items()}
+
+
+def _text(module: str) -> str:
+    spec = importlib.util.find_spec(f"torch._inductor.{module}")
+    if spec is None or spec.origin is None:
+        return ""
+    return Path(spec.origin).read_text(encoding="utf-8")
+
+
+def main() -> None:
+    """Runs it without the recorder and with it, and writes what was told."""
+    warnings.simplefilter("ignore")
+    limit = "recompile_limit" if hasattr(torch._dynamo.config, "recompile_limit") else None
+    setattr(torch._dynamo.config, limit or "cache_size_limit", LIMIT)
+    plain = run()
+    torch._dynamo.reset()
+    guard = Guard()
+    account = CompileAccount(guard)
+    account.start()
+    watched = run()
+    account.stop()
+    equal = all(torch.equal(a, b) for a, b in zip(plain, watched, strict=True))
+    Path(sys.argv[1]).write_text(json.dumps(facts_of(account.result(), guard, equal)))
+
+
+if __name__ == "__main__":
+    main()

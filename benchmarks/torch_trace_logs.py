@@ -1,0 +1,140 @@
+"""TORCH_TRACE logs of other people, counted twice: by the importer, and by a count that shares no
+code with it.
+
+python -m benchmarks.torch_trace_logs FOLDER
+
+FOLDER is looked through for logs, such as a clone of pytorch/tlparse, whose tests have forty. The
+table is that of docs/compile.md; the exit code is 1 where the two disagree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.formats.registry import SourceKind, recognised_format
+from graphviz_dash.ingest.formats.torch_trace import read_torch_trace
+from graphviz_dash.ingest.limits import DEFAULT_LIMITS
+
+_LINE = re.compile(r"^[A-Z]\d{4} [^\]]*\] (\{.*)")
+_USER_LINE = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+@dataclass(frozen=True)
+class LogCounts:
+    """What a log has."""
+
+    compilations: int
+    """Frames that Dynamo compiled or tried to, attempts at one together."""
+    fx_graphs: int
+    """Those of which an FX graph came out."""
+    breaks: int
+    """Graph breaks, those of one compilation and line together."""
+    recompiles: int
+    """Compilations of a function whose guards had failed."""
+    inductor_graphs: int
+    """Keys of Inductor's cache."""
+
+
+def main() -> int:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    folder = parser.parse_args().folder
+    disagree = 0
+    print("| log | compilations | FX graphs | breaks | recompiles | Inductor's graphs |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for path in sorted(each for each in folder.rglob("*") if each.is_file()):
+        name = path.relative_to(folder).as_posix()
+        try:
+            row = recognised_format(path)
+        except InputError:
+            continue
+        if row is None or row.kind is not SourceKind.TORCH_TRACE:
+            continue
+        counted = count(path)
+        try:
+            read = imported(path)
+        except InputError as error:
+            print(f"| {name} | not imported: {error} |")
+            disagree += 1
+            continue
+        cells = []
+        for field in LogCounts.__annotations__:
+            both = getattr(counted, field), getattr(read, field)
+            disagree += both[0] != both[1]
+            cells.append(str(both[0]) if both[0] == both[1] else f"{both[0]}, read {both[1]}")
+        print(f"| {name} | {' | '.join(cells)} |")
+    return int(disagree > 0)
+
+
+def imported(path: Path) -> LogCounts:
+    """What the importer reads."""
+    made = read_torch_trace(path, DEFAULT_LIMITS)
+    return LogCounts(
+        compilations=len(made.frames),
+        fx_graphs=sum(frame.code is not None for frame in made.frames),
+        breaks=len({(each.frame, each.lines[:1] or each.reason) for each in made.breaks}),
+        recompiles=len(made.recompiles),
+        inductor_graphs=len(made.graphs),
+    )
+
+
+def count(path: Path) -> LogCounts:
+    """What a plain look at the lines counts."""
+    compilations, fx_graphs, keys = set(), set(), set()
+    breaks = set()
+    recompiles = 0
+    for record, payload in _records(path):
+        frame = (
+            record.get("compiled_autograd_id"),
+            record.get("frame_id"),
+            record.get("frame_compile_id"),
+        )
+        artifact = record.get("artifact", {}).get("name", "")
+        if "dynamo_start" in record or "compilation_metrics" in record:
+            metrics = record.get("compilation_metrics", {})
+            if "dynamo_start" in record or metrics.get("co_name") is not None:
+                compilations.add(frame)
+        if "dynamo_output_graph" in record:
+            fx_graphs.add(frame)
+        if artifact == "dynamo_graph_break_reason":
+            stack = payload.partition("User code traceback")[2].partition("Traceback (most")[0]
+            lines = _USER_LINE.findall(stack)
+            breaks.add((frame, lines[-1] if lines else payload[:200]))
+        recompiles += artifact == "recompile_reasons"
+        if re.match(r"fx_graph_(bundled_)?cache_", artifact):
+            key = json.loads(payload).get("key") if payload.startswith("{") else None
+            keys |= {key} - {None}
+    return LogCounts(len(compilations), len(fx_graphs), len(breaks), recompiles, len(keys))
+
+
+def _records(path: Path) -> Iterator[tuple[dict[str, dict[str, str]], str]]:
+    """Each record that is JSON, with its payload."""
+    record: dict[str, dict[str, str]] | None = None
+    payload: list[str] = []
+    for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
+        if line.startswith("\t"):
+            payload.append(line[1:])
+            continue
+        if record is not None:
+            yield record, "\n".join(payload)
+        match = _LINE.match(line)
+        record, payload = None, []
+        if match:
+            try:
+                record = json.loads(match[1])
+            except ValueError:
+                continue
+    if record is not None:
+        yield record, "\n".join(payload)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
