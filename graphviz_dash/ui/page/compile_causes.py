@@ -21,6 +21,7 @@ from graphviz_dash.ui.page.rules import inline_code, rule_row, status_counts
 from graphviz_dash.units import counted, format_count, format_ns
 
 _FIRST: Final = 5
+_MOST: Final = 50
 
 
 def compiled_verdict(report: CompileReport) -> str:
@@ -52,12 +53,20 @@ def step_parts(chosen: Chosen, report: CompileReport) -> None:
 
 
 def cause_cards(causes: Sequence[CompileCause]) -> Iterable[str]:
-    """A card for each cause, those behind the first few folded."""
-    cards = [cause_card(number, cause) for number, cause in enumerate(causes, 1)]
+    """A card for each cause, those behind the first few folded; what saves least is only counted
+    where they are too many to be read."""
+    cards = [cause_card(number, cause) for number, cause in enumerate(causes[:_MOST], 1)]
     yield from cards[:_FIRST]
-    if len(cards) > _FIRST:
-        title = element("summary", text(f"{len(cards) - _FIRST} more"))
-        yield element("details", title + "".join(cards[_FIRST:]))
+    if len(causes) <= _FIRST:
+        return
+    inside = element("summary", text(f"{format_count(len(causes) - _FIRST)} more"))
+    inside += "".join(cards[_FIRST:])
+    if len(causes) > _MOST:
+        left = f"{format_count(len(causes) - _MOST)} more, which save less: "
+        inside += element(
+            "p", text(left) + "<code>graphviz-dash compile RUN --json</code>", "muted"
+        )
+    yield element("details", inside)
 
 
 def compile_rules(outcomes: Sequence[CompileRuleOutcome]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -12,13 +13,16 @@ from graphviz_dash.analysis.compiled.causes import CompileCause, compile_causes
 from graphviz_dash.analysis.compiled.inputs import first_cpu_use, input_origin
 from graphviz_dash.analysis.compiled.program_tree import BoxKind, program_tree
 from graphviz_dash.analysis.compiled.rule_outcomes import rule_outcomes
+from graphviz_dash.analysis.compiled.step_regions import step_regions
 from graphviz_dash.analysis.compiled.step_time import (
     FrameCalls,
+    StepDivider,
     StepPart,
     StepTime,
     step_time,
 )
 from graphviz_dash.analysis.trace.steps import steps
+from graphviz_dash.charts.timeline.compiled import compiled_step
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.compilation import (
@@ -43,6 +47,7 @@ from graphviz_dash.model.compilation import (
 )
 from graphviz_dash.model.compile_rules import COMPILE_RULES, CompileRuleId
 from graphviz_dash.model.doctor import CheckStatus
+from graphviz_dash.model.trace import Trace
 from graphviz_dash.narrative.compiled import PART_MEANINGS
 from scripts.compile_rules import rules_chapter
 from tests.trace_builder import GpuWork, TraceBuilder
@@ -94,13 +99,18 @@ def one_step(trace: TraceBuilder, at: int) -> None:
 
 
 @pytest.fixture
-def time(tmp_path: Path) -> StepTime:
-    """Where the time of two such steps goes."""
+def trace(tmp_path: Path) -> Trace:
+    """Two such steps."""
     builder = TraceBuilder()
     for number in range(2):
         builder.annotation(f"graphviz_dash.step#{number}", number * 200 * US, 100 * US)
         one_step(builder, number * 200 * US)
-    trace = read_trace(builder.write(tmp_path / "trace.json"))
+    return read_trace(builder.write(tmp_path / "trace.json"))
+
+
+@pytest.fixture
+def time(trace: Trace) -> StepTime:
+    """Where their time goes."""
     told = step_time(trace, steps(trace), compilation())
     assert isinstance(told, StepTime)
     return told
@@ -142,6 +152,26 @@ def test_they_add_up_to_the_traced_step_and_to_a_clean_one(time: StepTime) -> No
 
 def test_work_that_is_longer_than_the_clean_step_leaves_a_remainder(time: StepTime) -> None:
     assert time.remainder(20 * US) == pytest.approx(-4 * US)
+
+
+def test_the_regions_of_a_step_cover_it_and_name_what_breaks_it(
+    trace: Trace, time: StepTime
+) -> None:
+    step = steps(trace)[1]
+    own = compile_causes(compilation(), time, 100.0 * US)
+    regions = step_regions(StepDivider(trace, compilation()), step, own)
+    edges = [(region.stretch.start, region.stretch.end) for region in regions]
+    assert edges[0][0] == step.start
+    assert edges[-1][1] == step.end
+    assert all(before[1] == after[0] for before, after in pairwise(edges))
+    assert sum(end - start for start, end in edges) == 100 * US
+    eager = [region for region in regions if region.stretch.part is StepPart.EAGER]
+    ((cause, stretch),) = [(region.cause, region.stretch) for region in eager]
+    assert cause is not None
+    assert cause.lines == (BROKEN,)
+    assert (stretch.start - step.start, stretch.end - step.start) == (40 * US, 50 * US)
+    lane = compiled_step(regions)
+    assert lane.texts[int(lane.code[regions.index(eager[0])])][0] == "eager work: model.py:8"
 
 
 def causes(told: Compilation, time: StepTime | None = None) -> dict[CompileRuleId, CompileCause]:
