@@ -13,6 +13,7 @@ import numpy.typing as npt
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.trace.lanes import LaneSet, idle_periods
 from graphviz_dash.analysis.trace.steps import Step
+from graphviz_dash.charts.timeline.compiled import CompiledStep
 from graphviz_dash.charts.timeline.model import Lane, RunView, StepMark
 from graphviz_dash.charts.timeline.run import FIRST_PART, ChosenRun, label
 from graphviz_dash.units import format_ns, format_percent, format_ratio
@@ -214,10 +215,14 @@ def range_lanes(chosen: ChosenRun, frame: Frame, names: dict[tuple[str, int], in
     return lanes
 
 
-def compiled_lane(chosen: ChosenRun, frame: Frame, names: dict[tuple[str, int], int]) -> list[Lane]:
-    """What each stretch of the chosen step is for, of a run with compiled code: of all stretches
+def compiled_lane(
+    chosen: ChosenRun,
+    compiled: CompiledStep | None,
+    frame: Frame,
+    names: dict[tuple[str, int], int],
+) -> list[Lane]:
+    """What each stretch of the chosen step is for, where compiled code runs in it: of all stretches
     that are wide enough to be seen the longest; ``names`` is the view's table and grows."""
-    compiled = chosen.compiled
     if compiled is None:
         return []
     begin, stop = chosen.origin + frame.loaded[0], chosen.origin + frame.loaded[1]

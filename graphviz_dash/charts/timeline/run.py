@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from graphviz_dash.analysis.ranks.shared_steps import SharedSteps
     from graphviz_dash.analysis.replays.replays import ReplayMatch
-    from graphviz_dash.charts.timeline.compiled import CompiledStep
     from graphviz_dash.model.run import Run
 
 CATEGORIES: Final = tuple(Category)
@@ -136,8 +135,6 @@ class ChosenRun:
 
     timeline: RunTimeline
     step: Step | None
-    compiled: CompiledStep | None = None
-    """What each stretch of the step is for; None where no compiled code runs in it."""
 
     @property
     def origin(self) -> int:

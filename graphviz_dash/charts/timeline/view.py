@@ -10,7 +10,7 @@ bounded whatever the size of the trace.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from graphviz_dash.analysis.trace.lanes import LaneSet
+from graphviz_dash.charts.timeline.compiled import CompiledStep
 from graphviz_dash.charts.timeline.difference import RunDifference, difference
 from graphviz_dash.charts.timeline.lanes import (
     Frame,
@@ -45,6 +46,7 @@ FEW_PITCH_PX: Final = 1.2
 FEW_PER_PX: Final = 0.4
 """... unless the view has few slices for its width: then this much room is enough."""
 _MANY_RUNS: Final = 3
+NOTHING_COMPILED: Final[Mapping[str, CompiledStep]] = {}
 
 
 def fit_window(runs: Sequence[ChosenRun]) -> tuple[int, int]:
@@ -60,12 +62,14 @@ def timeline_view(
     pixels: int,
     differences: Sequence[RunDifference] = (),
     *,
+    compiled: Mapping[str, CompiledStep] = NOTHING_COMPILED,
     complete: bool = True,
 ) -> TimelineView:
     """What ``window`` shows of ``runs`` on ``pixels`` (at most MAX_PIXELS); None: the fit.
 
-    ``differences`` is what the first of them loses against others; ``complete``: nothing about the
-    runs is still to be computed.
+    ``differences`` is what the first of them loses against others; ``compiled`` by run what its
+    step is for, where compiled code runs in it; ``complete``: nothing about the runs is still to be
+    computed.
     """
     fit = fit_window(runs)
     limits = _limits(runs, fit)
@@ -74,23 +78,32 @@ def timeline_view(
     air = int((stop - begin) * MARGIN)
     loaded = (begin - air, stop + air)
     shown = [_shown_lanes(chosen, len(runs)) for chosen in runs]
+    extra = _Extra(differences, compiled)
     frame = Frame((begin, stop), loaded, fit, limits, pixels, len(runs))
     if _can_show_slices(runs, shown, frame):
-        view = _build(runs, shown, frame, "slices", 0, differences)
+        view = _build(runs, shown, frame, "slices", 0, extra)
         if _size(view) <= MAX_VIEW_BYTES:
             return msgspec.structs.replace(view, complete=complete)
     bins = round(pixels * (1 + 2 * MARGIN))
-    empty = _build(runs, shown, frame, "busy", 0, differences)
+    empty = _build(runs, shown, frame, "busy", 0, extra)
     lanes = sum(lane.kind != "range" for run in empty.runs for lane in run.lanes)
     lanes += sum(len(chosen.timeline.lanes.device) for chosen in runs)
     # A bin is a byte, four thirds of one in base64; each lane may need padding and its own quotes.
     room = (MAX_VIEW_BYTES - _size(empty) - 64) * 3 // (4 * max(1, lanes)) - 16
-    view = _build(runs, shown, frame, "busy", max(1, min(bins, room)), differences)
+    view = _build(runs, shown, frame, "busy", max(1, min(bins, room)), extra)
     return msgspec.structs.replace(view, complete=complete)
 
 
 def _size(view: TimelineView) -> int:
     return len(msgspec.json.encode(view))
+
+
+@dataclass(frozen=True)
+class _Extra:
+    """What is shown besides the slices of traces."""
+
+    differences: Sequence[RunDifference]
+    compiled: Mapping[str, CompiledStep]
 
 
 @dataclass(frozen=True)
@@ -171,7 +184,7 @@ def _build(
     frame: Frame,
     level: Literal["slices", "busy"],
     bins: int,
-    differences: Sequence[RunDifference],
+    extra: _Extra,
 ) -> TimelineView:
     names: dict[tuple[str, int], int] = {}
     views = []
@@ -182,7 +195,8 @@ def _build(
             else busy_lane(chosen, lane_set, lane, is_gpu, frame, bins)
             for lane_set, lane, is_gpu in _each(chosen, lanes)
         ]
-        drawn = compiled_lane(chosen, frame, names) + range_lanes(chosen, frame, names) + drawn
+        own = extra.compiled.get(chosen.timeline.run)
+        drawn = compiled_lane(chosen, own, frame, names) + range_lanes(chosen, frame, names) + drawn
         views.append(run_view(chosen, drawn, lanes.hidden, frame, runs[0], bins))
     return TimelineView(
         level=level,
@@ -193,5 +207,5 @@ def _build(
         bins=bins,
         names=list(names),
         runs=views,
-        differences=[difference(each, frame, len(differences)) for each in differences],
+        differences=[difference(each, frame, len(extra.differences)) for each in extra.differences],
     )

@@ -15,13 +15,43 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import UserLine
 from graphviz_dash.model.compile_rules import COMPILE_RULES
 from graphviz_dash.narrative.compiled import METHOD, cause_title, compile_sentence, saving_text
+from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import Chosen, draw, figure
 from graphviz_dash.ui.page.markup import element, show, text
+from graphviz_dash.ui.page.navigation import link
 from graphviz_dash.ui.page.rules import inline_code, rule_row, status_counts
+from graphviz_dash.ui.state.compiled import compiled, has_compiled_trace
 from graphviz_dash.units import counted, format_count, format_ns
 
 _FIRST: Final = 5
 _MOST: Final = 50
+
+
+def compiled_diagnosis(chosen: Chosen, run_name: str) -> None:
+    """What keeps the compiled step of a run from being one replay, and what came of each rule."""
+    report = compiled(chosen.key, run_name)
+    if isinstance(report, Missing):
+        return
+    show(compiled_verdict(report))
+    query = {"experiment": chosen.entry.name, "run": run_name}
+    link("compile", "Where the step's time goes, and the compiled program", query)
+    show(*cause_cards(report.causes), compile_rules(report.rules))
+
+
+def compiled_step_time(chosen: Chosen, shown: list[str]) -> None:
+    """Where the time of a compiled step goes, of one of the shown runs."""
+    names = [name for name in shown if has_compiled_trace(chosen.key, name)]
+    if not names:
+        return
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        st.header("Where the compiled step's time goes", anchor=False)
+        name = url_state.choose("divided", "Run", names) if len(names) > 1 else names[0]
+    report = compiled(chosen.key, name)
+    if isinstance(report, Missing):
+        return
+    show(element("p", text(compile_sentence(report))))
+    step_parts(chosen, report)
+    link("compile", "What to mend first", {"experiment": chosen.entry.name, "run": name})
 
 
 def compiled_verdict(report: CompileReport) -> str:

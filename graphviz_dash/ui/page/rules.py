@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
+from graphviz_dash.analysis.doctor import Diagnosis, RuleOutcome, UncheckedRules
 from graphviz_dash.model.compile_rules import CompileRule
-from graphviz_dash.model.doctor import CheckStatus
+from graphviz_dash.model.doctor import CheckStatus, Severity
 from graphviz_dash.model.rules import Rule
 from graphviz_dash.ui.page.markup import element, text
 
@@ -50,3 +51,36 @@ def status_counts(statuses: Iterable[CheckStatus]) -> str:
 def inline_code(words: str) -> str:
     """Text of a registry: what stands between backticks is code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", text(words))
+
+
+def doctor_rules(diagnosis: Diagnosis) -> str:
+    """What came of each of the doctor's rules."""
+    counts = status_counts(outcome.status for outcome in diagnosis.rules)
+    return (
+        element("h2", "All rules", "doctor-part")
+        + element("p", text(counts), "muted")
+        + element(
+            "div",
+            "".join(map(_rule, diagnosis.checked)) + "".join(map(_unchecked, diagnosis.unchecked)),
+            "doctor-rules",
+        )
+    )
+
+
+def _unchecked(group: UncheckedRules) -> str:
+    """Rules that one reason left unchecked, folded where they are several."""
+    inside = "".join(map(_rule, group.outcomes))
+    if len(group.outcomes) == 1:
+        return inside
+    mark = status_mark(CheckStatus.NOT_CHECKED)
+    title = element("b", f"{len(group.outcomes)} rules")
+    note = element("span", text(group.reason), "note")
+    return element("details", element("summary", mark + title + note) + inside)
+
+
+def _rule(outcome: RuleOutcome) -> str:
+    kind = (
+        "the capture fails" if outcome.rule.severity is Severity.ILLEGAL else "no error reports it"
+    )
+    note = outcome.reason or (f"{outcome.findings} found" if outcome.findings else None)
+    return rule_row(outcome.rule, outcome.status, note, kind)

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Final
 
 from graphviz_dash.analysis.doctor import (
     CaptureOutcome,
     Diagnosis,
-    RuleOutcome,
-    UncheckedRules,
     diagnose,
 )
-from graphviz_dash.analysis.failures import cause_text, failure_text, refused
-from graphviz_dash.model.absence import Missing
-from graphviz_dash.model.doctor import CheckStatus, CodePlace, Finding, Seen, Severity
+from graphviz_dash.model.doctor import CodePlace, Finding, Seen, Severity
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.doctor import difference_text, evidence_text, verdict_text
-from graphviz_dash.narrative.headline import names_in_common
-from graphviz_dash.narrative.prediction import prediction_verdict
-from graphviz_dash.ui.page.compile_causes import cause_cards, compile_rules, compiled_verdict
-from graphviz_dash.ui.page.frame import Chosen, choose_run, chosen_experiment
+from graphviz_dash.ui.page.compile_causes import compiled_diagnosis
+from graphviz_dash.ui.page.frame import choose_run, chosen_experiment
 from graphviz_dash.ui.page.markup import element, show, text
-from graphviz_dash.ui.page.navigation import link
-from graphviz_dash.ui.page.prediction import blockers_markup
-from graphviz_dash.ui.page.rules import inline_code, rule_row, status_counts, status_mark
+from graphviz_dash.ui.page.rules import doctor_rules, inline_code
+from graphviz_dash.ui.page.undiagnosed import undiagnosed
 from graphviz_dash.ui.page.widgets import facts
-from graphviz_dash.ui.state.compiled import compiled
-from graphviz_dash.ui.state.results import comparison
 from graphviz_dash.units import format_count
 
 _WORDS: Final = {
@@ -54,24 +44,15 @@ def render() -> None:
         if run.doctor is not None or run.compilation is not None
     ]
     if not runs:
-        predicted = comparison(chosen.key).predicted
-        if predicted is not None and not isinstance(predicted.outlook, Missing):
-            show(element("h1", text(f"What the trace of {predicted.name} shows")))
-            show(element("p", text(prediction_verdict(predicted.outlook)), "sentence"))
-            show(blockers_markup(predicted.outlook))
-        show(_nothing(chosen))
+        undiagnosed(chosen)
         return
     default = next((run.name for run in runs if run.manifest.failures), None)
     default = default or next((run.name for run in runs if run.doctor is not None), None)
     run = choose_run(runs, default=default) if len(runs) > 1 else runs[0]
     if run.doctor is not None:
         _examined(run, diagnose(run.doctor))
-    report = None if run.compilation is None else compiled(chosen.key, run.name)
-    if report is not None and not isinstance(report, Missing):
-        show(compiled_verdict(report))
-        query = {"experiment": chosen.entry.name, "run": run.name}
-        link("compile", "Where the step's time goes, and the compiled program", query)
-        show(*cause_cards(report.causes), compile_rules(report.rules))
+    if run.compilation is not None:
+        compiled_diagnosis(chosen, run.name)
 
 
 def _examined(run: Run, diagnosis: Diagnosis) -> None:
@@ -85,7 +66,7 @@ def _examined(run: Run, diagnosis: Diagnosis) -> None:
             count = element("span", format_count(len(findings)), "count")
             show(element("h2", text(title) + count, "doctor-part"))
             show(*(_card(finding) for finding in findings))
-    show(_outputs(diagnosis), _rules(diagnosis))
+    show(_outputs(diagnosis), doctor_rules(diagnosis))
 
 
 def _verdict(run: Run, diagnosis: Diagnosis) -> str:
@@ -216,83 +197,6 @@ def _outputs(diagnosis: Diagnosis) -> str:
         element("tr", "".join(element("td", cell) for cell in cells)) for cells in rows
     )
     return heading + note + element("div", element("table", lines, "doctor-table"), "scroll")
-
-
-def _rules(diagnosis: Diagnosis) -> str:
-    counts = status_counts(outcome.status for outcome in diagnosis.rules)
-    return (
-        element("h2", "All rules", "doctor-part")
-        + element("p", text(counts), "muted")
-        + element(
-            "div",
-            "".join(map(_rule, diagnosis.checked)) + "".join(map(_unchecked, diagnosis.unchecked)),
-            "doctor-rules",
-        )
-    )
-
-
-def _unchecked(group: UncheckedRules) -> str:
-    """Rules that one reason left unchecked, folded where they are several."""
-    inside = "".join(map(_rule, group.outcomes))
-    if len(group.outcomes) == 1:
-        return inside
-    mark = status_mark(CheckStatus.NOT_CHECKED)
-    title = element("b", f"{len(group.outcomes)} rules")
-    note = element("span", text(group.reason), "note")
-    return element("details", element("summary", mark + title + note) + inside)
-
-
-def _rule(outcome: RuleOutcome) -> str:
-    kind = (
-        "the capture fails" if outcome.rule.severity is Severity.ILLEGAL else "no error reports it"
-    )
-    note = outcome.reason or (f"{outcome.findings} found" if outcome.findings else None)
-    return rule_row(outcome.rule, outcome.status, note, kind)
-
-
-def _nothing(chosen: Chosen) -> str:
-    """What to do for a report, for this very workload where it is known."""
-    runs = chosen.experiment.runs
-    name = runs[0].manifest.workload.name if runs else "NAME"
-    failed = [run for run in runs if run.manifest.failures]
-    if failed:
-        causes = [failure for run in failed for failure in run.manifest.failures]
-        cause = cause_text(causes[0])
-        alike = [run.name for run in failed if cause in map(cause_text, run.manifest.failures)]
-        lead = failure_text(names_in_common(alike), causes[0]).rstrip(".") + ". "
-        if all(map(refused, causes)):
-            lead += "Nothing was captured that a doctor could examine."
-        else:
-            lead += (
-                "The bundle holds no doctor's report: it was recorded before there was one, or the "
-                "step fails without a capture too."
-            )
-    elif any(run.manifest.sources for run in runs):
-        lead = "Its runs were imported: a doctor has to run the program itself."
-    elif not any(run.graphs for run in runs):
-        lead = "No run of it captured a graph, so nothing asked for a doctor."
-    else:
-        lead = "Every run of it was captured and replayed, so nothing asked for a doctor."
-    reproducible = bool(runs) and not any(run.manifest.sources or run.recording for run in runs)
-    name = name if reproducible else "package.module:factory"
-    folder = chosen.entry.path.name if reproducible else "examined"
-    return element(
-        "div",
-        element("h2", "No doctor's report in this experiment")
-        + element("p", text(lead))
-        + element(
-            "p",
-            "The doctor finds the first illegal call of a capture, and what replays would "
-            "silently not do. On a machine with a CUDA GPU:",
-        )
-        + element(
-            "pre",
-            text(f"graphviz-dash doctor --workload {shlex.quote(name)} -o {shlex.quote(folder)}")
-            + "\n"
-            + text("graphviz-dash doctor -o examined -- python train.py"),
-        ),
-        "empty",
-    )
 
 
 def _lines(code: str) -> str:

@@ -7,23 +7,18 @@ from typing import Final
 import streamlit as st
 
 from graphviz_dash.analysis.trace.steps import StepMethod
-from graphviz_dash.charts.timeline.run import choose
-from graphviz_dash.errors import InputError
-from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
-from graphviz_dash.narrative.compiled import compile_sentence
 from graphviz_dash.narrative.graphs import order_sentence
 from graphviz_dash.narrative.remedies import why_no_trace
-from graphviz_dash.ui.components.perfetto import TracePart, perfetto_button
 from graphviz_dash.ui.components.timeline import timeline_view
-from graphviz_dash.ui.components.timeline.api import make_ready, timeline_of
+from graphviz_dash.ui.components.timeline.ready import make_ready
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.compile_causes import step_parts
-from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, empty, trouble
+from graphviz_dash.ui.page.compile_causes import compiled_step_time
+from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, empty
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.navigation import carry, link
+from graphviz_dash.ui.page.perfetto_steps import perfetto_steps
 from graphviz_dash.ui.page.traced_note import traced_note
-from graphviz_dash.ui.state.compiled import compiled, has_compiled_trace
 from graphviz_dash.ui.state.results import (
     clean_times,
     creation_orders,
@@ -51,7 +46,7 @@ def render() -> None:
     selection = timeline_view(
         chosen.key,
         shown,
-        step=None if step == _TYPICAL else int(step),
+        step=_step_number(step),
         selected=url_state.value("select"),
         on_select=_select,
         ruler=url_state.value("ruler"),
@@ -69,48 +64,16 @@ def render() -> None:
             f"Show node {selection.node} in the graph",
             {"experiment": chosen.entry.name, **query},
         )
-    _perfetto(chosen, shown, step)
-    _compiled(chosen, shown)
+    perfetto_steps(chosen, {name: _step_number(step) for name in shown})
+    compiled_step_time(chosen, shown)
     for effect in creation_orders(chosen.key):
         show(element("p", text(order_sentence(effect))))
     show(element("p", text(traced_note(chosen.key)), "muted"))
 
 
-def _perfetto(chosen: Chosen, shown: list[str], step: str) -> None:
-    """The shown steps, opened in Perfetto by one click."""
-    picked = [(name, _step_of(chosen, name, step)) for name in shown]
-    try:
-        perfetto_button(
-            chosen.key,
-            TracePart(tuple(picked)),
-            label="Open these steps in Perfetto",
-            small=True,
-            key=f"perfetto-{chosen.key}-{'-'.join(f'{name}.{at}' for name, at in picked)}",
-        )
-    except InputError as error:
-        trouble("These steps cannot be opened in Perfetto", str(error))
-
-
-def _compiled(chosen: Chosen, shown: list[str]) -> None:
-    """Where the time of a compiled step goes, of one of the shown runs."""
-    names = [name for name in shown if has_compiled_trace(chosen.key, name)]
-    if not names:
-        return
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.header("Where the compiled step's time goes", anchor=False)
-        name = url_state.choose("divided", "Run", names) if len(names) > 1 else names[0]
-    report = compiled(chosen.key, name)
-    if isinstance(report, Missing):
-        return
-    show(element("p", text(compile_sentence(report))))
-    step_parts(chosen, report)
-    link("compile", "What to mend first", {"experiment": chosen.entry.name, "run": name})
-
-
-def _step_of(chosen: Chosen, run_name: str, step: str) -> int | None:
-    wanted = None if step == _TYPICAL else int(step)
-    picked = choose(timeline_of(chosen.key, run_name), wanted).step
-    return picked.index if picked else None
+def _step_number(choice: str) -> int | None:
+    """The number of the chosen step; None for each run's typical one."""
+    return None if choice == _TYPICAL else int(choice)
 
 
 def _select(token: str | None) -> None:

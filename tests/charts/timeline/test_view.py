@@ -11,11 +11,14 @@ import msgspec
 import numpy as np
 import pytest
 
+from graphviz_dash.analysis.compiled.step_time import StepPart
 from graphviz_dash.analysis.replays.replays import ReplayMatch
+from graphviz_dash.charts.timeline.compiled import STEP_PARTS, CompiledStep
 from graphviz_dash.charts.timeline.lanes import bin_edges
 from graphviz_dash.charts.timeline.model import Lane, StepMark, TimelineView
 from graphviz_dash.charts.timeline.run import (
     ANNOTATION,
+    FIRST_PART,
     OPERATOR,
     ChosenRun,
     choose,
@@ -222,6 +225,23 @@ def test_idle_has_its_cause_above_it_at_either_level() -> None:
         assert (("aten::mm", OPERATOR) in words) == (level == "busy")
         assert "aten::tiny" not in {text for text, _ in words}
         assert _decoded(view, lane)[0][:2] == (2_000_000, 9_000_000)
+
+
+@pytest.mark.parametrize("number", [300, 30_000])
+def test_the_stretches_of_a_compiled_step_lie_above_its_lanes(number: int) -> None:
+    parts = STEP_PARTS.index(StepPart.REPLAY), STEP_PARTS.index(StepPart.EAGER)
+    texts = (("graph replay, 0/0", parts[0]), ("eager work: model.py:8", parts[1]))
+    edges = np.array([0, 100_000, 100_001, 300_000])
+    divided = CompiledStep(edges[:-1], edges[1:], np.array([0, 1, 0]), texts)
+    chosen = _chosen(_dense(number))
+    view = timeline_view([chosen], (0, 300_000), 1000, compiled={chosen.timeline.run: divided})
+    lane = view.runs[0].lanes[0]
+    assert (lane.kind, lane.label) == ("range", "compiled step")
+    # One nanosecond is no pixel.
+    assert _decoded(view, lane) == [(0, 100_000, 0), (100_001, 300_000, 2)]
+    assert [view.names[name] for name in lane.name or ()] == [
+        ("graph replay, 0/0", FIRST_PART + parts[0])
+    ] * 2
 
 
 def test_a_run_without_a_trace_says_why() -> None:

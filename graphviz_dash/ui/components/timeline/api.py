@@ -6,26 +6,19 @@ How parameters are checked and answers given: graphviz_dash.ui.components.reques
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
 from starlette.requests import Request
 from starlette.routing import Route
 
-from graphviz_dash.analysis.ranks.shared_steps import shared_steps
 from graphviz_dash.analysis.step.time_lost import TimeLost
 from graphviz_dash.charts.timeline.difference import RunDifference, time_lost_between
 from graphviz_dash.charts.timeline.ruler import measure
 from graphviz_dash.charts.timeline.run import (
     ChosenRun,
-    RunTimeline,
     choose,
-    run_timeline,
-    with_nodes,
 )
 from graphviz_dash.charts.timeline.slice_card import (
     Counterpart,
@@ -40,7 +33,6 @@ from graphviz_dash.charts.timeline.slice_card import (
 from graphviz_dash.charts.timeline.view import timeline_view
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.model.run import Run
 from graphviz_dash.ui.components.requests import (
     BadParameterError,
     answering,
@@ -49,14 +41,15 @@ from graphviz_dash.ui.components.requests import (
     integer,
     one,
 )
-from graphviz_dash.ui.state.compiled import compiled, step_divider, step_lane, step_lane_known
+from graphviz_dash.ui.components.timeline.ready import (
+    compiled_steps,
+    is_complete,
+    tasks,
+    timeline_of,
+)
 from graphviz_dash.ui.state.graphs import nodes
-from graphviz_dash.ui.state.jobs import JOBS, Task
+from graphviz_dash.ui.state.jobs import JOBS
 from graphviz_dash.ui.state.results import (
-    comparison,
-    replays,
-    replays_known,
-    traced_steps,
     work_pairs,
 )
 from graphviz_dash.ui.state.store import STORE, UnknownKeyError
@@ -64,7 +57,6 @@ from graphviz_dash.ui.state.store import STORE, UnknownKeyError
 _PATIENCE_S: Final = 0.25
 """How long an answer about a job waits for its end: most are done by then."""
 
-_AT_ONCE: Final = 2
 _MAX_RUNS: Final = 8
 _MAX_TIME: Final = 1 << 53  # what a browser's numbers hold exactly
 _MAX_PIXELS_ASKED: Final = 1 << 20
@@ -81,33 +73,6 @@ def routes() -> list[Route]:
         Route("/api/timeline/more", answering(_more), methods=["POST"]),
         Route("/api/timeline/cancel", answering(_cancel), methods=["POST"]),
     ]
-
-
-def timeline_of(key: str, run_name: str, *, nodes: bool = False) -> RunTimeline:
-    """The timeline of a run of an opened experiment, built once. Its slices are matched to the
-    nodes of graphs once somebody has asked for that, or now if ``nodes`` are needed.
-
-    Raises:
-        UnknownKeyError: no such experiment or run.
-        InputError: the experiment cannot be read.
-    """
-    run = STORE.run(key, run_name)
-    shared = STORE.derived(key, "shared steps", shared_steps).get(run_name)
-    run_steps = traced_steps(key, run_name)
-    base = STORE.derived(
-        key, ("timeline", run_name), lambda _: run_timeline(run, shared, run_steps)
-    )
-    if not nodes and not replays_known(key, run_name):
-        return base
-    matched = replays(key, run_name)
-    return STORE.derived(key, ("timeline nodes", run_name), lambda _: with_nodes(base, matched))
-
-
-def make_ready(key: str, run_names: Sequence[str]) -> None:
-    """Has ``timeline_of`` answer at once for these runs, two of which are made ready side by side;
-    raises as it does."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(partial(timeline_of, key), run_names))
 
 
 def card(key: str, run_name: str, steps: Mapping[str, int | None], which: str) -> SliceCard:
@@ -162,9 +127,16 @@ def _view(request: Request) -> msgspec.Struct:
         if window[0] == window[1]:
             raise BadParameterError("t1: not later than t0")
     runs = _chosen(request, key, names)
-    complete = _is_complete(key, names)
+    complete = is_complete(key, names)
     differences = _differences(key, runs) if complete else []
-    return timeline_view(runs, window, pixels, differences, complete=complete)
+    return timeline_view(
+        runs,
+        window,
+        pixels,
+        differences,
+        compiled=compiled_steps(key, runs),
+        complete=complete,
+    )
 
 
 def _measure(request: Request) -> msgspec.Struct:
@@ -172,7 +144,7 @@ def _measure(request: Request) -> msgspec.Struct:
     key, names = _runs(request)
     span = _span(request)
     runs = _chosen(request, key, names)
-    return measure(runs, span, _differences(key, runs) if _is_complete(key, names) else [])
+    return measure(runs, span, _differences(key, runs) if is_complete(key, names) else [])
 
 
 def _chosen(request: Request, key: str, names: Sequence[str]) -> list[ChosenRun]:
@@ -180,17 +152,8 @@ def _chosen(request: Request, key: str, names: Sequence[str]) -> list[ChosenRun]
     if len(steps) != len(names):
         raise BadParameterError(f"step: {len(steps)} given, expected one for each run or none")
     return [
-        _with_compiled(key, choose(timeline_of(key, name), _step(step)))
-        for name, step in zip(names, steps, strict=True)
+        choose(timeline_of(key, name), _step(step)) for name, step in zip(names, steps, strict=True)
     ]
-
-
-def _with_compiled(key: str, chosen: ChosenRun) -> ChosenRun:
-    """A run with what its step is for, where compiled code runs in it."""
-    name = chosen.timeline.run
-    if chosen.step is None or not step_lane_known(key, name):
-        return chosen
-    return replace(chosen, compiled=step_lane(key, name, chosen.step))
 
 
 def _span(request: Request) -> tuple[int, int]:
@@ -201,47 +164,6 @@ def _span(request: Request) -> tuple[int, int]:
     if span[0] > span[1]:
         raise BadParameterError("t1: earlier than t0")
     return span
-
-
-def _tasks(key: str, names: Sequence[str]) -> list[Task]:
-    """What is to be found out about these runs, in the order of what the reader misses most."""
-    tasks: list[Task] = []
-    traced = [run for run in (STORE.run(key, name) for name in names) if run.replay_trace]
-    for run in traced:
-        if not step_lane_known(key, run.name):
-            tasks.append((f"Dividing the compiled step of {run.name}", _dividing(key, run)))
-    for run in traced:
-        if run.graphs:
-            tasks.append((f"Matching kernels of {run.name} with nodes", _matching(key, run)))
-    if len(traced) > 1:
-        tasks.append(("Pairing the work of the runs", lambda: comparison(key)))
-    for run in traced:
-        if run.graphs:
-            tasks.append((f"Finding the operators of {run.name}", _tables(key, run)))
-    return tasks
-
-
-def _dividing(key: str, run: Run) -> Callable[[], object]:
-    return lambda: (compiled(key, run.name), step_divider(key, run.name))
-
-
-def _matching(key: str, run: Run) -> Callable[[], object]:
-    return lambda: timeline_of(key, run.name, nodes=True)
-
-
-def _tables(key: str, run: Run) -> Callable[[], object]:
-    return lambda: [nodes(key, run.name, graph.id) for graph in run.graphs]
-
-
-def _is_complete(key: str, names: Sequence[str]) -> bool:
-    """Whether nothing is left to be found out about these runs."""
-    traced = [run for run in (STORE.run(key, name) for name in names) if run.replay_trace]
-    return (len(traced) < 2 or STORE.has(key, "comparison")) and all(
-        replays_known(key, run.name)
-        and step_lane_known(key, run.name)
-        and all(STORE.has(key, ("nodes", run.name, graph.id)) for graph in run.graphs)
-        for run in traced
-    )
 
 
 def _slot(key: str, names: Sequence[str]) -> tuple[str, ...]:
@@ -280,7 +202,7 @@ def _more(request: Request) -> msgspec.Struct:
     """Begins to find out what is not known about the runs yet, or says how far that is."""
     key, names = _runs(request)
     again = "again" in request.query_params
-    return JOBS.begin(_slot(key, names), _tasks(key, names), again=again).wait(_PATIENCE_S)
+    return JOBS.begin(_slot(key, names), tasks(key, names), again=again).wait(_PATIENCE_S)
 
 
 def _cancel(request: Request) -> msgspec.Struct:
