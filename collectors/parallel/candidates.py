@@ -9,10 +9,10 @@ from typing import Final
 from collectors.parallel.observe import ObservedStep
 from collectors.parallel.streams import NARROW_KIB
 from graphviz_dash.model.parallel import Operator
-from graphviz_dash.planning.operations import MEASURED_COSTS, Operation
+from graphviz_dash.planning.operations import MEASURED_COSTS, Operation, divided
 from graphviz_dash.planning.operators import dependencies
 from graphviz_dash.planning.plan import Plan, placed
-from graphviz_dash.planning.streams import plan_streams
+from graphviz_dash.planning.streams import plan_streams, replay_ns
 
 MOST_STREAMS: Final = 8
 
@@ -36,7 +36,8 @@ class Candidate:
     wide: tuple[bool, ...]
     """For each stream whether it is a wide one."""
     expected_ns: float
-    """What a replay should take on the GPU."""
+    """What a replay should take on the GPU: what the line was measured to take, less what the
+    simulation of the plan is shorter than that of the line."""
     expected_bytes: int
     """What its capture should take from the device, workspaces included."""
 
@@ -46,6 +47,9 @@ def candidates(observed: ObservedStep, limit: int | None) -> list[Candidate]:
     fast on at most half the streams, the fastest comes third."""
     operators, storages = observed.operators, observed.storages
     needs = dependencies(operators)
+    parts, owners = divided(operations(observed), observed.pieces, MEASURED_COSTS.follow_ns)
+    line_ns = replay_ns(parts, [0] * len(parts), MEASURED_COSTS)
+    gpu_ns = observed.line_ns - observed.fixed_ns
     plans: dict[tuple[int, int, int], Candidate] = {}
     for bound in _bounds(observed):
         for each in plan_streams(bound, MOST_STREAMS, MEASURED_COSTS)[1:]:
@@ -55,7 +59,10 @@ def candidates(observed: ObservedStep, limit: int | None) -> list[Candidate]:
             wide = wide_streams(operators, plan)
             size = _expected_bytes(observed, plan, wide)
             kind = (plan.streams, sum(wide), size)
-            candidate = Candidate(plan, wide, each.schedule.total_ns, size)
+            shorter = line_ns - replay_ns(
+                parts, [plan.stream[owner] for owner in owners], MEASURED_COSTS
+            )
+            candidate = Candidate(plan, wide, max(gpu_ns - shorter, 0.0), size)
             if kind not in plans or candidate.expected_ns < plans[kind].expected_ns:
                 plans[kind] = candidate
     fitting = [each for each in plans.values() if limit is None or each.expected_bytes <= limit]

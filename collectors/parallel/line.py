@@ -16,6 +16,7 @@ from collectors.parallel.observer import nodes_so_far
 from collectors.workloads import Step
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, KernelParams, NodeKind
 from graphviz_dash.model.parallel import Operator, Storage
+from graphviz_dash.planning.operations import Piece
 from graphviz_dash.planning.proof import node_ranges
 from graphviz_dash.planning.share import KernelLaunch, lasting_share
 
@@ -80,24 +81,35 @@ def operator_ns(
     }
 
 
-def demands(
+def kernel_pieces(
     operators: Sequence[Operator], graph: CapturedGraph, took_ns: Mapping[int, int]
-) -> list[float | None]:
-    """For each operator the share of the multiprocessors that its largest kernel takes from others;
-    ``took_ns`` is what operators with nodes take."""
+) -> tuple[tuple[Piece, ...], ...]:
+    """For each operator its nodes, with the share of the multiprocessors that each takes from
+    others; ``took_ns`` is what operators with nodes take. Which node takes how much of that was not
+    measured: each counts as one, and once more for each time that its threads fill the GPU."""
     device = torch.cuda.get_device_properties(torch.cuda.current_device())
-    shares: list[float | None] = []
+    processors, capability = device.multi_processor_count, (device.major, device.minor)
+    whole = processors * device.max_threads_per_multi_processor
+    pieces = []
     for index, nodes in enumerate(node_ranges(operators)):
-        each_ns = took_ns.get(index, 0) / max(1, len(nodes))
-        kernels = [
-            lasting_share(
-                launch, each_ns, device.multi_processor_count, (device.major, device.minor)
-            )
-            for node in graph.nodes[nodes.start : nodes.stop]
-            if (launch := _launch(node)) is not None
+        launches = [_launch(node) for node in graph.nodes[nodes.start : nodes.stop]]
+        weights = [
+            1.0 if launch is None else 1.0 + launch.blocks * launch.threads / whole
+            for launch in launches
         ]
-        shares.append(max(kernels, default=None))
-    return shares
+        unit_ns = took_ns.get(index, 0) / max(1.0, sum(weights))
+        pieces.append(
+            tuple(
+                Piece(
+                    weight,
+                    0.0
+                    if launch is None
+                    else lasting_share(launch, unit_ns * weight, processors, capability),
+                )
+                for launch, weight in zip(launches, weights, strict=True)
+            )
+        )
+    return tuple(pieces)
 
 
 def _launch(node: GraphNode) -> KernelLaunch | None:

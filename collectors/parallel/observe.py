@@ -8,13 +8,14 @@ import torch
 from msgspec.structs import replace
 
 from collectors.parallel.capture import StepGraph, median_ns, time_replays
-from collectors.parallel.line import demands, need_workspace, operator_ns
+from collectors.parallel.line import kernel_pieces, need_workspace, operator_ns
 from collectors.parallel.observer import Observer
 from collectors.parallel.refusal import RefusedError
 from collectors.parallel.state import OutsideState
 from collectors.parallel.streams import MIDDLE_KIB, NARROW_KIB, make_workspaces, streams_of
 from collectors.workloads import Step
 from graphviz_dash.model.parallel import Operator, Storage
+from graphviz_dash.planning.operations import Piece
 from graphviz_dash.planning.proof import not_joined, without_bookkeeping
 
 
@@ -28,6 +29,8 @@ class ObservedStep:
     """Its operators, in the order of the program."""
     storages: tuple[Storage, ...]
     """The memory that they reach."""
+    pieces: tuple[tuple[Piece, ...], ...]
+    """For each operator its nodes, and what each asks of the GPU."""
     state: OutsideState
     """The memory from outside that it reaches, as it was before any replay."""
     line: StepGraph
@@ -81,22 +84,22 @@ def observe(step: Step) -> ObservedStep:
         if not need_workspace(step, operators, storages, graph, middle[0]):
             wide_kib, wide_bytes = MIDDLE_KIB, middle_bytes
     large = _with_large_blocks(observer)
+    pieces = kernel_pieces(operators, graph, took)
     described = tuple(
         replace(
             operator,
             wide=index in wide,
             large=index in large,
             device_ns=took.get(index),
-            demand=demand,
+            demand=max((piece.share for piece in pieces[index]), default=0.0) or None,
         )
-        for index, (operator, demand) in enumerate(
-            zip(operators, demands(operators, graph, took), strict=True)
-        )
+        for index, operator in enumerate(operators)
     )
     return ObservedStep(
         step,
         described,
         storages,
+        pieces,
         state,
         line,
         line.memory_bytes + line_workspace_bytes,

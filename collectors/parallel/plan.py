@@ -63,10 +63,14 @@ class _Tried:
     attempt: Attempt
     """What came of it."""
 
+    line_ns: float
+    """The median replay of the line, in turns with those of the plan."""
+
     @property
-    def replay_ns(self) -> float:
-        """The median of its replays."""
-        return median_ns(self.attempt.replays_ns)
+    def part(self) -> float:
+        """What its median replay takes of the line's: the clock of a GPU changes, so that only
+        replays in turns can be compared."""
+        return median_ns(self.attempt.replays_ns) / self.line_ns
 
 
 def plan_step(step: Step, memory_factor: float | None) -> ParallelPlan:
@@ -91,8 +95,9 @@ def _planned(observed: ObservedStep, memory_factor: float | None) -> ParallelPla
     _same_step(observed, ranks)
     limit = None if memory_factor is None else round(memory_factor * observed.line_bytes)
     tried = _tries(observed, limit, ranks)
-    best = min((each for each in tried if _fits(each, limit)), key=_time, default=None)
-    gaining = best if best and best.replay_ns < _GAIN * observed.line_ns else None
+    fitting = [each for each in tried if _fits(each, limit)]
+    best = min(fitting, key=lambda each: each.part, default=None)
+    gaining = best if best and best.part < _GAIN else None
     number = ranks.first(None if gaining is None else tried.index(gaining))
     gains = number is not None
     plan = line(observed.operators, observed.storages) if number is None else tried[number].plan
@@ -192,7 +197,8 @@ def _try(observed: ObservedStep, candidate: Candidate, ranks: Ranks) -> _Tried:
     plan = candidate.plan
     workspaces = make_workspaces(streams_of(stream_sizes(candidate.wide, observed.wide_kib)))
     graph, _ = _captured(observed, plan, ranks)
-    _, replays = time_replays([observed.line, graph])
+    line_replays, replays = time_replays([observed.line, graph])
+    line_ns = median_ns(line_replays)
     return _Tried(
         plan,
         Attempt(
@@ -203,7 +209,9 @@ def _try(observed: ObservedStep, candidate: Candidate, ranks: Ranks) -> _Tried:
             replays_ns=replays,
             memory_bytes=graph.memory_bytes + workspaces,
             workspace_bytes=workspaces,
+            line_ns=round(line_ns),
         ),
+        line_ns,
     )
 
 
@@ -314,7 +322,3 @@ def _why_not(observed: ObservedStep, limit: int | None) -> Verdict:
 
 def _fits(tried: _Tried, limit: int | None) -> bool:
     return limit is None or (tried.attempt.memory_bytes or 0) <= limit
-
-
-def _time(tried: _Tried) -> float:
-    return tried.replay_ns

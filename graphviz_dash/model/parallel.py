@@ -72,8 +72,8 @@ class Operator(Struct, frozen=True, forbid_unknown_fields=True):
     """What its nodes took in a graph of one stream; None for one without nodes, and where it was
     not measured."""
     demand: float | None = None
-    """The share of the multiprocessors that it occupies, 0 to 1; None for one without kernels, and
-    where it was not read."""
+    """The share of the multiprocessors that its largest kernel takes from others, 0 to 1; None for
+    one without kernels, and where it was not read."""
 
     @property
     def is_collective(self) -> bool:
@@ -98,6 +98,8 @@ class Attempt(Struct, frozen=True, forbid_unknown_fields=True):
     """What its capture took from the device, workspaces included; None where it was not tried."""
     workspace_bytes: Count | None = None
     """The libraries' workspaces of its streams; None as ``memory_bytes``."""
+    line_ns: Nanoseconds | None = None
+    """The median replay of the line, timed in turns with these; None where it was not."""
     differs_at: Count | None = None
     """Index of the first operator whose results differed from eager; None where none did."""
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from graphviz_dash.analysis.parallel.eager_bounds import EagerBounds
-from graphviz_dash.analysis.parallel.measured import attempt_ns, chosen_attempt
+from graphviz_dash.analysis.parallel.measured import attempt_ns, attempt_speedup, chosen_attempt
 from graphviz_dash.analysis.parallel.needs import NodeNeed
 from graphviz_dash.analysis.parallel.prediction import (
     LineBasis,
@@ -189,8 +189,8 @@ _VERDICT: Final = {
 
 def plan_sentences(name: str, plan: ParallelPlan) -> tuple[str, ...]:
     """What came of the plan of the run ``name``, what it costs, and how it was checked."""
-    line_ns = attempt_ns(plan.line)
     chosen = chosen_attempt(plan)
+    line_ns = (chosen and chosen.line_ns) or attempt_ns(plan.line)
     plan_ns = None if chosen is None else attempt_ns(chosen)
     if plan.verdict is not Verdict.FASTER or chosen is None or not line_ns or not plan_ns:
         reason = _VERDICT.get(plan.verdict, "no plan was timed")
@@ -232,7 +232,7 @@ def _check(check: ParallelCheck) -> str:
 
 def attempt_row(plan: ParallelPlan, attempt: Attempt) -> tuple[str, ...]:
     """One plan that was tried, or only predicted, under ATTEMPT_HEADINGS."""
-    line_ns, time_ns = attempt_ns(plan.line), attempt_ns(attempt)
+    time_ns, speedup = attempt_ns(attempt), attempt_speedup(plan, attempt)
     sizes = [
         "–" if size is None else format_bytes(size)
         for size in (attempt.memory_bytes, attempt.workspace_bytes)
@@ -245,7 +245,7 @@ def attempt_row(plan: ParallelPlan, attempt: Attempt) -> tuple[str, ...]:
         format_ns(attempt.expected_ns),
         "–" if time_ns is None else format_ns(round(time_ns)),
         "–" if not time_ns else f"{attempt.expected_ns / time_ns - 1:+.1%}",
-        "–" if not time_ns or not line_ns else format_ratio(line_ns / time_ns),
+        "–" if speedup is None else format_ratio(speedup),
         *sizes,
     )
 

@@ -26,6 +26,48 @@ class Operation:
 
 
 @dataclass(frozen=True)
+class Piece:
+    """A kernel of an operation of several."""
+
+    weight: float
+    """What it takes, against the other pieces."""
+    share: float
+    """The part of the engine that it keeps busy alone, 0 to 1."""
+
+
+def divided(
+    operations: Sequence[Operation], pieces: Sequence[Sequence[Piece]], follow_ns: float
+) -> tuple[list[Operation], list[int]]:
+    """``operations`` with each of several ``pieces`` as one of its own for each of these, which
+    follow one another after ``follow_ns``; and for each the operation that it is of. The kernels
+    of an operator ask for unlike parts of a GPU, and wait for others by themselves."""
+    parts: list[Operation] = []
+    owners: list[int] = []
+    last: dict[int, int] = {}
+    for index, operation in enumerate(operations):
+        after = tuple(sorted(last[source] for source in operation.after if source in last))
+        own = pieces[index]
+        if len(own) < 2:
+            parts.append(replace(operation, after=after))
+            owners.append(index)
+        else:
+            total = sum(piece.weight for piece in own)
+            left = max(operation.duration_ns - (len(own) - 1) * follow_ns, 0.0)
+            for piece in own:
+                duration = left * piece.weight / total
+                parts.append(
+                    replace(
+                        operation, duration_ns=duration, share=piece.share, after=after, nodes=1
+                    )
+                )
+                owners.append(index)
+                after = (len(parts) - 1,)
+        if operation.nodes:
+            last[index] = len(parts) - 1
+    return parts, owners
+
+
+@dataclass(frozen=True)
 class StreamCosts:
     """What passes between nodes of a graph, in ns."""
 

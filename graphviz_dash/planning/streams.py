@@ -57,6 +57,13 @@ def plan_streams(
     return tuple(plans)
 
 
+def replay_ns(operations: Sequence[Operation], stream: Sequence[int], costs: StreamCosts) -> float:
+    """What a replay of ``operations`` takes on these streams."""
+    several = len(set(stream)) > 1
+    costs = costs.branched if several else replace(costs, issue_ns=0.0)
+    return simulate(operations, stream_waits(operations, stream, costs), costs.issue_ns).total_ns
+
+
 def stream_waits(
     operations: Sequence[Operation], stream: Sequence[int], costs: StreamCosts
 ) -> list[list[Wait]]:

@@ -9,9 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphviz_dash.planning.operations import Operation, StreamCosts, least_time
+from graphviz_dash.planning.operations import (
+    Operation,
+    Piece,
+    StreamCosts,
+    divided,
+    least_time,
+)
 from graphviz_dash.planning.share import kernel_share
-from graphviz_dash.planning.streams import plan_streams
+from graphviz_dash.planning.streams import plan_streams, replay_ns
 
 COSTS = StreamCosts(follow_ns=500, cross_ns=1500)
 
@@ -63,6 +69,25 @@ def test_what_makes_no_node_is_on_the_first_stream() -> None:
     plan = plan_streams(operations, 2, COSTS)[-1]
     assert plan.stream == (0, 0, 1)
     assert plan.schedule.total_ns == 2000
+
+
+def test_kernels_of_one_operator_wait_for_others_each_by_itself() -> None:
+    """Two operators of a kernel that fills the GPU and one that needs nothing of it: only the first
+    two must take turns, though each operator as a whole fills the GPU by its largest kernel."""
+    pieces = [[Piece(1.0, 1.0), Piece(3.0, 0.0)]] * 2 + [[], [Piece(1.0, 0.5)]]
+    operations = [
+        *[Operation(4500, 1.0, nodes=2)] * 2,
+        Operation(0, 0, nodes=0),
+        Operation(1000, 0.5, (0, 1)),
+    ]
+    parts, owners = divided(operations, pieces, COSTS.follow_ns)
+    assert owners == [0, 0, 1, 1, 2, 3]
+    assert [part.duration_ns for part in parts] == [1000, 3000, 1000, 3000, 0, 1000]
+    assert [part.after for part in parts] == [(), (0,), (), (2,), (), (1, 3)]
+    assert replay_ns(parts, [0] * 6, COSTS) == 2 * 4500 + 1000 + 2 * 500
+    apart = replay_ns(parts, [0, 0, 1, 1, 0, 0], COSTS)
+    assert apart == 2 * 1000 + 500 + 3000 + 1500 + 1000
+    assert replay_ns(operations, [0, 1, 0, 0], COSTS) == 2 * 4500 + 1500 + 1000
 
 
 def test_a_share_is_told_from_the_launch() -> None:

@@ -12,6 +12,13 @@ def attempt_ns(attempt: Attempt) -> float | None:
     return None if summary is None else summary.median
 
 
+def attempt_speedup(plan: ParallelPlan, attempt: Attempt) -> float | None:
+    """How much faster than the line an attempt was: where the line was timed in turns with it, than
+    that, for the clock of a GPU changes; None where it was not tried."""
+    time, line = attempt_ns(attempt), attempt.line_ns or attempt_ns(plan.line)
+    return line / time if time and line else None
+
+
 def measured_streams(plan: ParallelPlan) -> dict[int, float]:
     """The fastest median replay by the number of streams, in ns, the line as one of them."""
     times: dict[int, float] = {}
@@ -31,15 +38,15 @@ def attempts_by_streams(plan: ParallelPlan) -> list[Attempt]:
 
 
 def chosen_attempt(plan: ParallelPlan) -> Attempt | None:
-    """The attempt that was taken: of those on the chosen number of streams the fastest; None where
-    none of them was timed."""
+    """The attempt that was taken: of those on the chosen number of streams the one that gained
+    most; None where none of them was timed."""
     if plan.chosen <= 1:
         return plan.line
     timed = [
-        (time, attempt)
+        (speedup, attempt)
         for attempt in plan.attempts
         if attempt.streams == plan.chosen and attempt.differs_at is None
-        for time in (attempt_ns(attempt),)
-        if time is not None
+        for speedup in (attempt_speedup(plan, attempt),)
+        if speedup is not None
     ]
-    return min(timed, key=lambda each: each[0])[1] if timed else None
+    return max(timed, key=lambda each: each[0])[1] if timed else None

@@ -43,6 +43,16 @@ def test_a_faster_plan_says_by_how_much_and_how_it_was_checked() -> None:
     assert "equal in every bit (3 tensors each)" in check
 
 
+def test_a_plan_is_held_against_the_line_in_turns_with_it() -> None:
+    chosen = chosen_attempt(PLAN)
+    assert chosen is not None
+    assert attempt_row(PLAN, chosen)[5] == "2.06x"
+    slower_clock = msgspec.structs.replace(chosen, line_ns=2_000_000)
+    plan = msgspec.structs.replace(PLAN, attempts=(slower_clock,))
+    assert attempt_row(plan, slower_clock)[5] == "2.50x"
+    assert "instead of 2.00 ms on one: 2.50x as fast" in plan_sentences("parallel", plan)[0]
+
+
 def test_differences_are_held_against_those_of_eager_steps() -> None:
     check = msgspec.structs.replace(
         PLAN.check, bitwise_replays=0, difference=2.2e-7, eager_difference=2e-7
