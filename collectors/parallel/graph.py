@@ -26,10 +26,11 @@ class ParallelGraph:
         """How it was planned, what was tried, and how it was checked."""
         needs = dependencies(plan.operators)
         streams = placed(plan.operators, plan.storages, needs, plan.stream)
-        self._captured, _ = capture_by(step, plan.operators, plan.storages, streams, plan.wide_kib)
-        self.result = self._captured.result
+        self.captured, _ = capture_by(step, plan.operators, plan.storages, streams, plan.wide_kib)
+        """The capture itself."""
+        self.result = self.captured.result
         """What the step returned under capture: a replay writes it anew."""
-        self.graph: Any = self._captured.graph
+        self.graph: Any = self.captured.graph
         """The torch.cuda.CUDAGraph."""
 
     def replay(self) -> None:

@@ -18,7 +18,7 @@ from graphviz_dash.model.graph import CapturedGraph, GraphNode, KernelParams, No
 from graphviz_dash.model.parallel import Operator, Storage
 from graphviz_dash.planning.operations import Piece
 from graphviz_dash.planning.proof import node_ranges
-from graphviz_dash.planning.share import KernelLaunch, lasting_share
+from graphviz_dash.planning.share import KernelLaunch, kernel_pieces
 
 _REPLAYS: Final = 15
 _LEAST: Final = 0.3
@@ -81,35 +81,22 @@ def operator_ns(
     }
 
 
-def kernel_pieces(
+def operator_pieces(
     operators: Sequence[Operator], graph: CapturedGraph, took_ns: Mapping[int, int]
 ) -> tuple[tuple[Piece, ...], ...]:
     """For each operator its nodes, with the share of the multiprocessors that each takes from
-    others; ``took_ns`` is what operators with nodes take. Which node takes how much of that was not
-    measured: each counts as one, and once more for each time that its threads fill the GPU."""
+    others; ``took_ns`` is what operators with nodes take."""
     device = torch.cuda.get_device_properties(torch.cuda.current_device())
-    processors, capability = device.multi_processor_count, (device.major, device.minor)
-    whole = processors * device.max_threads_per_multi_processor
-    pieces = []
-    for index, nodes in enumerate(node_ranges(operators)):
-        launches = [_launch(node) for node in graph.nodes[nodes.start : nodes.stop]]
-        weights = [
-            1.0 if launch is None else 1.0 + launch.blocks * launch.threads / whole
-            for launch in launches
-        ]
-        unit_ns = took_ns.get(index, 0) / max(1.0, sum(weights))
-        pieces.append(
-            tuple(
-                Piece(
-                    weight,
-                    0.0
-                    if launch is None
-                    else lasting_share(launch, unit_ns * weight, processors, capability),
-                )
-                for launch, weight in zip(launches, weights, strict=True)
-            )
+    capability = (device.major, device.minor)
+    return tuple(
+        kernel_pieces(
+            [_launch(node) for node in graph.nodes[nodes.start : nodes.stop]],
+            took_ns.get(index, 0),
+            device.multi_processor_count,
+            capability,
         )
-    return tuple(pieces)
+        for index, nodes in enumerate(node_ranges(operators))
+    )
 
 
 def _launch(node: GraphNode) -> KernelLaunch | None:

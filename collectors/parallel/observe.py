@@ -8,7 +8,7 @@ import torch
 from msgspec.structs import replace
 
 from collectors.parallel.capture import StepGraph, median_ns, time_replays
-from collectors.parallel.line import kernel_pieces, need_workspace, operator_ns
+from collectors.parallel.line import need_workspace, operator_ns, operator_pieces
 from collectors.parallel.observer import Observer
 from collectors.parallel.refusal import RefusedError
 from collectors.parallel.state import OutsideState
@@ -84,7 +84,7 @@ def observe(step: Step) -> ObservedStep:
         if not need_workspace(step, operators, storages, graph, middle[0]):
             wide_kib, wide_bytes = MIDDLE_KIB, middle_bytes
     large = _with_large_blocks(observer)
-    pieces = kernel_pieces(operators, graph, took)
+    pieces = operator_pieces(operators, graph, took)
     described = tuple(
         replace(
             operator,

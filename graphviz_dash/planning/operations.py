@@ -38,16 +38,17 @@ class Piece:
 def divided(
     operations: Sequence[Operation], pieces: Sequence[Sequence[Piece]], follow_ns: float
 ) -> tuple[list[Operation], list[int]]:
-    """``operations`` with each of several ``pieces`` as one of its own for each of these, which
-    follow one another after ``follow_ns``; and for each the operation that it is of. The kernels
-    of an operator ask for unlike parts of a GPU, and wait for others by themselves."""
+    """``operations`` with an operation of its own for each of their ``pieces``, which follow one
+    another after ``follow_ns``, and for each the operation that it is of: the kernels of an
+    operator ask for unlike parts of a GPU, and wait for others by themselves. What has no pieces
+    stays whole."""
     parts: list[Operation] = []
     owners: list[int] = []
     last: dict[int, int] = {}
     for index, operation in enumerate(operations):
         after = tuple(sorted(last[source] for source in operation.after if source in last))
         own = pieces[index]
-        if len(own) < 2:
+        if not own:
             parts.append(replace(operation, after=after))
             owners.append(index)
         else:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
+
+from graphviz_dash.planning.operations import Piece
 
 _PRODUCT: Final = re.compile(r"gemm|xmma|cutlass|nvjet|conv|wgrad|dgrad|flash|fmha", re.I)
 """Kernels whose every warp has something to compute at each instant."""
@@ -99,3 +102,30 @@ def lasting_share(
     if shared_kib * 1024 < _FEW_BLOCKS * (kernel.shared_bytes + _DRIVER_SHARED):
         return max(occupied, filled * busy)
     return max(occupied, filled) * busy
+
+
+def kernel_pieces(
+    launches: Sequence[KernelLaunch | None],
+    duration_ns: float,
+    multiprocessors: int,
+    compute_capability: tuple[int, int],
+) -> tuple[Piece, ...]:
+    """The nodes of an operator that takes ``duration_ns`` in all, None being what is no kernel.
+    Which takes how much is not known: each counts as one, and once more for each time that its
+    threads fill the GPU."""
+    threads, _ = _LIMITS.get(compute_capability, _USUAL_LIMITS)
+    whole = max(multiprocessors, 1) * threads
+    weights = [
+        1.0 if launch is None else 1.0 + launch.blocks * launch.threads / whole
+        for launch in launches
+    ]
+    unit_ns = duration_ns / max(1.0, sum(weights))
+    return tuple(
+        Piece(
+            weight,
+            0.0
+            if launch is None
+            else lasting_share(launch, unit_ns * weight, multiprocessors, compute_capability),
+        )
+        for launch, weight in zip(launches, weights, strict=True)
+    )

@@ -1,0 +1,20 @@
+"""The table of docs/parallel.md is what the recorded plans give with the model as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.parallel_score import Split, lines, recorded_plans, score
+
+PAGE = Path(__file__).parents[1] / "docs" / "parallel.md"
+
+
+def test_the_page_shows_what_the_recorded_plans_give() -> None:
+    scores = [score(recorded) for recorded in recorded_plans()]
+    page = PAGE.read_text(encoding="utf-8").splitlines()
+    missing = [line for line in lines(scores) if line and line not in page]
+    assert missing == [], "run: python -m benchmarks.parallel_score, and put it into the page"
+    for each in scores:
+        assert each.recorded.plan.chosen > 1
+        assert 0 < each.now_ns <= each.recorded.line_ns
+    assert {each.recorded.split for each in scores} >= {Split.FITTED, Split.SEEN}
