@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from graphviz_dash.ingest.kineto.events import ABSENT
 
+Flags: TypeAlias = npt.NDArray[np.bool_]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 _WIDTHS: Final = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))

@@ -7,10 +7,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from graphviz_dash.ingest.kineto.column_blocks import Ints
+from graphviz_dash.ingest.kineto.column_blocks import Flags, Ints
 from graphviz_dash.ingest.kineto.events import ABSENT
 
 _SPARSE: Final = 8  # ids of a process are near each other: up to here a byte for each in between
@@ -25,7 +24,7 @@ def among(ids: pl.Series, reference: pl.Series) -> pl.Series:
     return pl.Series(members)
 
 
-def _within(values: Ints, reference: Ints) -> npt.NDArray[np.bool_]:
+def _within(values: Ints, reference: Ints) -> Flags:
     """What np.isin tells, which since numpy 2.3 takes ten times as long."""
     if not len(reference):
         return np.zeros(len(values), np.bool_)

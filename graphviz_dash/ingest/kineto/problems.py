@@ -6,12 +6,14 @@ Only what the rows prove is told. A code never changes its meaning; texts may.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
 
 from graphviz_dash.ingest.byte_stream import Damage
+from graphviz_dash.ingest.kineto.column_blocks import Flags, Ints
 from graphviz_dash.ingest.kineto.correlations import Calls, among, repeated
 from graphviz_dash.ingest.kineto.events import ABSENT
 from graphviz_dash.ingest.kineto.stitched import stitched_replays
@@ -53,20 +55,23 @@ def find_problems(
                 "one microsecond.",
             )
         )
-    problems.extend(_repeated_steps(annotations))
+    problems.extend(_repeated_steps(annotations["name"]))
     problems.extend(_overlaps(gpu, slack))
-    runtime = runtime.select("name", "ts", "dur", "pid", "correlation")
-    launches = _named(runtime, _LAUNCH)
-    real = _outside_captures(launches, runtime)
-    missing = real.filter(~among(real["correlation"], gpu["correlation"]))
+    names = _Names(runtime["name"])
+    runtime = runtime.select("ts", "dur", "pid", "correlation")
+    launches = _rows(runtime, is_launch := names.which(_LAUNCH))
+    outside = _outside_captures(launches, runtime, names)
+    real, is_graph = _rows(launches, outside), names.which(_GRAPH)[is_launch][outside]
+    without_work = ~among(real["correlation"], gpu["correlation"]).to_numpy()
+    missing, graphs = _rows(real, without_work), _rows(real, is_graph & without_work)
     problems.extend(_launches_without_work(real, missing))
-    problems.extend(_shared_correlations(launches, gpu))
-    graphs = _named(missing, _GRAPH)
+    single = _rows(launches, names.which(_SINGLE)[is_launch])
+    problems.extend(_shared_correlations(launches, single, gpu))
     problems.extend(work_without_launches(gpu, runtime, missing, graphs, cupti_version))
-    problems.extend(stitched_replays(gpu, _named(real, _GRAPH)))
+    problems.extend(stitched_replays(gpu, _rows(real, is_graph)))
     calls = Calls(runtime, gpu)
     problems.extend(_early_starts(calls, gpu, slack))
-    problems.extend(_late_ends(calls, runtime, gpu, slack))
+    problems.extend(_late_ends(calls, runtime, names, gpu, slack))
     return tuple(problems)
 
 
@@ -99,24 +104,43 @@ def unreadable_text() -> TraceProblem:
     )
 
 
-def _named(frame: pl.DataFrame, pattern: re.Pattern[str]) -> pl.DataFrame:
-    """The rows whose name matches; few names stand in many rows, so each is looked at once."""
-    names = frame["name"].unique().drop_nulls()
-    matching = [pattern.match(name) is not None for name in names.cast(pl.String)]
-    wanted = names.filter(pl.Series(matching, dtype=pl.Boolean)).to_physical()
-    return frame.filter(frame["name"].to_physical().is_in(wanted.implode()))
+class _Names:
+    """The names of rows. Few stand in many rows, so each is looked at once."""
+
+    def __init__(self, names: pl.Series) -> None:
+        codes = names.to_physical()
+        if names.null_count():
+            codes = codes.cast(pl.Int64).fill_null(-1)
+        self._codes = codes.to_numpy().astype(np.int64) + 1
+        row = np.full(int(self._codes.max(initial=0)) + 1, -1, np.int64)
+        row[self._codes] = np.arange(len(names))
+        self._used = np.flatnonzero(row >= 0)
+        self._count = len(row)
+        texts = names.gather(row[self._used]).to_list() if len(names) else []
+        self._texts = [text or "" for text in texts]
+
+    def which(self, pattern: re.Pattern[str]) -> Flags:
+        """The rows whose name matches."""
+        matching = np.zeros(self._count, np.bool_)
+        matching[self._used] = [pattern.match(text) is not None for text in self._texts]
+        return matching[self._codes]
 
 
-def _repeated_steps(annotations: pl.DataFrame) -> Iterator[TraceProblem]:
+def _rows(frame: pl.DataFrame, wanted: Flags) -> pl.DataFrame:
+    return frame if wanted.all() else frame.filter(pl.Series(wanted))
+
+
+def _repeated_steps(names: pl.Series) -> Iterator[TraceProblem]:
     """Marks of one step on several stretches of time, or the same mark twice."""
-    marks = _named(annotations.select("name", "ts"), _STEP)
-    repeated = marks.group_by("name").len().filter(pl.col("len") > 1)
-    if repeated.height:
-        most = int(repeated["len"].to_numpy().max())
+    counts = Counter(names.to_list())
+    marks = [count for name, count in counts.items() if name and _STEP.match(name)]
+    most = max(marks, default=0)
+    if most > 1:
         yield TraceProblem(
             "repeated-step",
-            f"Several marks have the same step number ({repeated.height:,} of "
-            f"{marks['name'].n_unique():,} numbers, up to {most:,} marks each): two traces in one, "
+            "Several marks have the same step number "
+            f"({sum(count > 1 for count in marks):,} of {len(marks):,} numbers, up to {most:,} "
+            "marks each): two traces in one, "
             "or a profiler that was started twice. Work that lies in several marks counts in one "
             "of them only, so counts per step may be too low.",
         )
@@ -159,23 +183,26 @@ def _launches_without_work(launches: pl.DataFrame, missing: pl.DataFrame) -> Ite
         )
 
 
-def _outside_captures(launches: pl.DataFrame, runtime: pl.DataFrame) -> pl.DataFrame:
-    """Without those that only added a node."""
+def _outside_captures(launches: pl.DataFrame, runtime: pl.DataFrame, names: _Names) -> Flags:
+    """Which of the launches did more than add a node."""
     starts = launches["ts"].to_numpy()
     inside = np.zeros(len(starts), np.bool_)
-    for begin, end in _capture_intervals(runtime):
+    for begin, end in _capture_intervals(runtime["ts"].to_numpy(), names):
         inside |= (starts >= begin) & (starts <= end)
-    return launches.filter(pl.Series(~inside))
+    return ~inside
 
 
-def _capture_intervals(runtime: pl.DataFrame) -> list[tuple[int, int]]:
-    begins = _named(runtime, _BEGIN_CAPTURE)["ts"].to_list()
-    ends = _named(runtime, _END_CAPTURE)["ts"].to_list()
-    last = int(runtime["ts"].max() or 0) if runtime.height else 0  # type: ignore[arg-type]
+def _capture_intervals(starts: Ints, names: _Names) -> list[tuple[int, int]]:
+    begins = starts[names.which(_BEGIN_CAPTURE)].tolist()
+    ends = starts[names.which(_END_CAPTURE)].tolist()
+    last = int(starts.max(initial=0))
     return [(begin, min((end for end in ends if end >= begin), default=last)) for begin in begins]
 
 
-def _shared_correlations(launches: pl.DataFrame, gpu: pl.DataFrame) -> Iterator[TraceProblem]:
+def _shared_correlations(
+    launches: pl.DataFrame, single: pl.DataFrame, gpu: pl.DataFrame
+) -> Iterator[TraceProblem]:
+    """``single``: those of the launches that launch one kernel each."""
     numbers, rows = repeated(launches["correlation"])
     if rows:
         yield TraceProblem(
@@ -184,12 +211,11 @@ def _shared_correlations(launches: pl.DataFrame, gpu: pl.DataFrame) -> Iterator[
             "belongs to which launch is uncertain for them.",
         )
     several, _ = repeated(gpu["correlation"].filter(gpu["kind"] == "kernel"))
-    single = _named(launches.select("name", "correlation"), _SINGLE)
-    single = single.filter(among(single["correlation"], several))
-    if single.height:
+    count = int(among(single["correlation"], several).sum())
+    if count:
         yield TraceProblem(
             "several-kernels-per-launch",
-            f"{counted(single.height, 'launch')} of a single kernel have several in the trace: "
+            f"{counted(count, 'launch')} of a single kernel have several in the trace: "
             "their kernels may belong to a graph launch whose correlation id is wrong.",
         )
 
@@ -208,11 +234,11 @@ def _early_starts(calls: Calls, gpu: pl.DataFrame, slack: int) -> Iterator[Trace
 
 
 def _late_ends(
-    calls: Calls, runtime: pl.DataFrame, gpu: pl.DataFrame, slack: int
+    calls: Calls, runtime: pl.DataFrame, names: _Names, gpu: pl.DataFrame, slack: int
 ) -> Iterator[TraceProblem]:
     """Work that ends after a call has returned that waits for it. Where one process uses one GPU,
     for such a call waits for one."""
-    waits = _named(runtime, _DEVICE_SYNC)
+    waits = _rows(runtime, names.which(_DEVICE_SYNC))
     if not waits.height or gpu["device"].n_unique() != 1 or runtime["pid"].n_unique() != 1:
         return
     begin, end = waits["ts"].to_numpy(), (waits["ts"] + waits["dur"]).to_numpy()

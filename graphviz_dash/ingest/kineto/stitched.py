@@ -25,6 +25,8 @@ _SHARE: Final = 0.98
 
 def stitched_replays(gpu: pl.DataFrame, graph_launches: pl.DataFrame) -> Iterator[TraceProblem]:
     """``graph_launches`` are the calls that launch graphs."""
+    if not graph_launches.height:
+        return
     rows = gpu.filter(among(gpu["correlation"], graph_launches["correlation"])).select(
         "device", "stream", "correlation", "ts", end=pl.col("ts") + pl.col("dur")
     )
