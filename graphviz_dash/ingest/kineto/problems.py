@@ -111,7 +111,7 @@ class _Names:
         codes = names.to_physical()
         if names.null_count():
             codes = codes.cast(pl.Int64).fill_null(-1)
-        self._codes = codes.to_numpy().astype(np.int64) + 1
+        self._codes: Ints = codes.to_numpy().astype(np.int64) + 1
         row = np.full(int(self._codes.max(initial=0)) + 1, -1, np.int64)
         row[self._codes] = np.arange(len(names))
         self._used = np.flatnonzero(row >= 0)
