@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, expect
 from streamlit.components.v2 import manifest_scanner
 
+from graphviz_dash.ui.state import catalogue
 from tests.bundle.examples import MEMORY_PASS
 from tests.experiments import fork_join, make_experiment, make_run
 from tests.serving import ROOT, served
@@ -57,3 +60,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         make_run(folder / "branches", mode, work=fork_join(), workload="branches")
     with served(ROOT / "app.py", folder) as server:
         yield server.address
+
+
+@pytest.fixture
+def roots(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """The folder that the pages look in."""
+    monkeypatch.setattr(sys, "argv", ["app.py", str(tmp_path)])
+    catalogue.roots.cache_clear()
+    yield tmp_path
+    catalogue.roots.cache_clear()

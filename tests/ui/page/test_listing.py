@@ -17,9 +17,7 @@ from graphviz_dash.ui.state.results import traced_steps
 from graphviz_dash.ui.state.store import STORE
 from tests.builders import make_experiment, make_run, replay_trace
 from tests.ingest.test_load import replace_trace
-from tests.ui.views.test_pages import markup, rerun, roots, shown
-
-__all__ = ["roots"]  # a fixture
+from tests.ui.views.apptests import markup, rerun, shown
 
 
 def told(page: AppTest) -> list[str]:

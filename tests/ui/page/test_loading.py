@@ -10,9 +10,7 @@ from graphviz_dash.progress import watched
 from graphviz_dash.ui.page import loading
 from graphviz_dash.ui.state.store import Store
 from tests.builders import make_experiment
-from tests.ui.views.test_pages import markup, rerun, roots, shown
-
-__all__ = ["roots"]  # a fixture
+from tests.ui.views.apptests import markup, rerun, shown
 
 
 def test_a_reading_that_was_stopped_can_begin_anew(roots: Path) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tests.ui.views.test_pages import markup, roots, shown
-
-__all__ = ["roots"]
+from tests.ui.views.apptests import markup, shown
 
 SAMPLES = Path(__file__).parents[3] / "sample_traces"
 

@@ -19,7 +19,7 @@ from graphviz_dash.narrative.doctor import report_verdict
 from graphviz_dash.ui.state import catalogue
 from tests.doctors import MOVED, OUTPUTS, READ, WAIT, failing_at_once, report
 from tests.experiments import make_run, manifest
-from tests.ui.views.test_pages import FAILURE, HARM, markup, shown
+from tests.ui.views.apptests import FAILURE, HARM, markup, shown
 
 
 @pytest.fixture(autouse=True)

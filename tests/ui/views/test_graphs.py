@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.loops import make_segmented, make_server, traffic
-from tests.ui.views.test_pages import markup, roots, shown
-
-__all__ = ["roots"]
+from tests.ui.views.apptests import markup, shown
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.ui.state import catalogue
-from tests.ui.views.test_pages import PAGES, markup, shown
+from tests.ui.views.apptests import PAGES, markup, shown
 
 SAMPLES = Path(__file__).parents[3] / "sample_traces"
 EXPERIMENTS = sorted({path.parent.parent.name for path in SAMPLES.glob("*/*/manifest.json")})

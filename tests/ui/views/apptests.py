@@ -1,0 +1,112 @@
+"""Pages run by themselves, without a browser, and what tests look for on them."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from typing import Any
+
+from streamlit.testing.v1 import AppTest
+
+from graphviz_dash.model.run import Failure, Pass
+from graphviz_dash.narrative.answer import Piece
+
+PAGES = (
+    *("overview", "compare", "graphs", "graph", "timeline", "memory", "ranks", "doctor"),
+    "export",
+)
+HARM = '<img src="x" onerror="alert(1)"> ![a](http:x.example) \x1b[31m **bold** :material/home:'
+FAILURE = Failure(
+    Pass.CLEAN,
+    "RuntimeError",
+    "operation not permitted when stream is capturing\nmore",
+    "model.py:15",
+    "Traceback (most recent call last):\n  model.py:15\nRuntimeError: no",
+)
+
+
+def _show(name: str) -> None:
+    """One page with its bar, as script.py shows it."""
+    import streamlit as st
+
+    from graphviz_dash.ui.page import url_state
+    from graphviz_dash.ui.page.frame import top_bar
+    from graphviz_dash.ui.page.navigation import pages
+    from graphviz_dash.ui.views import (
+        compare,
+        doctor,
+        export,
+        graph,
+        graphs,
+        launch,
+        memory,
+        overview,
+        ranks,
+        timeline,
+    )
+
+    st.navigation(pages(), position="hidden")
+    top_bar(name)
+    views = {
+        "overview": overview,
+        "compare": compare,
+        "graph": graph,
+        "graphs": graphs,
+        "timeline": timeline,
+        "memory": memory,
+        "ranks": ranks,
+        "launch": launch,
+        "doctor": doctor,
+        "export": export,
+    }
+    try:
+        views[name].render()
+    finally:
+        url_state.remember(name)
+
+
+def shown(name: str, **parameters: Any) -> AppTest:
+    """The page ``name`` at an address with these parameters, without an exception on it."""
+    page = AppTest.from_function(_show, kwargs={"name": name}, default_timeout=60)
+    page.query_params.update(parameters)
+    return rerun(page)
+
+
+def rerun(changed: Any) -> AppTest:
+    """The page after its script ran again; ``changed`` is the page, or a widget set anew."""
+    page: AppTest = changed.run()
+    assert [error.value for error in page.exception] == []
+    return page
+
+
+def markup(page: AppTest) -> str:
+    """All HTML of the page's own, the style sheets left out."""
+    pieces = [str(piece.value) for piece in page.get("html")]
+    return "\n".join(
+        piece for piece in pieces if "<style" not in piece and 'class="brand"' not in piece
+    )
+
+
+def links(page: AppTest) -> dict[str, str]:
+    """Query strings of the bar's links, by label."""
+    return {link.value: link.proto.query_string for link in page.get("page_link")[:5]}
+
+
+def chosen(page: AppTest, key: str) -> Any:
+    return next(group for group in page.button_group if group.key == f"choice-{key}")
+
+
+def assert_answers(page: AppTest, answer: tuple[Piece, ...]) -> None:
+    """The page says the answer first, and every figure of it leads to its evidence, which is on the
+    page."""
+    told = markup(page)
+    assert answer
+    anchors = {heading.proto.anchor for heading in page.header}
+    anchors |= set(re.findall(r' id="([^"]+)"', told))
+    for piece in answer:
+        wanted = escape(piece.text)
+        assert (f">{wanted}</a>" if piece.evidence else wanted) in told
+        assert piece.evidence or not re.search(r"\d", piece.text)
+    led = re.findall(r'href="#([^"]+)"', told)
+    assert len(led) == sum(piece.evidence is not None for piece in answer)
+    assert set(led) <= anchors

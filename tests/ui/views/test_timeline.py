@@ -1,0 +1,60 @@
+"""Timeline: which runs it shows first, and what a selected node brings."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from graphviz_dash.importers.bundles import import_files
+from graphviz_dash.model.run import ExecutionMode
+from tests.builders import make_experiment
+from tests.ui.views.apptests import (
+    chosen,
+    markup,
+    rerun,
+    shown,
+)
+
+
+def test_the_timeline_shows_the_baseline_and_the_fastest_run_first(roots: Path) -> None:
+    make_experiment(roots / "toy", ("eager", "graph", "partial"))
+    page = shown("timeline", experiment="toy")
+    assert chosen(page, "runs").value == ["eager", "graph"]
+    rerun(chosen(page, "runs").set_value(["partial", "graph"]))
+    assert page.query_params["runs"] == ["graph", "partial"] or page.query_params["runs"] == [
+        "partial",
+        "graph",
+    ]
+    rerun(page.selectbox(key="choice-step").set_value("1"))
+    assert page.query_params["step"] == "1"
+    assert "Times here are from the traced pass" in markup(page)
+
+
+def test_of_traces_alone_the_timeline_shows_those_that_mark_steps(
+    roots: Path, tmp_path: Path
+) -> None:
+    samples = Path("sample_traces/fork-join")
+    for name, trace in (
+        ("eager", "eager/traces/replay.json.gz"),
+        ("graph-captured", "graph/traces/capture.json.gz"),
+        ("graph-replayed", "graph/traces/replay.json.gz"),
+    ):
+        file = tmp_path / name / "one.json.gz"
+        file.parent.mkdir()
+        shutil.copy(samples / trace, file)
+        mode = ExecutionMode.EAGER if name == "eager" else ExecutionMode.RECORDED
+        import_files([file], roots / "foreign", mode=mode, prefix=f"{name}-")
+    page = shown("timeline", experiment="foreign")
+    assert chosen(page, "runs").value == ["eager-one", "graph-replayed-one"]
+    told = markup(shown("compare", experiment="foreign"))
+    assert "Not available: no run has clean timings. Under the profiler a step takes" in told
+    assert "Its runs were imported" in markup(shown("doctor", experiment="foreign"))
+
+
+def test_a_selected_node_brings_its_run_and_a_link_to_the_graph(roots: Path) -> None:
+    make_experiment(roots / "toy", ("eager", "graph", "partial"))
+    page = shown("timeline", experiment="toy", select="partial/graph-0#4")
+    assert chosen(page, "runs").value == ["eager", "graph", "partial"]
+    link = page.get("page_link")[-1]
+    assert link.value == "Show node 4 in the graph"
+    assert link.proto.query_string == "experiment=toy&run=partial&graph=graph-0&node=4"
