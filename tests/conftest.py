@@ -63,6 +63,14 @@ def _traces_of_samples_are_read_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_disk_is_waited_for() -> Iterator[None]:
+    """What tests write need not outlast the machine, and each bundle would wait a dozen times."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "fsync", lambda _: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def driver() -> Iterator[Playwright]:
     """Playwright, once in a process: a second one beside it refuses to start."""

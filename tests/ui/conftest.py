@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, expect
 from streamlit.components.v2 import manifest_scanner
 
 from graphviz_dash.ui.state import catalogue
+from graphviz_dash.ui.views import overview
 from tests.bundle.examples import MEMORY_PASS
 from tests.experiments import fork_join, make_experiment, make_run
 from tests.serving import ROOT, served
@@ -27,6 +28,14 @@ def _packages_are_searched_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         scan = cache(manifest_scanner.scan_component_manifests)
         patched.setattr(manifest_scanner, "scan_component_manifests", scan)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_browser_is_given_time_to_draw() -> Iterator[None]:
+    """Where a page is run by itself; servers of tests pause as they do for readers."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(overview, "_DRAWING_S", 0.0)
         yield
 
 
@@ -63,9 +72,19 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def roots(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """The folder that the pages look in."""
-    monkeypatch.setattr(sys, "argv", ["app.py", str(tmp_path)])
+def look_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], Path]]:
+    """Makes the pages that the test runs look in a folder, and gives it back."""
+
+    def look(folder: Path) -> Path:
+        monkeypatch.setattr(sys, "argv", ["app.py", str(folder)])
+        catalogue.roots.cache_clear()
+        return folder
+
+    yield look
     catalogue.roots.cache_clear()
-    yield tmp_path
-    catalogue.roots.cache_clear()
+
+
+@pytest.fixture
+def roots(look_in: Callable[[Path], Path], tmp_path: Path) -> Path:
+    """An empty folder of the test's own that the pages look in."""
+    return look_in(tmp_path)

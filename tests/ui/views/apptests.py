@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from streamlit.testing.v1 import AppTest
 
 from graphviz_dash.model.run import Failure, Pass
 from graphviz_dash.narrative.answer import Piece
+
+LookIn = Callable[[Path], Path]
+"""What the fixture look_in is."""
 
 PAGES = (
     *("overview", "compare", "graphs", "graph", "timeline", "memory", "ranks", "doctor"),

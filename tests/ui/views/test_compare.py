@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from html import escape, unescape
 from math import isnan
 from pathlib import Path
 from typing import Any
 
-import pytest
 from streamlit.testing.v1 import AppTest
 
 from graphviz_dash.analysis.comparison.compare import compare
@@ -21,7 +19,9 @@ from graphviz_dash.narrative.prediction import scored_text
 from graphviz_dash.ui.state import catalogue
 from tests.analysis.parallel.training import chain_plan, write_parallel_experiment
 from tests.builders import STEP, make_experiment, make_run
+from tests.conftest import SAMPLES
 from tests.ui.views.apptests import (
+    LookIn,
     assert_answers,
     chosen,
     markup,
@@ -136,11 +136,10 @@ def test_a_prediction_is_shown_of_the_chosen_run_alone(roots: Path) -> None:
     assert said not in markup(shown("compare", experiment="toy", run="callables"))
 
 
-@pytest.mark.usefixtures("roots")
-def test_kernels_stand_in_the_order_of_the_change_of_the_chosen_run() -> None:
-    samples = Path(__file__).parents[3] / "sample_traces"
-    sys.argv = ["app.py", str(samples / "mlp-train")]
-    catalogue.roots.cache_clear()
+def test_kernels_stand_in_the_order_of_the_change_of_the_chosen_run(
+    look_in: LookIn,
+) -> None:
+    look_in(SAMPLES / "mlp-train")
     for run in ("graph", "callables", "partial", "compile"):
         page = shown("compare", run=run)
         (changes,) = [

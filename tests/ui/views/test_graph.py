@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from html import unescape
 from pathlib import Path
 
-import pytest
-
 from graphviz_dash.model.graph import CapturedGraph
-from graphviz_dash.ui.state import catalogue
 from tests.builders import STEP, make_experiment
+from tests.conftest import SAMPLES
 from tests.ui.views.apptests import (
+    LookIn,
     chosen,
     links,
     markup,
@@ -20,10 +18,8 @@ from tests.ui.views.apptests import (
 )
 
 
-@pytest.mark.usefixtures("roots")
-def test_the_graph_says_what_several_streams_would_give(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["app.py", "sample_traces"])
-    catalogue.roots.cache_clear()
+def test_the_graph_says_what_several_streams_would_give(look_in: LookIn) -> None:
+    look_in(SAMPLES)
     page = shown("graph", experiment="transformer-train", node="300")
     said = unescape(markup(page))
     assert "Captured on 3 streams, with only the dependencies that it needs" in said
@@ -122,9 +118,6 @@ def test_the_table_of_nodes_is_made_where_it_is_seen(roots: Path) -> None:
     assert any("Operator" in table.value.columns for table in opened.dataframe)
 
 
-@pytest.mark.usefixtures("roots")
-def test_the_graph_of_a_recorded_program_is_first_the_one_with_lines() -> None:
-    samples = Path(__file__).parents[3] / "sample_traces"
-    sys.argv = ["app.py", str(samples / "recorded-resnet")]
-    catalogue.roots.cache_clear()
+def test_the_graph_of_a_recorded_program_is_first_the_one_with_lines(look_in: LookIn) -> None:
+    look_in(SAMPLES / "recorded-resnet")
     assert chosen(shown("graph"), "run").value == "graphed-attributed"

@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from graphviz_dash.ui.families import sizes
 from tests.loops import make_segmented, make_server, traffic
 from tests.ui.views.apptests import markup, shown
+
+
+@pytest.fixture(autouse=True)
+def _no_browser_is_given_time_to_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizes, "_DRAWING_S", 0.0)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import gzip
 import re
-import sys
 from html import escape, unescape
 from pathlib import Path
 
@@ -13,33 +12,91 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from graphviz_dash.analysis.comparison.compare import compare
-from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.narrative.answer import answer
 from graphviz_dash.narrative.prediction import predicted_times, prediction_verdict
-from graphviz_dash.ui.state import catalogue
 from graphviz_dash.units import format_ratio
 from tests.builders import STEP, Work, make_experiment, make_run, replay_trace
+from tests.conftest import SAMPLES
 from tests.ingest.test_load import replace_trace
 from tests.ranks import make_ranks
 from tests.ui.views.apptests import (
     FAILURE,
     HARM,
     PAGES,
+    LookIn,
     assert_answers,
     markup,
     shown,
 )
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_every_page_tells_of_a_trace_that_is_cut(roots: Path, name: str) -> None:
-    whole = make_experiment(roots / "toy")
-    assert "is not whole" not in markup(shown(name))
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one experiment."""
+    folder = tmp_path_factory.mktemp("whole")
+    make_experiment(folder / "toy")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, where a trace ends too early."""
+    folder = tmp_path_factory.mktemp("cut")
     text = replay_trace(steps=3).text().encode()
-    replace_trace(whole / "graph", gzip.compress(text)[:-200])
+    replace_trace(make_experiment(folder / "toy") / "graph", gzip.compress(text)[:-200])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sync(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An experiment whose graph could not be captured."""
+    folder = tmp_path_factory.mktemp("failed") / "sync"
+    make_run(folder, "eager")
+    make_run(folder, "graph", failure=FAILURE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def lost(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An experiment of a failure alone."""
+    folder = tmp_path_factory.mktemp("lost") / "lost"
+    make_run(folder, "graph", failure=FAILURE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def harmful(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An experiment all of whose names would do harm if they were more than text."""
+    name = HARM.replace("/", "")
+    work = [
+        Work(HARM, 5_000 + index, HARM, f"{name}:{index}", module=name, sequence=index)
+        for index in range(6)
+    ]
+    folder = tmp_path_factory.mktemp("harm") / "![a](http:x.example) <b>bold<b> :material_home:"
+    for mode in ("eager", "graph", "callables"):
+        label = f"{mode} ![a](http:x.example) <b>"
+        make_run(folder, mode, name=label, work=work, workload=HARM, gpu=HARM)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An experiment of one eager run."""
+    folder = tmp_path_factory.mktemp("alone") / "alone"
+    make_run(folder, "eager", work=STEP)
+    return folder
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_tells_of_a_trace_that_is_cut(
+    look_in: LookIn, toy: Path, cut: Path, name: str
+) -> None:
+    look_in(toy)
+    assert "is not whole" not in markup(shown(name))
+    look_in(cut)
     told = markup(shown(name))
     assert "A trace of graph is not whole" in told
     assert "The trace is cut off: gzip data that end too early" in told
@@ -54,15 +111,17 @@ def test_an_empty_folder_says_what_to_do(roots: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PAGES[1:])
-def test_an_address_of_an_experiment_that_is_not_there_says_so(roots: Path, name: str) -> None:
-    make_experiment(roots / "toy")
+def test_an_address_of_an_experiment_that_is_not_there_says_so(
+    look_in: LookIn, toy: Path, name: str
+) -> None:
+    look_in(toy)
     told = markup(shown(name, experiment="<gone>"))
     assert "This experiment is not here" in told
     assert "&lt;gone&gt;" in told
 
 
-def test_export_offers_the_trace_and_the_tables(roots: Path) -> None:
-    make_experiment(roots / "toy")
+def test_export_offers_the_trace_and_the_tables(look_in: LookIn, toy: Path) -> None:
+    look_in(toy)
     page = shown("export", experiment="toy")
     buttons = [button.label for button in page.get("download_button")]
     assert buttons == [
@@ -79,9 +138,8 @@ def test_export_offers_the_trace_and_the_tables(roots: Path) -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_what_failed_is_shown_with_its_cause(roots: Path, name: str) -> None:
-    make_run(roots / "sync", "eager")
-    make_run(roots / "sync", "graph", failure=FAILURE)
+def test_what_failed_is_shown_with_its_cause(look_in: LookIn, sync: Path, name: str) -> None:
+    look_in(sync.parent)
     page = shown(name) if name == "overview" else shown(name, experiment="sync")
     told = markup(page)
     if name in ("overview", "compare"):
@@ -91,7 +149,7 @@ def test_what_failed_is_shown_with_its_cause(roots: Path, name: str) -> None:
         assert "predicted" in told
     if name == "compare":
         assert page.code[0].value == FAILURE.traceback
-        assert_answers(page, answer(compare(load_experiment(roots / "sync"))))
+        assert_answers(page, answer(compare(load_experiment(sync))))
     if name == "graph":
         assert "This experiment holds no captured graph" in told
         assert "graph failed in its clean pass at model.py:15: RuntimeError" in told
@@ -100,8 +158,10 @@ def test_what_failed_is_shown_with_its_cause(roots: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_an_experiment_of_failures_alone_is_no_crash(roots: Path, name: str) -> None:
-    make_run(roots / "lost", "graph", failure=FAILURE)
+def test_an_experiment_of_failures_alone_is_no_crash(
+    look_in: LookIn, lost: Path, name: str
+) -> None:
+    look_in(lost.parent)
     told = markup(shown(name) if name == "overview" else shown(name, experiment="lost"))
     expected = {
         "overview": "graph failed",
@@ -118,17 +178,11 @@ def test_an_experiment_of_failures_alone_is_no_crash(roots: Path, name: str) -> 
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_names_are_shown_as_text_and_nothing_else(roots: Path, name: str) -> None:
-    harmful = HARM.replace("/", "")
-    work = [
-        Work(HARM, 5_000 + index, HARM, f"{harmful}:{index}", module=harmful, sequence=index)
-        for index in range(6)
-    ]
-    folder = roots / "![a](http:x.example) <b>bold<b> :material_home:"
-    for mode in ("eager", "graph", "callables"):
-        label = f"{mode} ![a](http:x.example) <b>"
-        make_run(folder, mode, name=label, work=work, workload=HARM, gpu=HARM)
-    parameters = {} if name == "overview" else {"experiment": folder.name}
+def test_names_are_shown_as_text_and_nothing_else(
+    look_in: LookIn, harmful: Path, name: str
+) -> None:
+    look_in(harmful.parent)
+    parameters = {} if name == "overview" else {"experiment": harmful.name}
     page = shown(name, **parameters, **({"node": "2"} if name == "graph" else {}))
     told = markup(page)
     for forbidden in ("<img", "<b>bold", "\x1b"):
@@ -161,14 +215,12 @@ def test_every_page_opens_on_every_kind_of_node(all_nodes: CapturedGraph) -> Non
         assert [warning.value for warning in page.warning] == []
 
 
-def _eager_alone(folder: Path) -> Comparison:
-    make_run(folder, "eager", work=STEP)
-    return compare(load_experiment(folder))
-
-
 @pytest.mark.parametrize("name", ["overview", "compare", "doctor"])
-def test_an_eager_run_alone_shows_what_a_graph_would_gain(roots: Path, name: str) -> None:
-    outlook = _eager_alone(roots / "alone")["eager"].outlook
+def test_an_eager_run_alone_shows_what_a_graph_would_gain(
+    look_in: LookIn, alone: Path, name: str
+) -> None:
+    look_in(alone.parent)
+    outlook = compare(load_experiment(alone))["eager"].outlook
     assert isinstance(outlook, Prediction)
     told = markup(shown(name, experiment="alone"))
     if name == "overview":
@@ -182,19 +234,20 @@ def test_an_eager_run_alone_shows_what_a_graph_would_gain(roots: Path, name: str
         assert "GPU idle" in told or name == "doctor"
 
 
-@pytest.mark.usefixtures("roots")
-def test_what_a_wrong_result_gained_is_struck_out_and_warned_of_on_every_page() -> None:
-    samples = Path(__file__).parents[3] / "sample_traces"
-    sys.argv = ["app.py", str(samples / "moved-inputs")]
-    catalogue.roots.cache_clear()
+def test_what_a_wrong_result_gained_is_struck_out_and_warned_of_on_every_page(
+    look_in: LookIn,
+) -> None:
+    look_in(SAMPLES / "moved-inputs")
     compared = markup(shown("compare"))
     assert re.search('value doubted">[^<]*x<', compared)
     for name in ("graph", "timeline", "memory", "export"):
         assert "do other work than the step" in markup(shown(name)), name
 
 
-def test_pages_without_anything_to_show_are_dimmed_with_the_reason(roots: Path) -> None:
-    make_run(roots / "alone", "eager", work=STEP)
+def test_pages_without_anything_to_show_are_dimmed_with_the_reason(
+    look_in: LookIn, alone: Path
+) -> None:
+    look_in(alone.parent)
     page = shown("compare", experiment="alone")
     helps = {link.value: link.proto.help for link in page.get("page_link")[:11]}
     assert helps["Graph"] == "No run here holds a captured graph"
@@ -204,8 +257,8 @@ def test_pages_without_anything_to_show_are_dimmed_with_the_reason(roots: Path) 
     assert ".st-key-page-graph a" in "".join(str(piece.value) for piece in page.get("html"))
 
 
-def test_the_tab_and_the_hidden_title_name_experiment_and_page(roots: Path) -> None:
-    make_experiment(roots / "toy")
+def test_the_tab_and_the_hidden_title_name_experiment_and_page(look_in: LookIn, toy: Path) -> None:
+    look_in(toy)
     page = shown("timeline", experiment="toy")
     assert 'class="unseen">Timeline of toy<' in "".join(
         str(each.value) for each in page.get("html")

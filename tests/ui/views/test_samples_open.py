@@ -4,16 +4,12 @@ missing says why."""
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from graphviz_dash.ui.state import catalogue
-from tests.ui.views.apptests import PAGES, markup, shown
+from tests.conftest import SAMPLES
+from tests.ui.views.apptests import PAGES, LookIn, markup, shown
 
-SAMPLES = Path(__file__).parents[3] / "sample_traces"
 EXPERIMENTS = sorted({path.parent.parent.name for path in SAMPLES.glob("*/*/manifest.json")})
 
 OF_A_RUN = ("graph", "memory", "timeline")
@@ -24,11 +20,8 @@ ABSENT = re.compile(r'<\w+ class="[^"]*\babsent\b[^"]*"([^>]*)>')
 
 
 @pytest.fixture(autouse=True)
-def _samples(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(sys, "argv", ["app.py", str(SAMPLES)])
-    catalogue.roots.cache_clear()
-    yield
-    catalogue.roots.cache_clear()
+def _samples(look_in: LookIn) -> None:
+    look_in(SAMPLES)
 
 
 def check(name: str, **parameters: str) -> None:
