@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from graphviz_dash.analysis.comparison.gate import DEFAULT_LIMIT, GatedFigure, Verdict, hold_times
+from graphviz_dash.analysis.comparison.gate import DEFAULT_LIMIT
+from graphviz_dash.analysis.comparison.gated import GatedFigure, TimeSeries, Verdict, hold_times
 
 Floats = npt.NDArray[np.float64]
 SAMPLES = Path(__file__).parents[1] / "sample_traces"
@@ -83,7 +84,8 @@ def alarms(shape: Callable[[np.random.Generator], Floats], change: float, gates:
 def verdict(before: Floats, now: Floats) -> Verdict:
     """What the gate says about one series."""
     whole = [tuple(int(value) for value in series) for series in (before, now)]
-    held = hold_times("run", "step_time", *whole, DEFAULT_LIMIT)
+    series = [TimeSeries((each,)) for each in whole]
+    held = hold_times("run", "step_time", series[0], series[1], DEFAULT_LIMIT)
     assert isinstance(held, GatedFigure)
     return held.verdict
 

@@ -87,6 +87,16 @@ def percentiles(values: Floats, of: Sequence[float]) -> list[float]:
     return results
 
 
+def independent_medians(values: Floats, resamples: int, generator: np.random.Generator) -> Floats:
+    """Medians of resamples of ``values`` that have nothing in common with their neighbours, such as
+    replays that lie many replays apart; shape (resamples,). The resamples are not made: of n values
+    drawn evenly the k-th largest is distributed as Beta(k, n - k + 1)."""
+    count = len(values)
+    middle = (count + 1) // 2
+    drawn = generator.beta(middle, count - middle + 1, size=resamples)
+    return np.sort(values)[(drawn * count).astype(np.int64)]
+
+
 def resampled_medians(values: Sequence[float] | Numbers, stream: int) -> Floats:
     """Medians of circular block bootstrap resamples of a series, shape (resamples,).
 

@@ -11,7 +11,7 @@ from graphviz_dash.model.baseline import BASELINE_FORMAT, BASELINE_VERSION, Base
 
 _DOCUMENT: Final = Document(
     BASELINE_FORMAT,
-    (BASELINE_VERSION,),
+    (1, BASELINE_VERSION),
     Baseline,
     256 << 20,
     "Write one with: graphviz-dash gate EXPERIMENT --write-baseline FILE.",

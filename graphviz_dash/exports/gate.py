@@ -9,7 +9,8 @@ from typing import Final
 
 import msgspec
 
-from graphviz_dash.analysis.comparison.gate import GatedFigure, GateResult, Verdict, limit_text
+from graphviz_dash.analysis.comparison.gate import GateResult, limit_text
+from graphviz_dash.analysis.comparison.gated import GatedFigure, Verdict
 from graphviz_dash.errors import InputError, printable
 from graphviz_dash.exports.files import replacing
 from graphviz_dash.model.baseline import Baseline
@@ -128,7 +129,7 @@ def _table(result: GateResult) -> Iterator[str]:
     for figure in in_order(result.figures):
         cells = (
             code(figure.run, cell=True),
-            figure.metric.title,
+            figure.title if figure.key is None else code(figure.title, cell=True),
             figure.metric.format(figure.before),
             figure.metric.format(figure.now),
             change_text(figure),

@@ -15,7 +15,21 @@ from graphviz_dash.model.run import Environment, ExecutionMode, WorkloadInfo
 from graphviz_dash.model.timings import Nanoseconds
 
 BASELINE_FORMAT: Final = "graphviz-dash-baseline"
-BASELINE_VERSION: Final = 1
+BASELINE_VERSION: Final = 2
+"""Version 2 added ``processes`` and ``keys`` of runs; without them version 1 is read as it is."""
+
+
+class BaselineKey(Struct, frozen=True, forbid_unknown_fields=True):
+    """The replays of what serves one key of a family of graphs, in a recorded program."""
+
+    family: str
+    """The family's name."""
+    axes: tuple[str, ...]
+    """Names of the numbers of the key."""
+    key: tuple[Count, ...]
+    """Its numbers."""
+    replay_ns: tuple[Nanoseconds, ...]
+    """GPU time of its sampled replays, in ns."""
 
 
 class BaselineRun(Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,6 +55,11 @@ class BaselineRun(Struct, frozen=True, forbid_unknown_fields=True):
     """By metric, why it is in neither."""
     failure: str | None
     """What failed first, on one line; None where nothing did."""
+    processes: dict[str, tuple[Count, ...]] = {}
+    """By metric, how many of its series each process timed; without a metric that one timed
+    alone."""
+    keys: tuple[BaselineKey, ...] = ()
+    """The replays of the keys of a recorded program's families; none where no loop was recorded."""
 
 
 class BaselineRecording(Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,7 +74,7 @@ class Baseline(Struct, frozen=True, forbid_unknown_fields=True):
 
     format: Literal["graphviz-dash-baseline"]
     """The name of the format."""
-    version: Literal[1]
+    version: Literal[1, 2]
     """The version of the format."""
     tool_version: str
     """The graphviz-dash that wrote it."""

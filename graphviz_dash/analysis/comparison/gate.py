@@ -9,20 +9,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
-
-import numpy as np
 
 from graphviz_dash import __version__
 from graphviz_dash.analysis.absence import why_missing
-from graphviz_dash.analysis.arrays import Floats
+from graphviz_dash.analysis.comparison.gate_sizes import hold_keys, record_keys
+from graphviz_dash.analysis.comparison.gated import (
+    GatedFigure,
+    TimeSeries,
+    Verdict,
+    hold_count,
+    hold_times,
+)
 from graphviz_dash.analysis.failures import failure_text
-from graphviz_dash.analysis.metrics.registry import METRICS, Metric
+from graphviz_dash.analysis.metrics.registry import METRICS
 from graphviz_dash.analysis.metrics.run_metrics import graph_figures, memory_figures
 from graphviz_dash.analysis.metrics.run_metrics import traced_figures as of_traces
 from graphviz_dash.analysis.metrics.run_selection import measured
-from graphviz_dash.analysis.sample_statistics import resampled_medians
 from graphviz_dash.analysis.trace.steps import steps
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.absence import Fact, Missing
@@ -46,16 +50,6 @@ COUNTS: Final = ("peak_reserved", "launches", "graph_nodes")
 
 DEFAULT_LIMIT: Final = 0.05
 
-TAIL_PROBABILITY: Final = 0.005
-"""Probability left out at either end of an interval: a time is worse when 99.5% of the resampled
-ratios say so. It is stricter than the 95% intervals of a comparison, because a gate asks about many
-figures, of every commit."""
-
-LEAST_NS: Final = 1_000
-"""A median that grew by less is never an offence: that much of a launch's few microseconds is the
-clock, the cache and the interpreter."""
-
-
 OF_THE_CPU: Final = 0.8
 """Launch CPU time over step time from which on the CPU decides how long a step takes."""
 
@@ -63,43 +57,6 @@ _HOST: Final = (
     "All that is worse are times of steps that launching decides. A busier or slower host does "
     "that too: record both on one host in one session, or several recordings into the baseline."
 )
-
-
-class Verdict(StrEnum):
-    """What became of a figure."""
-
-    WORSE = "worse"
-    UNSURE = "unsure"
-    """Its series are too noisy to exclude that it is worse than allowed."""
-    WITHIN = "within the limit"
-    BETTER = "better"
-
-
-@dataclass(frozen=True)
-class GatedFigure:
-    """One figure of one run beside the baseline's; lower is better for all."""
-
-    run: str
-    """Name of the run."""
-    metric: Metric
-    """What is gated."""
-    before: float
-    """In the baseline, in the metric's unit; of several recordings the worst."""
-    now: float
-    """In the experiment."""
-    change: float | None
-    """(now - before) / before; None where before is 0."""
-    low: float | None
-    """Lower end of the change's 99% interval; None for exact figures."""
-    high: float | None
-    """Upper end of it; None for exact figures."""
-    verdict: Verdict
-    """What became of it."""
-
-    @property
-    def exact(self) -> bool:
-        """Whether it is a count that has no spread."""
-        return self.low is None
 
 
 @dataclass(frozen=True)
@@ -264,10 +221,21 @@ def _record_run(run: Run) -> BaselineRun:
         workload=run.manifest.workload,
         environment=run.manifest.environment,
         series={metric: values for metric, values in series.items() if values},
+        processes=_processes(run.clean) if run.clean else {},
+        keys=record_keys(run),
         counts=counts,
         absent=absent,
         failure=failure_text(run.name, failures[0]) if failures else None,
     )
+
+
+def _processes(clean: CleanTimings) -> dict[str, tuple[int, ...]]:
+    """How many of each series each process timed, where there were several."""
+    if len(clean.processes) < 2:
+        return {}
+    steps = tuple(process.steps for process in clean.processes)
+    intervals = tuple(process.back_to_back for process in clean.processes)
+    return {metric: intervals if metric == "step_interval" else steps for metric in TIMES}
 
 
 def _called(recordings: Sequence[BaselineRecording], name: str) -> tuple[BaselineRun, ...]:
@@ -334,61 +302,29 @@ def _compare(
             gone.append(Broken(run.name, f"{title} is gone: {reason}"))
         elif metric in COUNTS:
             most = max(before.counts[metric] for before in had)
-            compared.append(_exact(run.name, metric, most, run.counts[metric], limit))
+            compared.append(hold_count(run.name, metric, most, run.counts[metric], limit))
         else:
             slowest = max(
-                (before.series[metric] for before in had),
-                key=lambda series: float(np.median(series)),
+                (_series(before, metric) for before in had), key=lambda series: series.median
             )
-            gated = hold_times(run.name, metric, slowest, run.series[metric], limit)
+            gated = hold_times(run.name, metric, slowest, _series(run, metric), limit)
             if isinstance(gated, Missing):
                 skipped.append(f"{run.name}: {title}: {gated.reason}")
             else:
                 compared.append(gated)
-    if run.failure is None and not any(metric in run.series for metric in TIMES) and not gone:
+    by_key = hold_keys(run, befores, limit)
+    compared += by_key.figures
+    skipped += by_key.notes
+    timed = by_key.figures or any(metric in run.series for metric in TIMES)
+    if run.failure is None and not timed and not gone:
         skipped.append(f"{run.name}: no time: {run.absent[TIMES[0]]}")
     return gone, compared, skipped
 
 
-def _exact(run: str, metric: str, before: float, now: float, limit: float) -> GatedFigure:
-    # Rounded, so that 105 is not more than 5% above 100.
-    allowed = round(before * (1 + limit), 6)
-    better = Verdict.BETTER if now < before else Verdict.WITHIN
-    verdict = Verdict.WORSE if now > allowed else better
-    change = (now - before) / before if before else None
-    return GatedFigure(run, METRICS[metric], before, now, change, None, None, verdict)
-
-
-def hold_times(
-    run: str, metric: str, before: Sequence[int], now: Sequence[int], limit: float
-) -> GatedFigure | Missing:
-    """One time of one run held against the baseline's, both series in ns.
-
-    The interval of the change comes from circular block bootstraps of both medians
-    (sample_statistics.py).
-    """
-    own, other = float(np.median(now)), float(np.median(before))
-    befores, nows = resampled_medians(before, 0), resampled_medians(now, 1)
-    if bool(np.any(befores <= 0)):
-        return Missing(Fact.STEP_TIMES, "half of the baseline's iterations took 0 ns")
-    # A long series is resampled less often than a short one.
-    draws = min(len(befores), len(nows))
-    low, high = change_interval(befores[:draws], nows[:draws])
-    if low > limit and own - other > LEAST_NS:
-        verdict = Verdict.WORSE
-    elif high > limit and other * high > LEAST_NS:
-        verdict = Verdict.UNSURE
-    else:
-        verdict = Verdict.BETTER if high < 0 else Verdict.WITHIN
-    return GatedFigure(run, METRICS[metric], other, own, own / other - 1, low, high, verdict)
-
-
-def change_interval(befores: Floats, nows: Floats) -> tuple[float, float]:
-    """The interval of a median's change, TAIL_PROBABILITY left out at either end, from resampled
-    medians of both."""
-    ratios = nows / befores - 1
-    low, high = np.percentile(ratios, (100 * TAIL_PROBABILITY, 100 * (1 - TAIL_PROBABILITY)))
-    return float(low), float(high)
+def _series(run: BaselineRun, metric: str) -> TimeSeries:
+    values = run.series[metric]
+    ends = [*accumulate(run.processes.get(metric, ()))] or [len(values)]
+    return TimeSeries([values[first:last] for first, last in pairwise((0, *ends))])
 
 
 def limit_text(limit: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from graphviz_dash.model.loop import FamilyMember, GraphFamily, KeyMethod, ProgramLoop
 
@@ -13,9 +13,13 @@ def key_text(family: GraphFamily, member: FamilyMember) -> str:
     if member.key is None:
         first, *others = dict.fromkeys(member.graphs)
         return f"{first} and {len(others)} more" if others else first
-    names = zip(family.axes, member.key, strict=True)
-    said = ", ".join(f"{axis} {number:,}" for axis, number in names)
+    said = numbers_text(family.axes, member.key)
     return f"{said} (in grids)" if member.method is KeyMethod.GRIDS else said
+
+
+def numbers_text(axes: Sequence[str], key: Sequence[int]) -> str:
+    """The numbers of a key by the names of its axes."""
+    return ", ".join(f"{axis} {number:,}" for axis, number in zip(axes, key, strict=True))
 
 
 def graph_keys(loop: ProgramLoop | None) -> Mapping[str, str]:

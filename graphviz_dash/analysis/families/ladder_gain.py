@@ -28,7 +28,7 @@ from graphviz_dash.analysis.families.ladder_search import (
     ladders_by_count,
 )
 from graphviz_dash.analysis.families.size_times import ReplaySamples, size_times, times_at
-from graphviz_dash.analysis.sample_statistics import Spread, interval
+from graphviz_dash.analysis.sample_statistics import Spread, independent_medians, interval
 
 _RESAMPLES: Final = 400
 _SEED: Final = 20_261_123
@@ -106,7 +106,9 @@ def _judged(
     requests, counts = np.unique(chosen_by.requests, return_counts=True)
     problem = problem_of(chosen_by, estimates(chosen_by), sizes, requests, counts.astype(float))
     generator = np.random.Generator(np.random.PCG64([_SEED, stream]))
-    drawn = np.stack([_resampled_medians(m.replay_ns, generator) for m in judged_by.samples])
+    drawn = np.stack(
+        [independent_medians(m.replay_ns, _RESAMPLES, generator) for m in judged_by.samples]
+    )
     sampled, times = size_times(judged_by.samples, drawn)
     asked = np.unique(judged_by.requests)
     among = problem.only(choice.candidates)
@@ -182,16 +184,6 @@ def _fallbacks(counts: Floats, fallback_ns: Floats) -> Floats:
     timed = np.isfinite(fallback_ns)
     total = counts[:, timed] @ fallback_ns[timed]
     return np.where((counts[:, ~timed] > 0).any(axis=1), np.inf, total)
-
-
-def _resampled_medians(values: Floats, generator: np.random.Generator) -> Floats:
-    """Medians of resamples of ``values``, shape (resamples,), without making the resamples: of n
-    values drawn evenly the k-th largest is distributed as Beta(k, n - k + 1). Samples of replays
-    lie many replays apart, and count as independent."""
-    count = len(values)
-    middle = (count + 1) // 2
-    drawn = generator.beta(middle, count - middle + 1, size=_RESAMPLES)
-    return np.sort(values)[(drawn * count).astype(np.int64)]
 
 
 def _resampled_counts(requests: Ints, sizes: Ints, generator: np.random.Generator) -> Floats:

@@ -28,7 +28,7 @@ def print_gate(result: GateResult) -> None:
         for figure in in_order(result.figures):
             table.add_row(
                 cell(figure.run),
-                cell(figure.metric.title),
+                cell(figure.title),
                 cell(figure.metric.format(figure.before)),
                 cell(figure.metric.format(figure.now)),
                 cell(change_text(figure)),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from graphviz_dash.analysis.comparison.gate import GatedFigure, GateResult
+from graphviz_dash.analysis.comparison.gate import GateResult
+from graphviz_dash.analysis.comparison.gated import GatedFigure
 from graphviz_dash.exports.documents.values import Sentence, number
 
 
@@ -13,6 +14,7 @@ class GatedDocument(TypedDict):
 
     run: str
     metric: str
+    key: str | None
     unit: str
     before: float | None
     now: float | None
@@ -65,6 +67,7 @@ def _gated_document(figure: GatedFigure) -> GatedDocument:
     return {
         "run": figure.run,
         "metric": figure.metric.id,
+        "key": figure.key,
         "unit": figure.metric.unit.value,
         "before": number(figure.before),
         "now": number(figure.now),

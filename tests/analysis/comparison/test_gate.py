@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
 from graphviz_dash.analysis.comparison.gate import (
-    GatedFigure,
     GateResult,
-    Verdict,
     baseline_of,
     gate,
-    hold_times,
     limit_text,
 )
+from graphviz_dash.analysis.comparison.gated import GatedFigure, TimeSeries, Verdict, hold_times
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Experiment, Failure, MemoryUse, Pass, Run
+from graphviz_dash.model.timings import CleanProcess
 from tests.experiments import chain, make_experiment, make_run
+from tests.loops import make_server, replay_ns
 
 FAILURE = Failure(Pass.CLEAN, "RuntimeError", "capture failed", None, "")
 
@@ -68,6 +69,11 @@ def found(result: GateResult, run: str, metric: str) -> GatedFigure:
     return one
 
 
+def launches_held(now: int) -> object:
+    before, after = (TimeSeries(([value] * 50,)) for value in (4_000, now))
+    return hold_times("r", "launch_cpu_time", before, after, 0.05)
+
+
 def run_of(experiment: Experiment, name: str) -> Run:
     return next(run for run in experiment.runs if run.name == name)
 
@@ -100,13 +106,9 @@ class TestFigures:
         assert gate(now, baseline_of([toy]), "b", 0.1).passed
 
     def test_less_than_a_microsecond_is_no_offence(self) -> None:
-        assert isinstance(
-            one := hold_times("r", "launch_cpu_time", [4000] * 50, [4900] * 50, 0.05), GatedFigure
-        )
+        assert isinstance(one := launches_held(4_900), GatedFigure)
         assert one.verdict is Verdict.WITHIN
-        assert isinstance(
-            one := hold_times("r", "launch_cpu_time", [4000] * 50, [5100] * 50, 0.05), GatedFigure
-        )
+        assert isinstance(one := launches_held(5_100), GatedFigure)
         assert one.verdict is Verdict.WORSE
 
     def test_exact_figures_need_no_spread(self, toy: Experiment) -> None:
@@ -216,7 +218,8 @@ def noise(seed: int) -> np.ndarray:
 
 
 def held(before: np.ndarray, now: np.ndarray) -> Verdict:
-    one = hold_times("r", "step_time", before.astype(int).tolist(), now.astype(int).tolist(), 0.05)
+    series = [TimeSeries((values.astype(int).tolist(),)) for values in (before, now)]
+    one = hold_times("r", "step_time", series[0], series[1], 0.05)
     assert isinstance(one, GatedFigure)
     return one.verdict
 
@@ -261,3 +264,88 @@ def test_times_that_the_cpu_decides_come_with_a_word_of_caution(
 
 def test_nothing_that_offends_needs_no_caution(toy: Experiment) -> None:
     assert gate(toy, baseline_of([toy]), "there").host is None
+
+
+class TestKeys:
+    """A recorded server, held against itself with one size slower."""
+
+    SIZES = (4, 8, 16)
+    REQUESTS = tuple(size for size in SIZES for _ in range(300))
+
+    def server(self, folder: Path, **changed: object) -> Experiment:
+        arguments: dict[str, Any] = {"sizes": self.SIZES, "requests": self.REQUESTS, **changed}
+        make_server(folder / "server", **arguments)
+        return load_experiment(folder / "server")
+
+    def test_one_size_is_told_where_the_mean_is_the_same(self, tmp_path: Path) -> None:
+        base = baseline_of([self.server(tmp_path / "a")])
+        same = gate(self.server(tmp_path / "b"), base, "base")
+        assert same.passed
+        assert [figure.key for figure in same.figures if figure.key] == [
+            "decode, batch 4",
+            "decode, batch 8",
+            "decode, batch 16",
+        ]
+        # One size takes 60 us more, another as much less.
+        moved = {4: 60_000, 16: -60_000}
+        other = self.server(
+            tmp_path / "c", gpu_ns=lambda size: replay_ns(size) + moved.get(size, 0)
+        )
+        result = gate(other, base, "base")
+        (worse,) = result.worse
+        assert (worse.key, worse.title) == ("decode, batch 4", "Replay of decode, batch 4")
+        assert worse.change == pytest.approx(60 / 340, rel=0.02)
+        assert worse.low is not None
+        assert worse.high is not None
+        assert 0.15 < worse.low <= worse.change <= worse.high < 0.2
+        (better,) = [f for f in result.figures if f.verdict is Verdict.BETTER and f.key]
+        assert better.key == "decode, batch 16"
+
+    def test_another_ladder_is_compared_where_both_have_a_key(self, tmp_path: Path) -> None:
+        base = baseline_of([self.server(tmp_path / "a")])
+        asked = (4,) * 300 + (12,) * 20 + (16,) * 300
+        result = gate(self.server(tmp_path / "b", sizes=(4, 12, 16), requests=asked), base, "base")
+        assert result.passed
+        keys = [figure.key for figure in result.figures if figure.key]
+        assert keys == ["decode, batch 4", "decode, batch 16"]
+        assert "recorded: 1 key captured in the baseline only: decode, batch 8" in result.notes
+        assert "recorded: 1 key not captured in the baseline: decode, batch 12" in result.notes
+
+    def test_few_replays_are_not_held(self, tmp_path: Path) -> None:
+        few = self.server(tmp_path / "a", requests=(4,) * 300 + (8,) * 60)
+        notes = gate(few, baseline_of([few]), "base").notes
+        assert any("2 keys fewer than 8 replays timed" in note for note in notes)
+
+    def test_a_family_is_called_after_another_line(self, tmp_path: Path) -> None:
+        server = self.server(tmp_path / "a")
+        base = baseline_of([server])
+        loop = run_of(server, "recorded").loop
+        assert loop is not None
+        family = msgspec.structs.replace(loop.families[0], name="capture, server.py:44")
+        moved = msgspec.structs.replace(loop, families=(family,))
+        result = gate(changed(server, "recorded", loop=moved), base, "base")
+        assert len([figure for figure in result.figures if figure.key]) == 3
+
+
+def test_processes_are_drawn_where_there_are_several() -> None:
+    """Two processes whose medians differ by 10% say little of the next one."""
+    slow, fast = [1_100_000] * 50, [1_000_000] * 50
+    apart = hold_times("r", "step_time", TimeSeries([slow, fast]), TimeSeries([slow, slow]), 0.02)
+    assert isinstance(apart, GatedFigure)
+    assert (apart.low, apart.high) == (0.0, pytest.approx(0.1))
+    assert apart.verdict is Verdict.UNSURE
+
+
+def test_a_baseline_keeps_the_processes(toy: Experiment) -> None:
+    graph = run_of(toy, "graph")
+    assert graph.clean is not None
+    count, intervals = len(graph.clean.steps), len(graph.clean.back_to_back_ns)
+    halves = tuple(
+        CleanProcess(0, rows, pairs, (), None)
+        for rows, pairs in ((5, 2), (count - 5, intervals - 2))
+    )
+    parted = msgspec.structs.replace(graph.clean, processes=halves)
+    (recording,) = baseline_of([changed(toy, "graph", clean=parted)]).recordings
+    (run,) = [run for run in recording.runs if run.name == "graph"]
+    assert run.processes["step_time"] == (5, count - 5)
+    assert run.processes["step_interval"] == (2, intervals - 2)

@@ -86,7 +86,7 @@ class TestBaselineFile:
             (b"\xff\xfe", "expected a file of format"),
             (b"[" * 100_000, "expected a file of format"),
             (b'{"format":"other","version":1}', "format 'other'"),
-            (b'{"format":"graphviz-dash-baseline","version":2}', "Install a newer graphviz-dash"),
+            (b'{"format":"graphviz-dash-baseline","version":3}', "Install a newer graphviz-dash"),
             (b'{"format":"graphviz-dash-baseline","version":1}', "missing required field"),
         ],
     )
