@@ -122,8 +122,12 @@ class ProgramRecorder:
         self._clock = StepClock(self._step_ended, self._step_began)
         self.loop = LoopRecorder(folder, guard, self._scope_ended)
         """Notes which graphs are replayed, when, and in which step."""
-        self._window = TracedWindow(settings, folder.path / TRACE_FILE, self.loop.marked)
-        self._attributing = CaptureSession(settings.attribute, folder.path / CAPTURE_TRACE_FILE)
+        self._window = TracedWindow(
+            settings, folder.path / TRACE_FILE, self.loop.marked, self._traced_thread_ends
+        )
+        self._attributing = CaptureSession(
+            settings.attribute, folder.path / CAPTURE_TRACE_FILE, self._traced_thread_ends
+        )
         self._earlier = earlier
         self._captures: dict[str, _Capture] = {}
         self._open: list[_Capture] = []
@@ -143,6 +147,7 @@ class ProgramRecorder:
         self._written: Recording | None = None
         self._problems_written = 0
         self._lock = threading.Lock()
+        self._numbering = threading.Lock()
         self._flusher = Flusher(self._flush, _FLUSH_S)
 
     def start(self, *, forked: bool = False) -> None:
@@ -208,13 +213,15 @@ class ProgramRecorder:
         """A capture begins: where in the program, and after how many steps."""
         caller = sys._getframe(1)
         lines = caller_lines(caller, _CALLERS)
-        # Threads may capture at once; numbers are places in several lists.
-        with self._lock:
+        facts, name = self.loop.facts_of(lines, caller), self.loop.name_of(caller)
+        # Threads may capture at once; numbers are places in several lists. Nothing of the
+        # program's runs in it, nor is anything written.
+        with self._numbering:
             number = len(self._captures)
             counter = ReplayCounter(f"graph-{number}", graph, number, self.loop.log.note)
-            capture = _Capture(counter, lines, self._clock.steps, get_ident())
+            capture = _Capture(counter, lines, self._clock.steps, get_ident(), name)
+            self.loop.capture_begins(facts)
             self._captures[counter.id] = capture
-            capture.name = self.loop.capture_begins(lines, caller)
         attach(graph, counter)
         if number == 0:
             # Only by now has multiprocessing made the process what it is.
@@ -442,10 +449,16 @@ class ProgramRecorder:
         self._stopped = True
         self._ticking.close()
 
+    def _traced_thread_ends(self) -> None:
+        with self._guard:
+            self._attributing.close()
+            self._close_window()
+
     def _close_window(self) -> None:
         if self._window.profiling:
             self._window.close()
-            self._window_closed()
+            if not self._stopped:
+                self._window_closed()
 
     # What is written.
 

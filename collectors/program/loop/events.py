@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Callable, Iterator
 from enum import IntEnum
 from pathlib import Path
-from threading import get_ident
+from threading import Lock, get_ident
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -124,6 +124,7 @@ class LoopLog:
         """Scopes that were not kept."""
         self.scopes: dict[ScopeFacts, int] = {}
         """The number of each scope."""
+        self._naming = Lock()
         self._rows = array("q")
         self._room = EVENTS_KEPT
         self.note: Note = self._rows.extend
@@ -148,7 +149,11 @@ class LoopLog:
 
     def scope_number(self, scope: ScopeFacts) -> int:
         """The number of a scope, a new one where it is the first of its kind."""
-        return self.scopes.setdefault(scope, len(self.scopes))
+        number = self.scopes.get(scope)
+        if number is None:
+            with self._naming:
+                number = self.scopes.setdefault(scope, len(self.scopes))
+        return number
 
     def add_scope(self, number: int, begin: int) -> None:
         """Notes a scope that ends now."""

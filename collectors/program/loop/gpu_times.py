@@ -7,7 +7,7 @@ than all else here.
 from __future__ import annotations
 
 from collections import deque
-from threading import get_ident
+from threading import Lock, get_ident
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -57,7 +57,8 @@ class GpuTimes:
         self.pending: deque[ReplayTimer] = deque()
         """Timers whose replay was launched, in that order."""
         self._log = log
-        self._free: list[_Events] = []
+        self._free: deque[_Events] = deque()
+        self._settling = Lock()
 
     def timer(self, graph: int) -> ReplayTimer | None:
         """A timer for a replay that is about to be launched on the current stream; None where too
@@ -69,17 +70,27 @@ class GpuTimes:
         self.settle()
         if len(self.pending) >= _PENDING or torch.cuda.is_current_stream_capturing():
             return None
-        events = self._free.pop() if self._free else _Events(_event(), _event())
+        try:
+            events = self._free.pop()
+        except IndexError:
+            events = _Events(_event(), _event())
         return ReplayTimer(self, events, graph, _current_stream())
 
     def settle(self) -> None:
-        """Notes the times that are known by now; waits for none.
+        """Notes the times that are known by now; waits for none, nor for another thread that does
+        so.
 
         Raises:
             DriverError: the driver refuses.
         """
-        if not self.pending:
+        if not self.pending or not self._settling.acquire(blocking=False):
             return
+        try:
+            self._settle()
+        finally:
+            self._settling.release()
+
+    def _settle(self) -> None:
         # Asking an event would spoil a capture of another thread, unless this one is relaxed.
         with relaxed_capture():
             while self.pending:

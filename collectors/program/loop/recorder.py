@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from threading import Lock
 from types import FrameType
 from typing import Any
 
@@ -58,6 +59,7 @@ class LoopRecorder:
         self._labels: dict[object, int] = {}
         self._modules: dict[int, int] = {}
         self._module_names: list[str] = []
+        self._naming = Lock()
         self._clean = True
         self._open: dict[int, Pool | None] = {}
         self._pools: dict[Pool, PoolBytes] = {}
@@ -74,16 +76,22 @@ class LoopRecorder:
 
     # Captures.
 
-    def capture_begins(self, captured_at: tuple[str, ...], caller: FrameType) -> str | None:
-        """The capture of the next graph is about to begin; what an engine calls it."""
-        name = None
-        with self._guard:
-            name = graph_name(caller)
+    def facts_of(self, captured_at: tuple[str, ...], caller: FrameType) -> GraphFacts:
+        """What is known of a graph whose capture is about to begin, before it has a number."""
         facts = GraphFacts(captured_at, place=_place_of(caller, captured_at))
         with self._guard:
             facts.shapes = _shapes_of(compiled_inputs(caller))
+        return facts
+
+    def name_of(self, caller: FrameType) -> str | None:
+        """What an engine calls the graph whose capture begins in ``caller``, if one does."""
+        with self._guard:
+            return graph_name(caller)
+        return None
+
+    def capture_begins(self, facts: GraphFacts) -> None:
+        """The capture of the next graph is about to begin."""
         self._graphs.append(facts)
-        return name
 
     def pool_named(self, number: int, pool: Any) -> None:
         """A capture is about to begin into the memory pool ``pool``, None where the program names
@@ -134,11 +142,16 @@ class LoopRecorder:
         facts = self._graphs[capture]
         if facts.module is None:
             if not is_numbered:
-                self._modules[id(module)] = len(self._module_names)
-                self._module_names.append(type(module).__name__)
+                self._number_module(module)
             facts.module = self._modules[id(module)]
             facts.shapes = facts.shapes or _shapes_of(inputs)
         return False
+
+    def _number_module(self, module: Any) -> None:
+        with self._naming:
+            if id(module) not in self._modules:
+                self._module_names.append(type(module).__name__)
+                self._modules[id(module)] = len(self._module_names) - 1
 
     def module_returned(self, module: Any, begin: int) -> None:
         """Such a pass is over."""
@@ -183,6 +196,8 @@ class LoopRecorder:
 
     def flush(self) -> None:
         """Writes what has come since the last time."""
+        # Taken first: what their numbers mean is known by then.
+        events = self.log.drained()
         facts = LoopFacts(
             scopes=tuple(self.log.scopes),
             modules=tuple(self._module_names),
@@ -191,9 +206,9 @@ class LoopRecorder:
             dropped=self.log.dropped,
             engine=self._engine,
         )
-        # Before the events, which are numbers without it.
+        # Written last: they are numbers without the facts.
         self._folder.put(FACTS_FILE, facts)
-        self._folder.append(EVENTS_FILE, self.log.drained())
+        self._folder.append(EVENTS_FILE, events)
 
     def finish(self) -> None:
         """Writes the rest."""

@@ -45,6 +45,53 @@ def loop_of(folder: Path, name: str = "recorded") -> ProgramLoop:
     return loop
 
 
+def test_threads_that_capture_and_replay_at_once_lose_nothing(tmp_path: Path) -> None:
+    program = """
+    import collectors, threading
+    sys.setswitchinterval(1e-6)
+    together = threading.Barrier(4)
+    def serve(rank):
+        graphs = {}
+        for size in (8, 4, 2):
+            with collectors.label(f"rank {rank}", phase="decode", batch=size):
+                g = graphs[size] = G()
+                together.wait()
+                with torch.cuda.graph(g):
+                    together.wait()
+        for step in range(400):
+            real = 1 + (step * 7 + rank) % 9
+            size = min((s for s in graphs if s >= real), default=None)
+            key = size or real
+            with collectors.label(f"rank {rank}", real=real, phase="decode", batch=key):
+                if size is not None: graphs[size].replay()
+    threads = [threading.Thread(target=serve, args=(rank,)) for rank in range(4)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    """
+    done = run(tmp_path, "import sys\n" + CAPTURE + _flat(program), "--steps", "0")
+    assert done.returncode == 0, done.stderr
+    loop = loop_of(tmp_path)
+    assert len({cost.graph for cost in loop.graphs}) == 12
+    assert sorted(family.name for family in loop.families) == [f"rank {n}" for n in range(4)]
+    steps = loop.steps
+    for number, family in enumerate(loop.families):
+        rank = int(family.name[-1])
+        assert [(m.key, m.method) for m in family.members] == [
+            ((size,), KeyMethod.LABEL) for size in (8, 4, 2)
+        ]
+        own = [at for at, place in enumerate(steps.family) if place == number]
+        assert len({steps.thread[at] for at in own}) == 1
+        served = own[3:]
+        assert [steps.kind[at] for at in own[:3]] == [C, C, C]
+        real = [1 + (step * 7 + rank) % 9 for step in range(400)]
+        assert [steps.real[at] for at in served] == real
+        padded = [min((s for s in (2, 4, 8) if s >= size), default=None) for size in real]
+        assert [steps.padded[at] for at in served] == padded
+    _, recording = seen(tmp_path)
+    assert sum(graph.replays for graph in recording.graphs) == sum(kind is R for kind in steps.kind)
+    assert [graph.nodes for graph in recording.graphs] == [2] * 12
+
+
 def test_a_labelled_server_has_sizes_paddings_and_fallbacks(tmp_path: Path) -> None:
     program = """
     import collectors

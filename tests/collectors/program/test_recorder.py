@@ -150,6 +150,42 @@ def test_without_a_window_nothing_is_profiled_and_steps_are_kept(tmp_path: Path)
     assert reasons["traced pass"] == "no traced window was asked for"
 
 
+@pytest.mark.parametrize(
+    ("serve", "end", "refused"),
+    [
+        ("for _ in range(40): step()", "thread.join()", None),
+        ("while True: step()", "begun.wait()", None),
+        (
+            "for _ in range(40): step()\n    idle.set(); threading.Event().wait()",
+            "idle.wait()",
+            "the program ended within it, while the thread that it traced was waiting",
+        ),
+    ],
+    ids=["ended", "serves on", "waits"],
+)
+def test_a_window_that_is_open_at_the_end_is_closed_by_its_thread(
+    tmp_path: Path, serve: str, end: str, refused: str | None
+) -> None:
+    program = f"""
+import threading, time
+graph, begun, idle = captured(), threading.Event(), threading.Event()
+def step():
+    graph.replay()
+    if graph._graphviz_dash_counter.replays > 30: begun.set()
+def serve():
+    {serve}
+thread = threading.Thread(target=serve, daemon=True)
+thread.start()
+{end}
+"""
+    done = run(tmp_path, CAPTURE + program, "--skip", "5", "--steps", "1000000")
+    assert (done.returncode, done.stderr.count("Error")) == (0, 0), done.stderr
+    contents, recording = seen(tmp_path)
+    assert recording.window_refused == refused
+    assert recording.marked > 20
+    assert (contents.replay_trace is None) == (refused is not None)
+
+
 def test_steps_are_counted_anew_after_a_capture(tmp_path: Path) -> None:
     program = """
         g = captured()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import contextmanager
+from threading import get_ident
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -153,8 +154,11 @@ class _Profile:
 
     def start(self) -> None:
         _Profile.running = True
+        self._thread = get_ident()
 
     def stop(self) -> None:
+        if get_ident() != self._thread:
+            raise RuntimeError("Can't disable Kineto profiler when it's not running")
         _Profile.running = False
 
     def export_chrome_trace(self, path: str) -> None:

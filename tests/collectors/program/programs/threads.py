@@ -48,6 +48,27 @@ THREADS = (
         runs=0,
     ),
     case(
+        "threads that capture and replay at once",
+        """
+        from threading import Barrier, Thread
+        sys.setswitchinterval(1e-6)
+        together = Barrier(2)
+        def work(number):
+            graphs = []
+            for _ in range(3):
+                g = G()
+                together.wait()
+                with torch.cuda.graph(g):
+                    together.wait()
+                graphs.append(g)
+            for at in range(300): graphs[at % 3].replay()
+        threads = [Thread(target=work, args=(number,)) for number in range(2)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        print("both")
+        """,
+    ),
+    case(
         "an executor of threads",
         """
         from concurrent.futures import ThreadPoolExecutor
