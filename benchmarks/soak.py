@@ -3,9 +3,11 @@ them hostile.
 
     python -m benchmarks.soak [--minutes 60] [--browsers 8] [--uploads 2] [--turn 90]
 
-Serves the samples, opens ``--browsers`` browsers (contexts of one Chromium, which share nothing
-that pages see), each of which goes to another page of some experiment every ``--turn`` seconds or
-so and to a new tab now and then, and uploads ``--uploads`` files a minute from further browsers.
+Serves the samples, has each page of each experiment opened once, so that what the server holds of
+them is held before the time begins, opens ``--browsers`` browsers (contexts of one Chromium, which
+share nothing that pages see), each of which goes to another page of some experiment every
+``--turn`` seconds or so and to a new tab now and then, and uploads ``--uploads`` files a minute
+from further browsers.
 Counts what goes wrong in the browsers that upload nothing: exceptions and errors on a page, answers
 of the server from 500 up, pages that are not there within a minute. Prints a table: each five
 minutes' resident memory, descriptors and threads of the server, its processes, what lies in its
@@ -17,6 +19,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import io
+import itertools
 import json
 import random
 import statistics
@@ -33,6 +36,7 @@ from playwright.async_api import Browser, ConsoleMessage, Page, Response, async_
 from playwright.async_api import Error as BrowserError
 
 from benchmarks.attack.server import ROOT, Dashboard, dashboard
+from benchmarks.attack.visitor import Visitor
 from tests.chromium import system_chromium
 from tests.ingest.hostile import hostile_files
 
@@ -87,6 +91,7 @@ def main() -> None:
     chosen = parser.parse_args()
     figures = Figures()
     with dashboard(EXPERIMENTS) as served:
+        _open_all(served)
         asyncio.run(_soak(served, chosen, figures))
         figures.samples.append(_sample(served, chosen.minutes))
         at_end = served.left_behind
@@ -98,6 +103,14 @@ def main() -> None:
     if chosen.output:
         chosen.output.write_text(json.dumps(vars(figures), indent=1), encoding="utf-8")
     sys.exit(1 if figures.errors else 0)
+
+
+def _open_all(served: Dashboard) -> None:
+    with Visitor(served.address) as visitor:
+        visitor.open()
+    for name, experiment in itertools.product(filter(None, SHOWN), EXPERIMENTS):
+        with Visitor(served.address) as visitor:
+            visitor.open(name, f"experiment={experiment}")
 
 
 async def _soak(served: Dashboard, chosen: argparse.Namespace, figures: Figures) -> None:

@@ -37,9 +37,11 @@ from graphviz_dash.importers.confined_process import (
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS
 from graphviz_dash.ingest.processes import PROCESSES_VARIABLE, module_path
 from graphviz_dash.progress import report
+from graphviz_dash.server_settings import memory_bound
 
 _LOG: Final = logging.getLogger(__name__)
 _LEAST_MEMORY: Final = 2 << 30
+_LEAST_OPENED: Final = 512 << 20
 _PATIENCE_SECONDS: Final = 0.5
 """How often who waits is asked whether it still does."""
 
@@ -52,6 +54,8 @@ class Bounds:
     """By the clock, and of CPU time."""
     memory_bytes: int = max(DEFAULT_LIMITS.memory_bytes, _LEAST_MEMORY)
     """Of address space."""
+    opened_bytes: int = max(memory_bound() // 4, _LEAST_OPENED)
+    """Of the server's memory that opening what was made takes."""
 
 
 DEFAULT_BOUNDS: Final = Bounds()
@@ -83,7 +87,12 @@ def unpack_confined(
 
 def _run(files: Sequence[Path], folder: Path, archive: str | None, bounds: Bounds) -> str:
     request = Request(
-        [str(file) for file in files], str(folder), archive, bounds.seconds, bounds.memory_bytes
+        [str(file) for file in files],
+        str(folder),
+        archive,
+        bounds.seconds,
+        bounds.memory_bytes,
+        bounds.opened_bytes,
     )
     with (
         tempfile.TemporaryDirectory(prefix=".confined-", dir=folder.parent) as scratch,

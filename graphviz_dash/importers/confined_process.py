@@ -7,6 +7,7 @@ bounds itself before it reads anything, and ends with the process that started i
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -20,6 +21,7 @@ import msgspec
 from graphviz_dash.errors import GraphvizDashError, InputError
 from graphviz_dash.importers.archives import unpack_experiment
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS
+from graphviz_dash.process_memory import forget_peak, give_back, own_memory, peak_memory
 from graphviz_dash.progress import watched
 
 _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG of prctl(2)
@@ -42,6 +44,9 @@ class Request(msgspec.Struct):
     """CPU time that reading may take."""
     memory_bytes: int
     """Address space that reading may take."""
+    opened_bytes: int
+    """Memory that the server may need to open what was made, where its pages take it from the same
+    tables."""
 
 
 class Progress(msgspec.Struct, tag="progress"):
@@ -92,7 +97,8 @@ def _fulfilled(request: Request, out: int) -> Finished | Refused:
 
     try:
         with watched(send_progress):
-            return Finished(_read(request))
+            name = _read(request)
+        return _opened(request) or Finished(name)
     except InputError as error:
         return Refused(error.where, error.found, error.expected, error.advice)
     except GraphvizDashError as error:
@@ -102,6 +108,7 @@ def _fulfilled(request: Request, out: int) -> Finished | Refused:
 
 
 OUT_OF_MEMORY: Final = "a file that takes more memory to read than an upload may"
+TOO_MUCH_TO_OPEN: Final = "a file whose pages take more of the server's memory than an upload may"
 
 
 def smaller(request: Request) -> str:
@@ -125,6 +132,26 @@ def _read(request: Request) -> str:
     return import_files([Path(file) for file in request.files], folder, limits=limits)[0].path.name
 
 
+def _opened(request: Request) -> Refused | None:
+    """Opens what was made as the server will, and refuses what is too much for it: its memory is
+    everybody's."""
+    from graphviz_dash.ingest.load import load_experiment
+
+    gc.collect()
+    give_back()
+    before = own_memory()
+    forget_peak()
+    with suppress(InputError):  # a run that cannot be read is told by pages
+        load_experiment(Path(request.folder))
+    peak = peak_memory()
+    if before is None or peak is None or peak - before <= request.opened_bytes:
+        return None
+    label = request.archive or Path(request.files[0]).name
+    most = f"one that is opened within {request.opened_bytes / (1 << 30):.1f} GiB"
+    advice = "Open it with a server of your own: graphviz-dash serve FOLDER."
+    return Refused(label, TOO_MUCH_TO_OPEN, most, advice)
+
+
 def _confine(request: Request) -> None:
     """Sets the bounds, as far as this system has them, and steps back behind others."""
     if sys.platform == "win32":
@@ -141,6 +168,10 @@ def _confine(request: Request) -> None:
             resource.setrlimit(bound, (most, most))
     if sys.platform == "linux":
         import ctypes
+
+        # Where the machine's memory ends nonetheless, the system is to end this process first.
+        with suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("1000")
 
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
         if os.getppid() == 1:  # it has ended already

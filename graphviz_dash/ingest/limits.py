@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import Final
 
 from graphviz_dash.errors import InputError
+from graphviz_dash.process_memory import machine_memory
 
 _MOST_MEMORY: Final = 8 << 30
 
 
 def _default_memory() -> int:
-    try:
-        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # a system that does not say
-        physical = 0
-    return min(physical // 4, _MOST_MEMORY) if physical > 0 else _MOST_MEMORY // 4
+    return min((machine_memory() or _MOST_MEMORY) // 4, _MOST_MEMORY)
 
 
 @dataclass(frozen=True)

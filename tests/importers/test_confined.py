@@ -133,6 +133,29 @@ def test_it_steps_back_behind_who_looks_at_pages(
     assert f"exit code {40 + min(os.nice(0) + 10, 19)}" in caplog.text
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_what_takes_too_much_of_the_servers_memory_is_refused(tmp_path: Path, folder: Path) -> None:
+    archive = tmp_path / "toy.zip"
+    archive.write_bytes(packed(make_experiment(tmp_path / "toy")).getvalue())
+    with pytest.raises(InputError) as caught:
+        unpack_confined(archive, folder, "toy.zip", Bounds(opened_bytes=1 << 20))
+    assert str(caught.value) == (
+        "toy.zip: a file whose pages take more of the server's memory than an upload may; expected "
+        "one that is opened within 0.0 GiB. Open it with a server of your own: graphviz-dash serve "
+        "FOLDER."
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_system_ends_it_before_the_server(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    misbehaving(monkeypatch, tmp_path, "sys.exit(open('/proc/self/oom_score_adj').read())")
+    with pytest.raises(InputError):
+        import_confined([replay(tmp_path / "trace.json.gz")], folder)
+    assert caplog.text.rstrip().endswith("exit code 1: 1000")
+
+
 def _sleepers(marker: str) -> list[int]:
     """The processes that stand still under this name."""
     return [

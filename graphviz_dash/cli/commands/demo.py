@@ -5,13 +5,13 @@ from __future__ import annotations
 import click
 
 from graphviz_dash.bundle.references import sample_experiments
-from graphviz_dash.cli.commands.serve import Reach, serve_folders, server_options
+from graphviz_dash.cli.commands.serve import Serving, serve_folders, server_options
 from graphviz_dash.errors import MissingRequirementError
 
 
 @click.command()
 @server_options
-def demo(reach: Reach) -> None:
+def demo(serving: Serving) -> None:
     """Serve the dashboard on the sample experiments that come along.
 
     They were recorded on an NVIDIA H200; neither a GPU nor torch is needed to look at them. Prints
@@ -23,4 +23,4 @@ def demo(reach: Reach) -> None:
             "No samples were installed. Install the wheel of graphviz-dash, or serve experiments "
             "of your own: graphviz-dash serve PATH"
         )
-    serve_folders((folder,), reach)
+    serve_folders((folder,), serving)

@@ -48,8 +48,8 @@ _ENDS: Final = tuple(
 
 
 @dataclass(frozen=True)
-class Reach:
-    """Where a server listens, and whom it lets in."""
+class Serving:
+    """Where a server listens, whom it lets in, and what it may take."""
 
     host: str
     """The address that it listens on."""
@@ -59,29 +59,33 @@ class Reach:
     """Whether visitors are asked for a token; None leaves that to the address."""
     hosts: tuple[str, ...]
     """Further names by which visitors reach it."""
+    memory_bytes: int | None = None
+    """What it may take of memory; None leaves that to the machine."""
 
 
 def server_options(command: Callable[..., T]) -> Callable[..., T]:
-    """Adds the options of where the dashboard listens and whom it lets in, which the command is
-    given as ``reach``."""
+    """Adds the options of where the dashboard listens, whom it lets in and what it may take, which
+    the command is given as ``serving``."""
 
     @functools.wraps(command)
-    def reached(
+    def with_serving(
         *arguments: object,
         host: str,
         port: int,
         token: bool | None,
         hosts: tuple[str, ...],
+        memory: int | None,
         **options: object,
     ) -> T:
-        return command(*arguments, reach=Reach(host, port, token, hosts), **options)
+        serving = Serving(host, port, token, hosts, memory)
+        return command(*arguments, serving=serving, **options)
 
-    for option in reversed(_REACH_OPTIONS):
-        option(reached)
-    return reached
+    for option in reversed(_SERVING_OPTIONS):
+        option(with_serving)
+    return with_serving
 
 
-_REACH_OPTIONS: Final = (
+_SERVING_OPTIONS: Final = (
     click.option(
         "--port",
         default=8501,
@@ -110,13 +114,20 @@ _REACH_OPTIONS: Final = (
         metavar="NAME",
         help="Another name by which visitors reach it, such as a reverse proxy's; may be repeated.",
     ),
+    click.option(
+        "--memory",
+        type=click.IntRange(1 << 28),
+        metavar="BYTES",
+        help="Memory to take before it drops experiments that nobody has looked at for the "
+        "longest.  [default: half of the machine's]",
+    ),
 )
 
 
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @server_options
-def serve(paths: tuple[Path, ...], reach: Reach) -> None:
+def serve(paths: tuple[Path, ...], serving: Serving) -> None:
     """Serve the dashboard on the experiments under PATHS (default: this folder).
 
     Prints the address on stdout when the port is free, and serves until it is interrupted.
@@ -126,20 +137,20 @@ def serve(paths: tuple[Path, ...], reach: Reach) -> None:
         if not folder.is_dir():
             actual = "a file" if folder.exists() else "no such folder"
             raise InputError(folder, actual, "a folder that holds experiments")
-    serve_folders(folders, reach)
+    serve_folders(folders, serving)
 
 
-def serve_folders(folders: tuple[Path, ...], reach: Reach) -> None:
+def serve_folders(folders: tuple[Path, ...], serving: Serving) -> None:
     """Serves the dashboard on ``folders`` until it is interrupted.
 
     Raises:
         MissingRequirementError: the port is taken, or the server cannot run here.
         InputError: the host is no address of this machine.
     """
-    require_free(reach.host, reach.port)
-    settings = settings_for(reach)
-    command = server_command(reach.host, reach.port, folders)
-    click.echo(address_of(reach.host, reach.port, settings))
+    require_free(serving.host, serving.port)
+    settings = settings_for(serving)
+    command = server_command(serving.host, serving.port, folders)
+    click.echo(address_of(serving.host, serving.port, settings))
     click.echo("Ctrl-C ends it", err=True)
     sys.stdout.flush()
     code = _run(command, server_environment(settings))
@@ -173,15 +184,16 @@ def require_free(host: str, port: int) -> None:
             ) from error
 
 
-def settings_for(reach: Reach) -> ServerSettings:
-    """What is asked of a server: a token of its own where ``reach`` says so, or where it says
+def settings_for(serving: Serving) -> ServerSettings:
+    """What is asked of a server: a token of its own where ``serving`` says so, or where it says
     nothing and other machines can reach it."""
-    asked = not _is_loopback(reach.host) if reach.token is None else reach.token
+    asked = not _is_loopback(serving.host) if serving.token is None else serving.token
     return ServerSettings(
         token=secrets.token_urlsafe(24) if asked else None,
         asks_token=asked,
-        hosts=reach.hosts,
+        hosts=serving.hosts,
         supervised=True,
+        memory_bytes=serving.memory_bytes,
     )
 
 

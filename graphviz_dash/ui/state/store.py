@@ -8,21 +8,22 @@ dropped. What analysis derives is built once per version.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import hashlib
+import itertools
 import secrets
-import sys
 import threading
+import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar, cast
 
 from graphviz_dash.ingest.load import load_experiment, load_loops, load_pair
 from graphviz_dash.model.run import Experiment, Run
+from graphviz_dash.process_memory import give_back, own_memory
+from graphviz_dash.server_settings import memory_bound
 from graphviz_dash.ui.state.identity import identity_of
 from graphviz_dash.ui.state.scratch import SCRATCH
 
@@ -33,6 +34,7 @@ COMPARISON: Final = "comparison"
 
 
 _KEY_BYTES: Final = 16
+_LOOK_THROUGH_S: Final = 60.0
 
 
 class UnknownKeyError(KeyError):
@@ -53,11 +55,20 @@ class _Collection:
     (0.3 s for the graph of 50,000 nodes). So they are looked through once, when they are all made,
     and left out of collections from then on; they are still freed when nothing holds them. That one
     collection also frees the cycles that became garbage meanwhile: frozen, they would stay for
-    good. It sees only what was made since the one before."""
+    good. It sees only what was made since the one before.
 
-    def __init__(self) -> None:
+    What else lives at that moment is left out with it, pages that are open among them, and these
+    are cycles that nothing frees once they are closed. So from time to time all is looked through.
+
+    Args:
+        clock: the time in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._lock = threading.Lock()
         self._builders = 0
+        self._clock = clock
+        self._looked_through = clock()
 
     @contextmanager
     def put_off(self) -> Iterator[None]:
@@ -71,35 +82,39 @@ class _Collection:
             with self._lock:
                 self._builders -= 1
                 if not self._builders:
+                    if self._clock() - self._looked_through >= _LOOK_THROUGH_S:
+                        self._looked_through = self._clock()
+                        gc.unfreeze()
                     gc.collect()
                     gc.freeze()
-                    _give_back()
+                    give_back()
                     gc.enable()
 
 
 COLLECTION: Final = _Collection()
 
 
-def _give_back() -> None:
-    """Gives the pages that a build has freed back to the system, which glibc else keeps: hundreds
-    of MB after the arrays of a large trace. Elsewhere nothing needs to be done, or can be."""
-    trim = _trimmer()
-    if trim is not None:
-        trim(0)
-
-
-@cache
-def _trimmer() -> Callable[[int], int] | None:
-    if sys.platform != "linux":
-        return None
-    trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    return trim
-
-
 class Store:
-    """Opened experiments by key, and results derived from them; safe to use from threads."""
+    """Opened experiments by key, and results derived from them; safe to use from threads.
 
-    def __init__(self) -> None:
+    What was opened stays in memory while there is room: once the server takes more than
+    ``most_bytes``, what nobody has asked for the longest is dropped, experiment by experiment, and
+    read again when it is asked for.
+
+    Args:
+        most_bytes: of memory that the process may take.
+        taken: how much it takes now; None where the system does not say, and nothing is dropped.
+    """
+
+    def __init__(
+        self,
+        most_bytes: int | None = None,
+        taken: Callable[[], int | None] = own_memory,
+    ) -> None:
+        self._most_bytes = memory_bound() if most_bytes is None else most_bytes
+        self._taken = taken
+        self._asked: dict[Hashable, int] = {}
+        self._clock = itertools.count()
         self._lock = threading.Lock()
         self._building: dict[tuple[Hashable, ...], threading.Lock] = {}
         self._secret = secrets.token_bytes(_KEY_BYTES)
@@ -250,6 +265,8 @@ class Store:
 
     def _drop(self, begin: tuple[str, ...]) -> None:
         with self._lock:
+            if len(begin) == 1:
+                self._asked.pop(begin[0], None)
             for slots in (self._values, self._building):
                 for slot in [k for k in slots if k[: len(begin)] == begin]:
                     del slots[slot]
@@ -257,6 +274,7 @@ class Store:
     def _once(self, slot: tuple[str, *tuple[Hashable, ...]], build: Callable[[], T]) -> T:
         # One lock a slot: two pages that ask at once must not both parse the same trace.
         with self._lock:
+            self._asked[slot[0]] = next(self._clock)
             if slot in self._values:
                 return cast(T, self._values[slot])
             gate = self._building.setdefault(slot, threading.Lock())
@@ -270,7 +288,21 @@ class Store:
                 # Closed meanwhile: nobody would ever drop it.
                 if slot[0] in self._paths:
                     self._values[slot] = value
-            return value
+        self._make_room(slot[0])
+        return value
+
+    def _make_room(self, asked: str) -> None:
+        """Drops what was not asked for the longest, but for the experiment that is ``asked`` for
+        now, until the process takes no more than it may."""
+        with self._lock:
+            held = {slot[0] for slot in self._values} - {asked}
+            oldest = sorted(held, key=lambda key: self._asked.get(key, -1))
+        for key in oldest:
+            taken = self._taken()
+            if taken is None or taken <= self._most_bytes:
+                return
+            self._drop((cast(str, key),))
+            give_back()
 
 
 STORE = Store()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import weakref
 from pathlib import Path
 
 import pytest
@@ -80,3 +81,51 @@ def test_an_experiment_that_is_closed_is_known_no_more(tmp_path: Path) -> None:
     assert not store.is_loaded(key)
     with pytest.raises(ClosedError):
         store.bare(key)
+
+
+def test_what_nobody_asked_for_the_longest_makes_room(tmp_path: Path) -> None:
+    def taken() -> int:
+        return 100 * sum(map(store.is_loaded, keys))
+
+    store = Store(most_bytes=250, taken=taken)
+    keys = [store.register(make_experiment(tmp_path / name)) for name in ("a", "b", "c")]
+    first, second, third = keys
+    for key in (first, second, first, third):
+        assert store.derived(key, "figure", lambda experiment: experiment.name) in "abc"
+    assert [store.is_loaded(key) for key in keys] == [True, False, True]
+    # It is read again, and now another is the one that nobody asked for the longest.
+    assert store.derived(second, "figure", lambda experiment: experiment.name) == "b"
+    assert [store.is_loaded(key) for key in keys] == [False, True, True]
+
+
+@pytest.mark.parametrize("taken", [None, 10])
+def test_where_there_is_room_or_nobody_knows_all_stays(path: Path, taken: int | None) -> None:
+    store = Store(most_bytes=10, taken=lambda: taken)
+    keys = [store.register(path), store.register(make_experiment(path.parent / "other"))]
+    for key in keys:
+        store.experiment(key)
+    assert all(map(store.is_loaded, keys))
+
+
+class Cyclic:
+    """Garbage that only a collection frees."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_what_was_open_while_something_was_built_is_freed_later() -> None:
+    now = 0.0
+    collection = module._Collection(clock=lambda: now)
+    session = Cyclic()
+    gone = weakref.ref(session)
+    with collection.put_off():
+        pass
+    del session
+    with collection.put_off():
+        pass
+    assert gone() is not None, "what was looked through is not looked through each time"
+    now = module._LOOK_THROUGH_S
+    with collection.put_off():
+        pass
+    assert gone() is None
