@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
+from graphviz_dash.analysis.rerun import recorded_with
 from graphviz_dash.model.recording import BoundaryKind
 from graphviz_dash.model.run import FileRole, Run
 
@@ -20,7 +21,6 @@ _ENOUGH: Final = 20
 """Steps that are timed in the program's loop, where there are so many."""
 _LONGER: Final = 4
 """By how much a window is made longer in which a size is missing."""
-_PROGRAM: Final = "--"
 
 
 class Lack(Enum):
@@ -38,6 +38,12 @@ class Lack(Enum):
     """A boundary between steps: the program must say where one ends."""
     REPLAY_TRACE = auto()
     """Of an imported run: a trace of its steps."""
+    EAGER_RUN = auto()
+    """A run of its workload without graphs, to compare its own with."""
+    EAGER_RECORDING = auto()
+    """The same, of a recorded program."""
+    EAGER_TRACE = auto()
+    """The same, of an imported trace."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +78,11 @@ def remedies(run: Run, beside: Iterable[Run] = ()) -> tuple[Remedy, ...]:
     elif _untraced_sizes(recording):
         # How many steps came after the window is not known: they are counted no longer then.
         longer = str(_LONGER * max(1, recording.marked))
-        lacking.append(Remedy(Lack.SIZES, _with(run, {"--window-replays": longer})))
+        lacking.append(Remedy(Lack.SIZES, recorded_with(run, {"--window-replays": longer})))
     if recording.graphs and not any(map(is_attributed, (run, *beside))):
         # Its steps are timed no more where its captures are profiled: a run of its own.
         named = {"--name": f"{run.name}-attributed", "--attribute": None}
-        lacking.append(Remedy(Lack.ATTRIBUTION, _with(run, named)))
+        lacking.append(Remedy(Lack.ATTRIBUTION, recorded_with(run, named)))
     return tuple(lacking)
 
 
@@ -122,7 +128,7 @@ def _window(run: Run, recording: Recording) -> Remedy:
     options: dict[str, str | None] = {"--skip": str(skip), "--steps": str(steps)}
     if _has_sizes(recording):
         options["--window-replays"] = str(max(steps, left - skip))
-    return Remedy(Lack.WINDOW, _with(run, options), longer_by)
+    return Remedy(Lack.WINDOW, recorded_with(run, options), longer_by)
 
 
 def _timed(run: Run, recording: Recording) -> Remedy:
@@ -130,29 +136,5 @@ def _timed(run: Run, recording: Recording) -> Remedy:
     left = _steps_after_captures(recording) - _SETTLING - 1
     steps = max(1, recording.window)
     skip = max(1, min(_ENOUGH, left - steps))
-    command = _with(run, {"--skip": str(skip), "--steps": str(steps)})
+    command = recorded_with(run, {"--skip": str(skip), "--steps": str(steps)})
     return Remedy(Lack.TIMED_STEPS, command, max(0, steps + skip - left))
-
-
-def _with(run: Run, options: dict[str, str | None]) -> tuple[str, ...] | None:
-    """The command that made ``run`` with ``options`` set, None for a flag; None where it was not
-    recorded by a command that names the program."""
-    command = run.manifest.command
-    if _PROGRAM not in command:
-        return None
-    split = command.index(_PROGRAM)
-    kept: list[str] = []
-    words = iter(command[:split])
-    for word in words:
-        name = word.partition("=")[0]
-        if name in options:
-            if options[name] is not None and name == word:
-                next(words, None)
-            continue
-        kept.append(word)
-    added = [
-        word
-        for name, value in options.items()
-        for word in ((name,) if value is None else (name, value))
-    ]
-    return (*kept, *added, *command[split:])

@@ -162,6 +162,24 @@ def _not_compared(runs: Sequence[RunComparison]) -> Iterator[Piece]:
         lead = ", "
     if timed or traced:
         yield Piece(".")
+    if len(runs) == 1:
+        yield from _replayed(runs[0])
+
+
+def _replayed(run: RunComparison) -> Iterator[Piece]:
+    """How much of the work of a ``run`` without a baseline comes from graphs, and for how much of
+    its steps the GPU idles in spite of them."""
+    graphed = None if isinstance(run.coverage, Missing) else run.coverage.time_share
+    idle = None if isinstance(run.where, Missing) else run.where.idle_fraction
+    if not graphed:
+        return
+    yield Piece(" ")
+    yield Piece(f"{format_percent(graphed)} of its GPU time", Evidence.FIGURES)
+    yield Piece(" comes from graphs")
+    if idle is not None:
+        yield Piece("; the GPU is idle in ")
+        yield Piece(f"{format_percent(idle)} of the step", Evidence.WHERE)
+    yield Piece(".")
 
 
 def _failed(run: RunComparison, base: RunComparison, step_ns: float) -> Iterator[Piece]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 
 from graphviz_dash.analysis.doctor import CaptureOutcome, Diagnosis, diagnose, replays_differ
+from graphviz_dash.analysis.rerun import examined
+from graphviz_dash.errors import printable
 from graphviz_dash.model.doctor import DoctorReport, Evidence, Finding, OutputCheck
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import Run
@@ -36,6 +39,11 @@ def difference_text(check: OutputCheck) -> str:
         return amount
     noise = "" if check.noise is None else f"; {check.noise:.3g} between two eager steps"
     return f"{amount}, by up to {check.largest:.3g}{noise}"
+
+
+def doctor_command(run: Run) -> str:
+    """What has a doctor examine the workload or the program of ``run``."""
+    return printable(shlex.join(examined(run)))
 
 
 def unsound_text(runs: Iterable[Run]) -> str:

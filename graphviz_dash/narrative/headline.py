@@ -120,6 +120,7 @@ def _costs(run: RunComparison) -> list[str]:
         parts.append("never paid back")
     change = run["peak_reserved_change"].value
     if change is not None:
-        sign = "+" if change > 0 else "-" if change < 0 else ""
-        parts.append(f"peak memory {sign}{format_bytes(abs(change))}")
+        sign = "+" if change > 0 else "-"
+        amount = f"{sign}{format_bytes(abs(change))}" if change else "unchanged"
+        parts.append(f"peak memory {amount}")
     return parts

@@ -43,6 +43,10 @@ def prediction_verdict(prediction: Prediction) -> str:
     return f"{_verdict(prediction)} {kept}" if kept else _verdict(prediction)
 
 
+def _lead(speedup: Estimate) -> str:
+    return "Yes" if speedup.value >= MODEST_SPEEDUP else "A little"
+
+
 def _verdict(prediction: Prediction) -> str:
     times = _times(prediction)
     side = "" if prediction.eager_side is EagerSide.CLEAN else f" ({prediction.eager_side.value})"
@@ -57,12 +61,13 @@ def _verdict(prediction: Prediction) -> str:
     gain = f"{format_ratio(prediction.speedup.value)} faster{interval}, {times}{side} per step"
     match prediction.recommendation:
         case Recommendation.YES:
-            lead = "Yes" if prediction.speedup.value >= MODEST_SPEEDUP else "A little"
-            return f"{lead}: as one graph the step would be {gain}."
+            return f"{_lead(prediction.speedup)}: as one graph the step would be {gain}."
         case Recommendation.BLOCKED:
             count = sum(blocker.certain for blocker in prediction.blockers)
             places = "one place stops" if count == 1 else f"{count} places stop"
-            return f"Yes, but {places} a capture: without them the step would be {gain}."
+            them = "it" if count == 1 else "them"
+            lead = _lead(prediction.speedup)
+            return f"{lead}, but {places} a capture: without {them} the step would be {gain}."
         case Recommendation.HARDLY:
             return f"Hardly: as one graph the step would be {gain}."
     return f"No: as one graph the step would take {times}{side}."

@@ -11,7 +11,13 @@ RECORDED = Path(__file__).parents[2] / "sample_traces" / "recorded-resnet"
 
 
 def test_the_command_is_whole() -> None:
-    (line,) = remedy_texts([load_run(RECORDED / "graphed", traces=False, checked=False)])
+    alone = [load_run(RECORDED / "graphed", traces=False, checked=False)]
+    baseline, line = remedy_texts(alone)
+    assert baseline == (
+        "graphed: For what its graphs gain record it beside this with graphs switched off in the "
+        "program: graphviz-dash collect -o sample_traces/recorded-resnet --skip 200 --steps 5 "
+        "--name eager -- python3 tests/gpu/programs/torchvision_train.py --steps 300 --graph"
+    )
     assert line == (
         "graphed: For the lines that its nodes come from record it again: graphviz-dash collect "
         "-o sample_traces/recorded-resnet --skip 200 --steps 5 --name graphed-attributed "

@@ -27,7 +27,7 @@ from graphviz_dash.analysis.metrics.low_confidence import low_confidence
 from graphviz_dash.analysis.prediction.evaluation import EagerPredictions, prediction_for
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.model.run import BASELINE_MODE, Experiment, Run
+from graphviz_dash.model.run import Experiment, Run
 
 
 def compare(
@@ -36,8 +36,8 @@ def compare(
     replays: MatchedReplays = MappingProxyType({}),
     traced_steps: TracedSteps = MappingProxyType({}),
 ) -> Comparison:
-    """Compares the runs of ``experiment``; ``baseline`` is a run's name or a mode (default: eager;
-    of recorded programs the first that replayed no graph). ``replays`` are the matched replays and
+    """Compares the runs of ``experiment``; ``baseline`` is a run's name or a mode (default:
+    ``run_selection.usual_baseline``). ``replays`` are the matched replays and
     ``traced_steps`` those of runs by name, where they were computed before.
 
     With several ranks each run is compared with the baseline's run of its own rank. A run that is
@@ -71,15 +71,14 @@ def compare(
 
 
 def _choose(experiment: Experiment, baseline: str | None) -> Run | None:
-    wanted = baseline or BASELINE_MODE.value
-    for run in experiment.runs:
-        if run.name == wanted:
-            return run
-    for run in experiment.runs:
-        if run.mode.value == wanted:
-            return run
     if baseline is None:
-        return next(filter(run_selection.ran_eagerly, experiment.runs), None)
+        return run_selection.usual_baseline(experiment.runs)
+    for run in experiment.runs:
+        if run.name == baseline:
+            return run
+    for run in experiment.runs:
+        if run.mode.value == baseline:
+            return run
     names = dict.fromkeys(name for run in experiment.runs for name in (run.name, run.mode.value))
     raise InputError(
         experiment.path,

@@ -3,9 +3,10 @@ baseline's run of its own rank."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from graphviz_dash.model.run import Experiment, Pass, Run
+from graphviz_dash.model.run import BASELINE_MODE, Experiment, Pass, Run
 
 
 def partner(run: Run, baseline: Run, experiment: Experiment) -> Run | None:
@@ -44,6 +45,30 @@ def ran_eagerly(run: Run) -> bool:
         and not recording.earlier_replays
         and not any(graph.replays for graph in recording.graphs)
     )
+
+
+def usual_baseline(runs: Sequence[Run]) -> Run | None:
+    """The run that others are compared with unless another is named: the one called eager, or of
+    that mode; of recorded programs the first that replayed no graph, nor was compiled; else of
+    recordings of one program the one made first, which the others were changed from. None where
+    no run is any of these."""
+    candidates = (
+        *(run for run in runs if run.name == BASELINE_MODE.value),
+        *(run for run in runs if run.mode is BASELINE_MODE),
+        *(run for run in runs if ran_eagerly(run) and run.compilation is None),
+        *_in_order_of_recording(runs),
+    )
+    return next(iter(candidates), None)
+
+
+def _in_order_of_recording(runs: Sequence[Run]) -> list[Run]:
+    """Several recordings of one program, the earliest first; none where they are of different
+    programs, or where there is one alone."""
+    recordings = [run for run in runs if run.recording is not None]
+    programs = {run.manifest.workload.name for run in recordings}
+    if len(programs) != 1 or len({family(run) for run in recordings}) == 1:
+        return []
+    return sorted(recordings, key=lambda run: run.manifest.measured)
 
 
 def may_be_eager(run: Run) -> bool:

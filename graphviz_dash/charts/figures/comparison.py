@@ -35,7 +35,10 @@ _AIR: Final = 0.06
 """Of a run's width, kept free on either side of its iterations."""
 
 _NAMES: Final = 64
-"""Characters that the names of all runs together have room for."""
+_LINE: Final = 15
+"""Pixels of a line below an axis."""
+_ONE_LINE: Final = 26
+"""Characters that the names of all runs together have room for, in a narrow window."""
 
 
 def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
@@ -101,8 +104,7 @@ def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | N
         if profiled
         else f"{unit.name} per step (clean or recorded step time, divided by the traced pass)"
     )
-    # Room at the right for the times.
-    return dress_bars(figure, theme, 112 + 42 * len(runs), title, longest / unit.ns * 1.09, labels)
+    return dress_bars(figure, theme, 49 + 42 * len(runs), title, longest / unit.ns, labels)
 
 
 def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
@@ -135,7 +137,7 @@ def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
         title_text="iterations of each run, first to last",
         range=[0, len(measured)],
         tickvals=[at + 0.5 for at in range(len(measured))],
-        ticktext=[escape(_cut(run.name, room)) for run, _ in measured],
+        ticktext=_in_two_lines([escape(_cut(run.name, room)) for run, _ in measured]),
         showgrid=False,
     )
     values = [value for trace in figure.data for value in trace.y]
@@ -143,7 +145,18 @@ def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
     texts = [tick_text(tick) for tick in ticks]
     figure.update_yaxes(title_text="step time", type="log", tickvals=ticks, ticktext=texts)
     within = [text for tick, text in zip(ticks, texts, strict=True) if tick <= 1.2 * max(values)]
-    return keep_margins(dress(figure, theme, 280), tick_room(within))
+    keep_margins(dress(figure, theme, 280), tick_room(within))
+    if any(name.startswith("<br>") for name in figure.layout.xaxis.ticktext):
+        figure.update_layout(margin={"b": figure.layout.margin.b + _LINE})
+    return figure
+
+
+def _in_two_lines(names: list[str]) -> list[str]:
+    """Names under an axis, every other one a line lower where a narrow window has not the room for
+    all of them side by side."""
+    if sum(map(len, names)) <= _ONE_LINE:
+        return names
+    return [f"<br>{name}" if number % 2 else name for number, name in enumerate(names)]
 
 
 def _cut(name: str, most: int) -> str:

@@ -62,9 +62,9 @@ def step_parts_chart(report: CompileReport, theme: Theme) -> go.Figure | None:
     dress_bars(
         figure,
         theme,
-        96 + _ROW * len(names),
+        72 + _ROW * len(names),
         f"{unit.name} of a step; hatched: the GPU is idle",
-        whole / unit.ns * 1.2,
+        whole / unit.ns,
         names,
     )
     figure.update_yaxes(categoryorder="array", categoryarray=names)

@@ -69,7 +69,7 @@ def memory_chart(result: MemoryComparison, theme: Theme, *, outside: bool) -> go
         label_end(figure, total / size, label, format_bytes(total))
     figure.update_layout(barmode="stack", bargap=0.34)
     title = f"{unit} at the peak of a step (memory pass)"
-    return dress_bars(figure, theme, 130 + 44 * len(reports), title, longest / size * 1.1, labels)
+    return dress_bars(figure, theme, 67 + 44 * len(reports), title, longest / size, labels)
 
 
 def _sum(report: MemoryReport, parts: list[MemoryPart]) -> int:
@@ -126,7 +126,7 @@ def allocator_chart(uses: Sequence[AllocatorUse], theme: Theme) -> go.Figure | N
         label_end(figure, use.reserved / size, label, format_bytes(use.reserved))
     figure.update_layout(barmode="stack", bargap=0.34)
     title = f"{unit} held from the device at the end"
-    return dress_bars(figure, theme, 130 + 44 * len(uses), title, longest / size * 1.1, labels)
+    return dress_bars(figure, theme, 67 + 44 * len(uses), title, longest / size, labels)
 
 
 def _marker(part: MemoryPart, theme: Theme) -> dict[str, object]:

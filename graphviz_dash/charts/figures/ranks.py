@@ -49,8 +49,7 @@ def rank_steps_chart(mode: ModeRanks, theme: Theme) -> go.Figure | None:
         label_end(figure, end, label, format_ns(row.step))
     figure.update_layout(barmode="stack", bargap=0.34)
     title = f"{unit.name} per step under the profiler"
-    # Room at the right for the times.
-    return dress_bars(figure, theme, 112 + 42 * len(rows), title, longest / unit.ns * 1.09, labels)
+    return dress_bars(figure, theme, 49 + 42 * len(rows), title, longest / unit.ns, labels)
 
 
 def _computing(row: RankRow) -> float:

@@ -29,6 +29,9 @@ _LONGEST_NAME: Final = 240
 _LEGEND: Final = 47
 _AXIS: Final = 46
 """Pixels that a legend of one row takes at the top, and an axis with its title at the bottom."""
+_UNTITLED_AXIS: Final = 22
+_END_GAP: Final = 16
+"""Pixels of an axis whose title the page writes, and around what is written behind bars."""
 
 
 def dress(figure: go.Figure, theme: Theme, height: int) -> go.Figure:
@@ -116,14 +119,35 @@ def dress_bars(
     figure: go.Figure, theme: Theme, height: int, title: str, end: float, names: Iterable[str]
 ) -> go.Figure:
     """Dresses horizontal bars, rows called ``names`` from the top down, over an axis from 0 to
-    ``end``."""
+    ``end``. Legend and title of the axis are left to the page, whose lines break where a narrow
+    window has no room for them; what :func:`label_end` wrote has its room at the right."""
     dress(figure, theme, height)
+    keys = [] if figure.layout.showlegend is False else _keys(figure)
+    figure.update_layout(showlegend=False, meta={"keys": keys, "axis": title})
     figure.update_yaxes(
         autorange="reversed",
         showgrid=False,
         ticksuffix="  ",
         tickfont={"family": "Inter, sans-serif", "size": 13},
     )
-    figure.update_xaxes(title_text=title, range=[0, end], tickformat=",")
+    # The outline of the longest bar is as wide on either side of its end.
+    figure.update_xaxes(range=[0, end * 1.004], tickformat=",")
     left = _name_room(names)
-    return keep_margins(figure, left) if left <= _LONGEST_NAME else figure
+    right = _END_GAP + max((7.3 * len(note.text) for note in figure.layout.annotations), default=0)
+    if left <= _LONGEST_NAME:
+        keep_margins(figure, left)
+    figure.update_layout(margin={"r": right, "b": _UNTITLED_AXIS})
+    return figure
+
+
+def _keys(figure: go.Figure) -> list[dict[str, str]]:
+    """The legend of bars as data: name, colour, and the shape of the hatching."""
+    return [
+        {
+            "name": bar.name,
+            "colour": bar.marker.pattern.fgcolor or bar.marker.color,
+            "hatching": bar.marker.pattern.shape or "",
+        }
+        for bar in figure.data
+        if bar.showlegend is not False
+    ]

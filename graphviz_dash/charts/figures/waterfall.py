@@ -48,8 +48,7 @@ def waterfall_chart(waterfall: Waterfall, theme: Theme) -> go.Figure:
     _add(figure, bars, unit, theme)
     figure.update_layout(barmode="overlay", bargap=0.3, showlegend=False)
     title = f"{unit.name} per {step_words(waterfall.basis)} ({whole_text(waterfall.basis)})"
-    # Room at the right for the times.
-    dress_bars(figure, theme, 330, title, longest / unit.ns * 1.24, labels)
+    dress_bars(figure, theme, 306, title, longest / unit.ns, labels)
     figure.update_yaxes(categoryorder="array", categoryarray=labels)
     return figure
 

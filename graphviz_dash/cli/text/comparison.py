@@ -54,4 +54,4 @@ def print_comparison(
         print_kernels(kernels, count)
     print_not_captured(result)
     print_absent([(run.name, run.figures) for run in result.runs])
-    print_remedies([run.run for run in result.runs])
+    print_remedies([run.run for run in result.runs], whole=True)

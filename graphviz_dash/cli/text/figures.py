@@ -95,9 +95,10 @@ def print_weaknesses(runs: Sequence[RunComparison]) -> None:
         click.echo(printable(f"  {name}: {note.sentence}"))
 
 
-def print_remedies(runs: Sequence[Run]) -> None:
-    """How to get what ``runs`` lack, each with the command to run."""
-    lines = remedy_texts(runs)
+def print_remedies(runs: Sequence[Run], *, whole: bool) -> None:
+    """How to get what ``runs`` lack, all of an experiment if it is ``whole``, each with the command
+    to run."""
+    lines = remedy_texts(runs, whole=whole)
     if lines:
         print_heading("How to get what is missing")
     for line in lines:

@@ -54,5 +54,5 @@ def print_run(
     print_absent([(result.name, figures)])
     for fact in result.run.manifest.absent:
         click.echo(printable(f"  {result.name}: {fact.fact}: {fact.reason}"))
-    print_remedies([result.run])
+    print_remedies([result.run], whole=False)
     print_tracebacks(result.run)

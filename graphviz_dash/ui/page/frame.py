@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import streamlit as st
 
@@ -15,7 +15,7 @@ from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.guide import help_panel
 from graphviz_dash.ui.page.listing import listing, tell_changes, tell_damage
 from graphviz_dash.ui.page.loading import experiment_read, read_button
-from graphviz_dash.ui.page.markup import element, show, text
+from graphviz_dash.ui.page.markup import chart_key, element, show, text
 from graphviz_dash.ui.page.navigation import dim, links, title_of
 from graphviz_dash.ui.state.catalogue import Catalogue, Entry
 from graphviz_dash.ui.state.store import STORE
@@ -63,10 +63,19 @@ def loop_figure(key: str, what: Hashable, build: Callable[[Theme], T]) -> T:
     return STORE.derived_loops(key, ("figure", what, seen), lambda: build(seen))
 
 
-def draw(figure: object, key: str) -> None:
-    """A Plotly figure of the charts package, which has its theme already."""
+def draw(figure: Any, key: str) -> None:
+    """A Plotly figure of the charts package, which has its theme already. What it leaves to the
+    page, a legend and the title of its axis, stands above and below it, in lines that break."""
     bare = {"displayModeBar": False, "displaylogo": False}
-    st.plotly_chart(figure, theme=None, config=bare, key=key)
+    words = figure.layout.meta
+    if words is None:
+        st.plotly_chart(figure, theme=None, config=bare, key=key)
+        return
+    with st.container(gap=None):
+        if words["keys"]:
+            show(chart_key(words["keys"]))
+        st.plotly_chart(figure, theme=None, config=bare, key=key)
+        show(element("p", text(words["axis"]), "axis-title"))
 
 
 def top_bar(page: str) -> None:
@@ -224,6 +233,15 @@ def empty(title: str, *lines: str) -> None:
     """An empty state: what is not there, and why or what to do."""
     body = "".join(element("p", text(line)) for line in lines)
     show(element("div", element("h2", text(title)) + body, "empty"))
+
+
+def nothing(page: str, runs: Sequence[Run], title: str, *lines: str) -> None:
+    """The empty state of a page that ``runs`` have nothing for: why, and the command that gets
+    it."""
+    # The analysis, which the first page of all does not wait for.
+    from graphviz_dash.ui.page.gaps import gap_markup
+
+    show(gap_markup(page, runs, title, lines))
 
 
 def trouble(title: str, message: str) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from html import escape
+from collections.abc import Iterable, Mapping
+from html import escape, unescape
 from typing import Final
 
 from graphviz_dash.errors import printable
@@ -33,6 +33,23 @@ def element(tag: str, content: str, kind: str = "", **attributes: str) -> str:
     given = {"class": kind, **attributes} if kind else attributes
     listed = "".join(f' {name}="{text(value)}"' for name, value in given.items())
     return f"<{tag}{listed}>{content}</{tag}>"
+
+
+def chart_key(keys: Iterable[Mapping[str, str]]) -> str:
+    """The legend of a chart: of each entry its `name`, `colour` and the shape of its `hatching`."""
+    entries = [
+        element(
+            "span",
+            element("i", "", _SWATCHES[key["hatching"]], style=f"color:{key['colour']}")
+            + text(unescape(key["name"])),
+        )
+        for key in keys
+    ]
+    return element("div", "".join(entries), "key chart-key")
+
+
+_SWATCHES: Final = {"": "plain", "/": "rising", "\\": "falling", "x": "crossed", ".": "dotted"}
+"""What the style sheet calls the shapes of hatching, by what Plotly calls them."""
 
 
 def table(head: Iterable[str], groups: Iterable[tuple[str, list[list[str]]]], kind: str) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
-
 from graphviz_dash.analysis.failures import cause_text, failure_text, refused
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.doctor import doctor_command
 from graphviz_dash.narrative.headline import names_in_common
 from graphviz_dash.narrative.prediction import prediction_verdict
 from graphviz_dash.ui.page.frame import Chosen
@@ -25,9 +24,8 @@ def undiagnosed(chosen: Chosen) -> None:
 
 
 def _nothing(chosen: Chosen) -> str:
-    """What to do for a report, for this very workload where it is known."""
+    """What to do for a report, for this very workload or program where it is known."""
     runs = chosen.experiment.runs
-    name = runs[0].manifest.workload.name if runs else "NAME"
     failed = [run for run in runs if run.manifest.failures]
     if failed:
         causes = [failure for run in failed for failure in run.manifest.failures]
@@ -47,9 +45,6 @@ def _nothing(chosen: Chosen) -> str:
         lead = "No run of it captured a graph, so nothing asked for a doctor."
     else:
         lead = "Every run of it was captured and replayed, so nothing asked for a doctor."
-    reproducible = bool(runs) and not any(run.manifest.sources or run.recording for run in runs)
-    name = name if reproducible else "package.module:factory"
-    folder = chosen.entry.path.name if reproducible else "examined"
     return element(
         "div",
         element("h2", "No doctor's report in this experiment")
@@ -59,11 +54,6 @@ def _nothing(chosen: Chosen) -> str:
             "The doctor finds the first illegal call of a capture, and what replays would "
             "silently not do. On a machine with a CUDA GPU:",
         )
-        + element(
-            "pre",
-            text(f"graphviz-dash doctor --workload {shlex.quote(name)} -o {shlex.quote(folder)}")
-            + "\n"
-            + text("graphviz-dash doctor -o examined -- python train.py"),
-        ),
+        + element("pre", text(doctor_command(runs[0]))),
         "empty",
     )

@@ -57,12 +57,16 @@ def longest_nodes(nodes: NodeTable, identity: str) -> None:
     )
     times = [None if row.times.median_ns is None else row.times.median_ns / 1e3 for row in rows]
     highest = max((time for time in times if time is not None), default=1.0)
+    names = [node_lines(row)[0] for row in rows]
+    modules = [module_tail(row.origin.module) for row in rows]
+    kernels = [work_name(row.node) for row in rows]
     st.dataframe(
         {
             "µs": times,
-            "Node": [node_lines(row)[0] for row in rows],
-            "Module": [module_tail(row.origin.module) for row in rows],
-            "Kernel": [work_name(row.node) for row in rows],
+            "Node": names,
+            # Columns that would say nothing, or the same again, leave their room to the names.
+            **({"Module": modules} if any(modules) else {}),
+            **({"Kernel": kernels} if kernels != names else {}),
         },
         column_config={
             "µs": st.column_config.ProgressColumn(

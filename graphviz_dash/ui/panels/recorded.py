@@ -10,7 +10,7 @@ import streamlit as st
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.model.recording import RecordedGraph, Recording
 from graphviz_dash.model.run import Run
-from graphviz_dash.narrative.remedies import remedy_texts
+from graphviz_dash.narrative.remedies import remedy_lines
 from graphviz_dash.ui.page.markup import element, show, table, text
 from graphviz_dash.units import format_count, format_ns
 
@@ -20,9 +20,13 @@ SHOWN: Final = 40
 
 def remedies_panel(runs: Sequence[Run]) -> None:
     """How to get what ``runs`` lack, each with the command to run."""
-    if lines := remedy_texts(runs):
+    lines = [
+        element("li", text(lead) + (element("pre", text(command)) if command else ""))
+        for lead, command in remedy_lines(runs)
+    ]
+    if lines:
         st.header("How to get what is missing", anchor=False)
-        show(element("ul", "".join(element("li", text(line)) for line in lines), "notes"))
+        show(element("ul", "".join(lines), "notes"))
 
 
 def recorded_section(result: Comparison) -> str:

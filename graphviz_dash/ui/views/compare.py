@@ -58,6 +58,9 @@ def render() -> None:
         )
         equation_panel(chosen.key, result, run)
     predictions(result, run)
+    if run is None:
+        # What there is to do stands before what there is to read.
+        remedies_panel(runs)
     parallel_plans(result)
     comparison_charts(chosen.key, result, run)
     low_confidence_panel(result)
@@ -70,7 +73,8 @@ def render() -> None:
     if recorded := recorded_section(result):
         st.header("What the recorder saw", anchor=False)
         show(recorded)
-    remedies_panel(runs)
+    if run is not None:
+        remedies_panel(runs)
     st.header("Kernels per traced step", anchor=False)
     kernels_section(kernels(chosen.key), run)
 

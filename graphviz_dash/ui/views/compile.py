@@ -17,6 +17,7 @@ from graphviz_dash.ui.page.frame import (
     choose_run,
     chosen_experiment,
     empty,
+    nothing,
 )
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.navigation import link
@@ -32,12 +33,14 @@ def render() -> None:
     chosen = chosen_experiment()
     runs = [run for run in chosen.experiment.runs if has_compile_report(run)]
     if not runs:
-        empty(
+        show(element("h1", text(chosen.entry.name)))
+        nothing(
+            "compile",
+            chosen.experiment.runs,
             "Nothing here was compiled",
             "Runs of the modes compile, compile-default and compile-graph are explained here, and "
-            "recorded programs that call torch.compile.",
-            "graphviz-dash collect -- python train.py records a program as it is; "
-            "graphviz-dash import reads TORCH_TRACE logs beside a trace.",
+            "recorded programs that call torch.compile; graphviz-dash import reads TORCH_TRACE "
+            "logs beside a trace.",
         )
         return
     explained = next((run.name for run in runs if run.compilation is not None), None)
@@ -62,10 +65,8 @@ def render() -> None:
 
 
 def _tiles(report: CompileReport) -> str:
-    made = report.compilation
     step = None if isinstance(report.step_ns, Missing) else report.step_ns
     saved = [cause.saves_ns for cause in report.causes if not isinstance(cause.saves_ns, Missing)]
-    lines = {graph_break.lines[:1] for graph_break in made.breaks}
     cells = [
         ("Step", format_ns(step), "without a profiler" if step else "no step was timed"),
         (
@@ -73,17 +74,27 @@ def _tiles(report: CompileReport) -> str:
             format_count(None if report.replays is None else round(report.replays)),
             "by compiled code, in each step",
         ),
-        ("Graph breaks", format_count(len(lines)), f"lines; {len(made.frames)} compilations"),
-        (
-            "Recompiles",
-            format_count(len(made.recompiles)),
-            f"{format_ns(sum(frame.compile_ns or 0 for frame in made.frames))} spent compiling",
-        ),
+        *_compilations(report),
     ]
     if saved and step:
         share = format_percent(max(saved) / step)
         cells.append(("Mending the first saves", format_ns(max(saved)), f"{share} of the step"))
     return tiles(cells)
+
+
+def _compilations(report: CompileReport) -> tuple[tuple[str, str, str], ...]:
+    """What the compiler did, as far as it was recorded: a trace alone does not tell."""
+    made = report.compilation
+    if not made.sources:
+        return tuple(
+            (title, format_count(None), "not recorded") for title in ("Graph breaks", "Recompiles")
+        )
+    lines = {graph_break.lines[:1] for graph_break in made.breaks}
+    spent = sum(frame.compile_ns or 0 for frame in made.frames)
+    return (
+        ("Graph breaks", format_count(len(lines)), f"lines; {len(made.frames)} compilations"),
+        ("Recompiles", format_count(len(made.recompiles)), f"{format_ns(spent)} spent compiling"),
+    )
 
 
 def _causes(report: CompileReport) -> None:

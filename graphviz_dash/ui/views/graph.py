@@ -12,7 +12,7 @@ from graphviz_dash.narrative.graphs import why_no_graph
 from graphviz_dash.ui.components.dag import dag_view
 from graphviz_dash.ui.components.dag.preparing import LARGE, begin, is_ready, nodes_of
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, empty
+from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, nothing
 from graphviz_dash.ui.page.markup import element, show
 from graphviz_dash.ui.panels.graph_choice import GraphChoice, asked_node, choose_graph
 from graphviz_dash.ui.panels.graph_comparison import outcome
@@ -31,12 +31,14 @@ def render() -> None:
     chosen = chosen_experiment()
     runs = [run for run in chosen.experiment.runs if run.graphs]
     if not runs:
-        empty(
-            "This experiment holds no captured graph",
-            *why_no_graph(chosen.experiment.runs),
-            "graphviz-dash collect with --modes eager,graph captures one; an imported run needs "
-            "the trace of its capture, or the driver's debug DOT.",
-        )
+        every = chosen.experiment.runs
+        reasons = why_no_graph(every)
+        if any(run.manifest.sources for run in every):
+            reasons.append(
+                "An imported run has its graphs from the trace of its capture, or from the "
+                "driver's debug DOT."
+            )
+        nothing("graph", every, "This experiment holds no captured graph", *reasons)
         return
     _graph(chosen, choose_graph(chosen, runs))
 

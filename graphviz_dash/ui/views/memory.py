@@ -22,7 +22,7 @@ from graphviz_dash.narrative.memory import (
     memory_sentence,
 )
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, draw, empty, theme
+from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, draw, nothing, theme
 from graphviz_dash.ui.page.markup import element, plain, show, table, text
 from graphviz_dash.ui.page.widgets import failure_notes, tiles
 from graphviz_dash.ui.state.results import comparison, memory
@@ -48,7 +48,7 @@ def render() -> None:
         uses = allocator_uses(chosen.experiment.runs)
         _allocator(uses)
         _statistics(chosen)
-        _nothing(result, known=bool(uses))
+        _nothing(chosen, result, known=bool(uses))
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):
         title = st.container()
@@ -114,7 +114,7 @@ def _statistics(chosen: Chosen) -> None:
     show(element("div", table(head, groups, "figures runs"), "scroll"))
 
 
-def _nothing(result: MemoryComparison, *, known: bool) -> None:
+def _nothing(chosen: Chosen, result: MemoryComparison, *, known: bool) -> None:
     """Why no run has a memory pass, which ``known`` statistics make less of a loss."""
     by_reason: dict[str, list[str]] = {}
     for name, missing in result.without.items():
@@ -133,7 +133,9 @@ def _nothing(result: MemoryComparison, *, known: bool) -> None:
             )
         )
         return
-    empty(
+    nothing(
+        "memory",
+        chosen.experiment.runs,
         "No run of this experiment has a memory pass",
         "A memory pass says what each part of it is for, and what graphs use of their pools.",
         *reasons,

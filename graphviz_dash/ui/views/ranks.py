@@ -92,13 +92,12 @@ def _mode(modes: tuple[ModeRanks, ...]) -> ModeRanks:
 
 
 def _no_ranks(chosen: Chosen) -> None:
-    runs = format_count(len(chosen.experiment.runs))
     show(
         element("h1", text(chosen.entry.name)),
         element(
             "div",
             element("h2", "This experiment was collected by one process")
-            + element("p", text(f"None of the {runs} runs of {chosen.entry.name} has a rank."))
+            + element("p", text(f"No run of {chosen.entry.name} has a rank."))
             + element(
                 "p",
                 "Start the collector with torchrun, one process for each GPU, to compare ranks:",

@@ -9,12 +9,12 @@ import streamlit as st
 from graphviz_dash.analysis.trace.steps import StepMethod
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.graphs import order_sentence
-from graphviz_dash.narrative.remedies import why_no_trace
 from graphviz_dash.ui.components.timeline import timeline_view
 from graphviz_dash.ui.components.timeline.ready import make_ready
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.compile_causes import compiled_step_time
-from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, empty
+from graphviz_dash.ui.page.frame import Chosen, chosen_experiment
+from graphviz_dash.ui.page.gaps import trace_gap_markup
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.navigation import carry, link
 from graphviz_dash.ui.page.perfetto_steps import perfetto_steps
@@ -35,7 +35,7 @@ def render() -> None:
     chosen = chosen_experiment()
     runs = [run for run in chosen.experiment.runs if run.replay_trace is not None]
     if not runs:
-        empty("This experiment holds no trace", *why_no_trace(chosen.experiment.runs))
+        show(trace_gap_markup(chosen.experiment.runs))
         return
     names = [run.name for run in runs]
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):

@@ -9,8 +9,13 @@ import pytest
 
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.metrics.registry import FEW_STEPS
-from graphviz_dash.analysis.metrics.run_selection import family, ran_eagerly
+from graphviz_dash.analysis.metrics.run_selection import (
+    family,
+    ran_eagerly,
+    usual_baseline,
+)
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.recording import BoundaryKind, RecordedGraph, Recording
 from graphviz_dash.model.run import Absent, ExecutionMode, Run
 from graphviz_dash.narrative.answer import answer_text, run_answer
@@ -152,6 +157,26 @@ def test_a_rank_is_held_against_its_own_rank_of_the_same_program() -> None:
         ("fast-rank0", "plain-rank0"),
         ("fast-rank1", "plain-rank1"),
     ]
+
+
+def made(name: str, hour: int, what: Recording, compilation: Compilation | None = None) -> Run:
+    run = recorded(name, what)
+    created = f"2026-11-21T{hour:02}:00:00+00:00"
+    manifest = msgspec.structs.replace(run.manifest, created=created)
+    return replace(run, manifest=manifest, compilation=compilation)
+
+
+def test_the_recording_made_first_is_the_baseline_where_none_ran_eagerly() -> None:
+    first = made("b-unmended", 8, recording(4_000, graphs=(GRAPH,)))
+    # Its compiled code lost its graphs: what was changed, not what it is compared with.
+    mended = made("a-mended", 9, recording(1_000), Compilation(None, ()))
+    assert usual_baseline((mended, first)) == first
+    assert usual_baseline((mended, first, made("plain", 10, recording(5_000)))).name == "plain"
+    assert usual_baseline((mended,)) is None
+    manifest = msgspec.structs.replace(
+        first.manifest, workload=msgspec.structs.replace(first.manifest.workload, name="other.py")
+    )
+    assert usual_baseline((mended, replace(first, manifest=manifest))) is None
 
 
 def test_a_run_that_replayed_something_did_not_run_eagerly() -> None:

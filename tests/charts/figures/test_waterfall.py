@@ -36,7 +36,7 @@ def test_the_bars_lead_from_one_step_to_the_other(theme: Theme, run: str) -> Non
     ranks = ["waiting for ranks"] if found.before.ranks else []
     figure = waterfall_chart(found, theme)
     (bars,) = figure.data
-    unit = {"µs": 1e3, "ms": 1e6}[figure.layout.xaxis.title.text.split()[0]]
+    unit = {"µs": 1e3, "ms": 1e6}[figure.layout.meta["axis"].split()[0]]
     assert list(bars.y) == [
         found.baseline, "launch gaps", "kernels", "memcpy and memset", *overlap,
         "synchronisation", *ranks, "remainder", found.run,

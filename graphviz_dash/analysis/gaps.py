@@ -1,0 +1,172 @@
+"""What there is nothing to show of in an experiment, why, and what to run to get it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from graphviz_dash.analysis.families.family_report import has_many_graphs
+from graphviz_dash.analysis.metrics.run_selection import may_be_eager, usual_baseline
+from graphviz_dash.analysis.remedies import Lack, Remedy, has_trace, remedies
+from graphviz_dash.analysis.rerun import (
+    collected_in,
+    examined,
+    recorded_anew,
+    recorded_with,
+)
+from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
+from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.model.run import BASELINE_MODE, Run
+
+
+class Part(StrEnum):
+    """What an experiment is looked at for; the values are the names of the pages that show it."""
+
+    FAMILIES = "graphs"
+    """Programs that replay many graphs."""
+    GRAPH = "graph"
+    """Captured graphs."""
+    TIMELINE = "timeline"
+    """Traces of steps."""
+    COMPILATION = "compile"
+    """What torch.compile made of the step."""
+    MEMORY = "memory"
+    """Statistics of memory."""
+    RANKS = "ranks"
+    """Processes that ran together."""
+    DOCTOR = "doctor"
+    """Why a capture fails."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """What an experiment has nothing of."""
+
+    part: Part
+    """What it is."""
+    missing: Missing
+    """Why there is none."""
+    command: tuple[str, ...] | None
+    """What to run to get it; None where nothing lacks: the program is so."""
+    condition: str = ""
+    """What must be done in the program first, as an order; empty for nothing."""
+
+
+class _Rule(NamedTuple):
+    """When one part is there, and what is said where it is not."""
+
+    is_there: Callable[[Sequence[Run]], bool]
+    """Whether the runs have something of it."""
+    missing: Missing
+    """Why not."""
+    command: Callable[[Sequence[Run]], tuple[str, ...] | None]
+    """What gets it."""
+    in_program: str = ""
+    """What must be done first in a program that is run as it is."""
+
+
+def gaps(runs: Sequence[Run]) -> dict[Part, Gap]:
+    """What there is nothing to show of in an experiment of ``runs``, at least one; told by
+    manifests and recordings, so that traces need not be read."""
+    as_it_is = runs[0].mode.is_recorded
+    return {
+        part: Gap(part, rule.missing, rule.command(runs), rule.in_program if as_it_is else "")
+        for part, rule in _RULES.items()
+        if not rule.is_there(runs)
+    }
+
+
+def baseline_remedy(runs: Sequence[Run]) -> tuple[Run, Remedy] | None:
+    """What gets ``runs`` that replay graphs a run without them to be compared with, beside the
+    first of them; None where there is one, or where none replays any."""
+    graphed = next((run for run in runs if _replays_graphs(run)), None)
+    if graphed is None or usual_baseline(runs) is not None:
+        return None
+    if graphed.manifest.sources:
+        return graphed, Remedy(Lack.EAGER_TRACE, None)
+    if graphed.mode.is_recorded:
+        again = recorded_with(graphed, {"--name": BASELINE_MODE.value})
+        return graphed, Remedy(Lack.EAGER_RECORDING, again)
+    return graphed, Remedy(Lack.EAGER_RUN, collected_in(graphed, BASELINE_MODE.value))
+
+
+def _replays_graphs(run: Run) -> bool:
+    if run.graphs or (run.recording is not None and run.recording.graphs):
+        return True
+    if not run.mode.is_recorded:
+        return run.mode.captures_graphs
+    # Of an imported run only its trace can tell, where that is read.
+    calls = () if run.replay_trace is None else run.replay_trace.runtime["name"].unique()
+    return any(call_class(name) is CallClass.GRAPH_LAUNCH for name in calls)
+
+
+def _none(_: Sequence[Run]) -> None:
+    return None
+
+
+def _graphed(runs: Sequence[Run]) -> tuple[str, ...]:
+    return _again(runs[0], "eager,graph", "graphed")
+
+
+def _compiled(runs: Sequence[Run]) -> tuple[str, ...]:
+    return _again(runs[0], "eager,compile", "compiled")
+
+
+def _with_memory(runs: Sequence[Run]) -> tuple[str, ...]:
+    modes = ",".join(dict.fromkeys(run.mode.value for run in runs))
+    return _again(runs[0], modes, runs[0].name)
+
+
+def _traced(runs: Sequence[Run]) -> tuple[str, ...]:
+    commands = (remedy.command for run in runs for remedy in remedies(run, runs))
+    return next((command for command in commands if command), None) or _with_memory(runs)
+
+
+def _again(run: Run, modes: str, name: str) -> tuple[str, ...]:
+    if run.mode.is_recorded:
+        return recorded_anew(run, {"--name": name})
+    return collected_in(run, modes)
+
+
+_RULES: Final = {
+    Part.FAMILIES: _Rule(
+        lambda runs: any(has_many_graphs(run.loop) for run in runs),
+        Missing(Fact.FAMILIES, "no program here replays many graphs"),
+        _none,
+    ),
+    Part.GRAPH: _Rule(
+        lambda runs: any(run.graphs for run in runs),
+        Missing(Fact.GRAPHS, "no run here holds a captured graph"),
+        _graphed,
+        "have the program capture its step",
+    ),
+    Part.TIMELINE: _Rule(
+        lambda runs: any(map(has_trace, runs)),
+        Missing(Fact.TRACED_PASS, "no run here holds a trace of its steps"),
+        _traced,
+    ),
+    Part.COMPILATION: _Rule(
+        lambda runs: any(run.compilation or run.mode.is_compiled for run in runs),
+        Missing(Fact.COMPILATION, "nothing here was compiled by torch.compile"),
+        _compiled,
+        "call torch.compile in the program",
+    ),
+    Part.MEMORY: _Rule(
+        lambda runs: any(run.memory or run.memory_pass for run in runs),
+        Missing(Fact.MEMORY, "no run here holds memory statistics"),
+        _with_memory,
+    ),
+    Part.RANKS: _Rule(
+        lambda runs: any(run.manifest.rank is not None for run in runs),
+        Missing(Fact.OTHER_RANKS, "the runs here are of one process each"),
+        _none,
+    ),
+    # Where all ran eagerly the trace says what would stop a capture.
+    Part.DOCTOR: _Rule(
+        lambda runs: any(run.doctor for run in runs) or all(map(may_be_eager, runs)),
+        Missing(Fact.CAPTURE_PASS, "no doctor examined these runs"),
+        lambda runs: examined(runs[0]),
+    ),
+}

@@ -1,0 +1,86 @@
+"""Commands that make a run once more with something changed, from the command that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from graphviz_dash.model.run import Run
+
+_PROGRAM: Final = "--"
+"""What stands before the program in the command that recorded it."""
+_UNKNOWN_PROGRAM: Final = ("python", "train.py")
+_REPEATED: Final = "--set"
+
+
+def recorded_with(run: Run, options: Mapping[str, str | None]) -> tuple[str, ...] | None:
+    """The command that recorded ``run`` with ``options`` set, None for a flag; None where it was
+    not recorded by a command that names the program."""
+    command = run.manifest.command
+    if _PROGRAM not in command:
+        return None
+    split = command.index(_PROGRAM)
+    kept: list[str] = []
+    words = iter(command[:split])
+    for word in words:
+        name = word.partition("=")[0]
+        if name in options:
+            if options[name] is not None and name == word:
+                next(words, None)
+            continue
+        kept.append(word)
+    added = [
+        word
+        for name, value in options.items()
+        for word in ((name,) if value is None else (name, value))
+    ]
+    return (*kept, *added, *command[split:])
+
+
+def recorded_anew(run: Run, options: Mapping[str, str | None]) -> tuple[str, ...]:
+    """The same for any run: where the program is not known, `python train.py` stands for it."""
+    return recorded_with(run, options) or (
+        *("graphviz-dash", "collect", "-o", _folder(run)),
+        *(word for name, value in options.items() for word in ((name, value or ""))),
+        *(_PROGRAM, *_UNKNOWN_PROGRAM),
+    )
+
+
+def collected_in(run: Run, modes: str) -> tuple[str, ...]:
+    """The command that collects the workload of ``run`` in ``modes``, in the same experiment."""
+    subject = _workload(run)
+    return ("graphviz-dash", "collect", *subject, "--modes", modes, "-o", _folder(run))
+
+
+def examined(run: Run) -> tuple[str, ...]:
+    """The command by which a doctor examines the workload or the program of ``run``."""
+    if not run.mode.is_recorded:
+        return ("graphviz-dash", "doctor", *_workload(run), "-o", _folder(run))
+    command = run.manifest.command
+    known = command[command.index(_PROGRAM) + 1 :] if _PROGRAM in command else _UNKNOWN_PROGRAM
+    return ("graphviz-dash", "doctor", "-o", _folder(run), _PROGRAM, *known)
+
+
+def _workload(run: Run) -> tuple[str, ...]:
+    """The options that name the workload of ``run`` and set its parameters."""
+    command = run.manifest.command
+    options = ("--workload", _option(command, "--workload") or run.manifest.workload.factory)
+    sets = (command[at : at + 2] for at, word in enumerate(command) if word == _REPEATED)
+    return (*options, *(word for pair in sets for word in pair))
+
+
+def _folder(run: Run) -> str:
+    """The folder of the experiment where the run was made, as its command names it."""
+    command = run.manifest.command
+    return _option(command, "-o") or _option(command, "--output") or run.path.parent.name
+
+
+def _option(command: tuple[str, ...], name: str) -> str | None:
+    for at, word in enumerate(command):
+        if word == _PROGRAM:
+            return None
+        if word == name:
+            return next(iter(command[at + 1 : at + 2]), None)
+        if name.startswith("--") and word.startswith(f"{name}="):
+            return word.partition("=")[2]
+    return None

@@ -1,0 +1,84 @@
+"""What an experiment has nothing of, and the command that gets it."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.gaps import Part, baseline_remedy, gaps
+from graphviz_dash.analysis.remedies import Lack, has_trace
+from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.run import Experiment
+
+SAMPLES = Path(__file__).parents[2] / "sample_traces"
+NAMES = sorted({manifest.parents[1].name for manifest in SAMPLES.glob("*/*/manifest.json")})
+BY_NATURE = {Part.FAMILIES, Part.RANKS}
+"""What a program has or has not: nothing is lacking."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_run_of_each_sample_has_an_answer_or_the_command_that_gets_it(name: str) -> None:
+    experiment = load_experiment(SAMPLES / name, traces=False)
+    for part, gap in gaps(experiment.runs).items():
+        assert (gap.command is None) == (part in BY_NATURE), part
+        assert gap.missing.reason
+    to_compare = baseline_remedy(experiment.runs)
+    comparison = compare(experiment)
+    for run in comparison.runs:
+        predicted = run.is_baseline and has_trace(run.run)
+        measured = run.speedup.value is not None or run.step.value is not None
+        attributed = run.run.recording is not None and has_trace(run.run)
+        assert measured or run.failures or predicted or attributed, run.name
+        if comparison.baseline is None:
+            assert to_compare is not None
+            assert to_compare[1].command
+
+
+def commands(name: str) -> dict[Part, str]:
+    runs = _experiment(name).runs
+    return {part: shlex.join(gap.command) for part, gap in gaps(runs).items() if gap.command}
+
+
+def _experiment(name: str) -> Experiment:
+    return load_experiment(SAMPLES / name, traces=False)
+
+
+def test_a_workloads_own_parameters_are_in_its_commands() -> None:
+    wide = commands("gpt-wide")
+    sets = (
+        "--workload gpt-train --set layers=4 --set hidden=2048 --set heads=16 --set sequence=2048 "
+        "--set microbatch=4 --set vocabulary=8192"
+    )
+    assert wide == {
+        Part.COMPILATION: f"graphviz-dash collect {sets} --modes eager,compile -o "
+        "sample_traces/gpt-wide",
+        Part.DOCTOR: f"graphviz-dash doctor {sets} -o sample_traces/gpt-wide",
+    }
+
+
+def test_a_program_is_run_again_as_it_was() -> None:
+    assert commands("recorded-lightning") == {
+        Part.GRAPH: "graphviz-dash collect -o sample_traces/recorded-lightning --skip 100 "
+        "--steps 8 --name graphed -- python3 tests/gpu/programs/lightning_train.py",
+        Part.COMPILATION: "graphviz-dash collect -o sample_traces/recorded-lightning --skip 100 "
+        "--steps 8 --name compiled -- python3 tests/gpu/programs/lightning_train.py",
+    }
+    served = commands("recorded-server")
+    assert served[Part.DOCTOR].endswith("-- python -m collectors.examples.server --steps 700")
+
+
+def test_a_lone_run_with_graphs_is_told_how_to_get_its_baseline() -> None:
+    found = baseline_remedy(_experiment("graph-update").runs)
+    assert found is not None
+    run, remedy = found
+    assert (run.name, remedy.lack) == ("graph", Lack.EAGER_RUN)
+    assert remedy.command is not None
+    assert "--modes eager" in shlex.join(remedy.command)
+    found = baseline_remedy(_experiment("recorded-server").runs)
+    assert found is not None
+    assert found[1].lack is Lack.EAGER_RECORDING
+    assert baseline_remedy(_experiment("mlp-train").runs) is None
+    assert baseline_remedy(_experiment("recorded-lightning").runs) is None
