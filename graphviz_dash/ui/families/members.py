@@ -61,8 +61,11 @@ def members_table(entry: Entry, report: LoopReport, family: FamilyReport) -> Non
             "muted",
         )
     )
+    graphs = [] if chosen is None else list(dict.fromkeys(members[chosen].member.graphs))
+    # Without a row too: a fragment draws in the bar only where it drew when the page was made.
+    carry("graph", {"run": report.run, "graph": graphs[0]} if graphs else {})
     if chosen is not None:
-        _lead(entry, report, family, members[chosen])
+        _lead(entry, report, graphs, plain(member_title(family.family, members[chosen].member)))
     # The page's own end, where the address is kept, does not come after a fragment.
     url_state.remember("graphs")
 
@@ -111,14 +114,10 @@ def _picked(key: str) -> None:
     url_state.change({_MEMBER: str(cells[0][0]) if cells else None})
 
 
-def _lead(entry: Entry, report: LoopReport, family: FamilyReport, member: MemberReport) -> None:
+def _lead(entry: Entry, report: LoopReport, graphs: list[str], title: str) -> None:
     """Links to the graphs of the chosen row, the first of many segments."""
-    graphs = list(dict.fromkeys(member.member.graphs))
-    title = plain(member_title(family.family, member.member))
     with st.container(horizontal=True, key="member-links"):
         for number, graph in enumerate(graphs[:8], 1):
             query = {"run": report.run, "graph": graph}
-            if number == 1:
-                carry("graph", query)
             label = f"Show {title}" if len(graphs) == 1 else f"Segment {number} of {title}"
             link("graph", label, {url_state.EXPERIMENT: entry.name, **query})
