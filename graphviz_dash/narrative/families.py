@@ -75,15 +75,49 @@ def loss_sentence(family: FamilyReport) -> str:
         f"Padding took {format_ns(padding)} of GPU time over {counted(requests, 'step')}, "
         f"{format_ns(padding / requests)} a step"
         if padding > 0
-        else f"Padding took nothing that can be told over {counted(requests, 'step')}: replays of "
-        "the padded sizes are as fast"
+        else f"Padding took nothing over {counted(requests, 'step')}: replays of the padded sizes "
+        f"are {_as_fast(padding)}"
     )
     if fell:
         text += (
             f"; {counted(fell, 'step')} without a graph took {format_ns(abs(fallback))} "
             f"{'more' if fallback >= 0 else 'less'} than graphs of their size would have"
         )
-    return f"{text}."
+    return f"{text}. {faster_sentence(family)}".strip()
+
+
+def faster_sentence(family: FamilyReport) -> str:
+    """Which requests take less in the graph of a larger size than one of their own would, as far as
+    that is more than its replays vary; empty where none does."""
+    if isinstance(family.losses, Missing):
+        return ""
+    gains = []
+    for loss in family.losses:
+        padded = next((m for m in family.members if m.gpu and (m.size or 0) >= loss.size), None)
+        served = loss.requests - loss.fallbacks
+        if padded is None or padded.gpu is None or not served:
+            continue
+        gain_ns = -loss.padding_ns / served
+        varies_ns = (padded.gpu.spread.high or padded.gpu.median) - padded.gpu.spread.low
+        if gain_ns > varies_ns:
+            gains.append((gain_ns * served, gain_ns, loss.size, padded.size or 0))
+    if not gains:
+        return ""
+    _, gain_ns, size, larger = max(gains)
+    return (
+        f"Larger sizes replay faster here: a step of {format_count(size)} takes "
+        f"{format_ns(gain_ns)} less in the graph of {format_count(larger)} than it would in one of "
+        f"{format_count(size)}."
+    )
+
+
+def _as_fast(padding_ns: float) -> str:
+    return "faster" if padding_ns < 0 else "as fast"
+
+
+def padding_text(padding_ns: float) -> str:
+    """What padding takes of a request; where larger sizes replay faster it saves."""
+    return format_ns(padding_ns) if padding_ns >= 0 else f"{format_ns(-padding_ns)} saved"
 
 
 def advice_sentence(advice: LadderAdvice) -> str:
@@ -244,7 +278,7 @@ def family_tiles(family: FamilyReport) -> list[tuple[str, str, str]]:
                 format_percent(max(padding, 0.0) / replayed) if replayed else "–",
                 f"{format_ns(padding)} of {format_ns(replayed)} GPU time"
                 if padding > 0
-                else "padded sizes are as fast",
+                else f"padded sizes are {_as_fast(padding)}",
             )
         )
         cells.append(
@@ -310,7 +344,9 @@ def comparison_sentence(compared: SizeComparison) -> list[str]:
         if not isinstance(family.losses, Missing):
             requests = sum(loss.requests for loss in family.losses)
             padding = sum(loss.padding_ns for loss in family.losses)
-            text += f"; padding takes {format_ns(padding / requests)} of a step"
+            each = padding / requests
+            saves = "takes" if each >= 0 else "saves"
+            text += f"; padding {saves} {format_ns(abs(each))} of a step"
             if family.fallbacks:
                 share = family.fallbacks / requests
                 text += f", {format_percent(share)} of the steps have no graph"

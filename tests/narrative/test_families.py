@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from graphviz_dash.analysis.families.family_report import FamilyReport, LoopReport, loop_report
+from graphviz_dash.analysis.families.ladder_advice import advise, ladder_basis
 from graphviz_dash.analysis.families.ladder_inputs import ladder_data
+from graphviz_dash.analysis.families.ladder_problem import Budget
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.narrative.families import loss_sentence
+from graphviz_dash.narrative.families import faster_sentence, loss_sentence, padding_text
+from tests.loops import make_server
 
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
 
@@ -31,8 +34,36 @@ def test_padding_to_the_smallest_timed_size_is_not_known() -> None:
 
 def test_padded_sizes_that_are_as_fast_lose_nothing() -> None:
     told = loss_sentence(the_family("recorded-server"))
-    assert "Padding took nothing that can be told over 700 steps" in told
+    assert "Padding took nothing over 700 steps: replays of the padded sizes are faster" in told
     assert "60 steps without a graph took" in told
+
+
+def test_a_larger_size_that_replays_faster_is_told(tmp_path: Path) -> None:
+    times = {2: 500_000, 4: 300_000, 8: 400_000}
+    make_server(tmp_path, sizes=(2, 4, 8), requests=[3, 4, 2, 8] * 60, gpu_ns=times.__getitem__)
+    report = loop_report(load_experiment(tmp_path).runs[0])
+    assert not isinstance(report, Missing)
+    (family,) = report.families
+    told = loss_sentence(family)
+    assert "Padding took nothing over 240 steps: replays of the padded sizes are faster." in told
+    # Halfway between 500 and 300 us, and samples lie up to 2 us above these.
+    faster = "a step of 3 takes 99.8 µs less in the graph of 4 than it would in one of 3."
+    assert told.endswith(f"Larger sizes replay faster here: {faster}")
+    data = ladder_data(report, family)
+    assert not isinstance(data, Missing)
+    advice = advise(ladder_basis(data), Budget())
+    assert not isinstance(advice, Missing)
+    assert padding_text(advice.today_use.padding_ns / advice.requests) == "24.9 µs saved"
+    # Requests of 2 go to the graph of 4, which is faster for them too.
+    assert advice.ladder.sizes == (4, 8)
+
+
+def test_times_that_rise_with_the_size_are_no_news(tmp_path: Path) -> None:
+    make_server(tmp_path)
+    report = loop_report(load_experiment(tmp_path).runs[0])
+    assert not isinstance(report, Missing)
+    assert faster_sentence(report.families[0]) == ""
+    assert padding_text(2_000) == "2.00 µs"
 
 
 def test_sizes_below_the_smallest_timed_one_are_not_advised_away() -> None:

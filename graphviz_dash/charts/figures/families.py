@@ -41,6 +41,8 @@ _APART: Final = 240
 """Graphs that are drawn as points with bars; more are a line with a band."""
 _CHANGES: Final = 12
 """Changes of kernels that have a line each."""
+_EQUAL: Final = 1e-6
+"""Share of a time below which two are drawn as one."""
 _BARS: Final = 240
 """Sizes of requests that are drawn one by one; more are drawn for the sizes they are padded to."""
 
@@ -435,7 +437,10 @@ def ladder_chart(advice: LadderAdvice, theme: Theme) -> go.Figure | None:
         for use in (advice.today_use, advice.use)
         if use.total_ns != float("inf")
     ]
-    margin = (max(values) - min(values)) * 0.12 or max(values) * 0.05
+    # Sums of the same numbers in another order differ in their last bit: on an axis of that height
+    # the browser's coordinates of all else are infinite.
+    differs = max(values) - min(values) > max(values) * _EQUAL
+    margin = (max(values) - min(values)) * 0.12 if differs else max(values) * 0.05
     figure.update_yaxes(
         title_text=f"GPU time of a request, {unit.name}",
         tickformat=",",

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import BrowserContext, expect
 
-from graphviz_dash.ui.families import sizes
 from tests.loops import make_segmented, make_server, traffic
+from tests.serving import ROOT, served
+from tests.ui.tabs import tab
 from tests.ui.views.apptests import markup, shown
-
-
-@pytest.fixture(autouse=True)
-def _no_browser_is_given_time_to_draw(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sizes, "_DRAWING_S", 0.0)
+from tests.ui.waits import idle
 
 
 @pytest.fixture
@@ -50,6 +49,25 @@ def test_a_row_leads_to_its_graph(service: Path) -> None:
     graph = shown("graph", experiment="service")
     titles = next(box for box in graph.selectbox if box.key == "choice-graph").options
     assert any(title.startswith("decode, batch 32 · ") for title in titles)
+
+
+@pytest.mark.ui
+def test_another_row_leads_to_its_graph_in_the_bar_too(
+    visitor: BrowserContext, tmp_path: Path
+) -> None:
+    """In a browser: the table is a fragment, and the bar stands outside of it."""
+    make_server(tmp_path / "service", sizes=(4, 8))
+    with served(ROOT / "app.py", tmp_path) as server, tab(visitor) as page:
+        page.goto(f"{server.address}/graphs?experiment=service")
+        table = page.locator("[data-testid=stDataFrame] canvas").first
+        table.scroll_into_view_if_needed()
+        idle(page)
+        # What takes the click is a layer above the canvas.
+        table.click(position={"x": 60, "y": 35 * 2 + 17}, force=True)
+        expect(page.get_by_role("link", name="Show decode, batch 8")).to_be_visible()
+        bar = page.locator(".st-key-page-graph a")
+        expect(bar).to_have_attribute("href", re.compile("graph=graph-0$"))
+        expect(page.locator("[data-testid=stException]")).to_have_count(0)
 
 
 def test_segments(roots: Path) -> None:

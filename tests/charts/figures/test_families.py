@@ -1,0 +1,36 @@
+"""Pictures of families of graphs, where their numbers make them hard to draw."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from graphviz_dash.analysis.families.family_report import loop_report
+from graphviz_dash.analysis.families.ladder_advice import advise, ladder_basis
+from graphviz_dash.analysis.families.ladder_inputs import ladder_data
+from graphviz_dash.analysis.families.ladder_problem import Budget
+from graphviz_dash.charts.figures.families import ladder_chart
+from graphviz_dash.ingest.load import load_run
+from graphviz_dash.model.absence import Missing
+from tests.loops import make_server
+
+
+def test_times_that_differ_in_their_last_bit_have_an_axis_around_them(tmp_path: Path) -> None:
+    """The same times summed in another order: an axis between them has no height, and the browser
+    had coordinates of Infinity."""
+    requests = [size for size in (1, 2, 4, 8) for _ in range(50)]
+    path = make_server(
+        tmp_path, sizes=(1, 2, 4, 8), requests=requests, gpu_ns=lambda _size: 2_653_193
+    )
+    report = loop_report(load_run(path))
+    assert not isinstance(report, Missing)
+    data = ladder_data(report, report.families[0])
+    assert not isinstance(data, Missing)
+    advice = advise(ladder_basis(data), Budget())
+    assert not isinstance(advice, Missing)
+    least = advice.curve[-1][1]
+    noisy = tuple((count, least * (1 + count % 2 * 2e-16)) for count, _ in advice.curve)
+    chart = ladder_chart(dataclasses.replace(advice, curve=noisy), "light")
+    assert chart is not None
+    low, high = chart.layout.yaxis.range
+    assert high - low > 0.05 * high
