@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
+from graphviz_dash.analysis.parallel.measured import chosen_attempt
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.model.parallel import Verdict
 from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.planning.proof import node_ranges
+from tests.gpu.test_ranks import need_two_gpus, torchrun
 
 if TYPE_CHECKING:
     import torch
@@ -34,7 +36,7 @@ def _on_gpu() -> Iterator[None]:
 
     torch.set_default_device("cuda")
     yield
-    torch.set_default_device("cpu")
+    torch.set_default_device(None)
 
 
 @pytest.mark.usefixtures("_on_gpu")
@@ -91,10 +93,11 @@ def test_independent_chains_run_side_by_side() -> None:
     assert plan.verdict is Verdict.FASTER
     assert plan.chosen > 1
     assert plan.check.bitwise_replays == plan.check.replays >= 20
-    best = min(plan.attempts, key=lambda attempt: sorted(attempt.replays_ns)[15])
-    assert best.memory_bytes is not None
+    chosen = chosen_attempt(plan)
+    assert chosen is not None
+    assert chosen.memory_bytes is not None
     assert plan.memory_limit_bytes is not None
-    assert best.memory_bytes <= plan.memory_limit_bytes
+    assert chosen.memory_bytes <= plan.memory_limit_bytes
 
 
 def test_a_chain_stays_a_line_and_says_why() -> None:
@@ -143,3 +146,23 @@ def test_the_mode_is_collected(tmp_path: Path) -> None:
     (graph,) = run.graphs
     assert node_ranges(run.parallel.operators)[-1].stop == len(graph.nodes)
     assert run.parallel.check.replays >= 20
+
+
+@pytest.mark.timeout(500)
+def test_ranks_plan_their_collectives_together(tmp_path: Path) -> None:
+    need_two_gpus()
+    from collectors.workloads.tp_transformer import LAYERS
+
+    done = torchrun(tmp_path / "x", 2, "--modes=graph,parallel")
+    assert done.returncode == 0, done.stderr
+    plans = [read_bundle(tmp_path / "x" / f"parallel-rank{rank}").parallel for rank in range(2)]
+    first, second = plans
+    assert first is not None
+    assert second is not None
+    assert (first.chosen, first.stream) == (second.chosen, second.stream)
+    for plan in (first, second):
+        talking = [at for at, operator in enumerate(plan.operators) if operator.is_collective]
+        assert len(talking) == 4 * LAYERS
+        assert {plan.stream[at] for at in talking} == {0}
+        assert not any(plan.operators[at].opaque for at in talking)
+        assert plan.check.bitwise_replays == plan.check.replays
