@@ -3,6 +3,7 @@ rows."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from graphviz_dash.analysis.parallel.eager_bounds import EagerBounds
@@ -153,19 +154,36 @@ def need_text(need: NodeNeed) -> str:
     return "of one operator, or as captured"
 
 
-EAGER_HEADINGS: Final = ("streams", "at best", "at most")
+EAGER_HEADINGS: Final = ("streams", "at best", "estimated", "at most")
 
-EAGER_NOTE: Final = (
-    "An eager trace does not tell which operator needs which result. At best nothing needs "
-    "anything, and only the GPU, its launches and the longest kernel hold it up; at most it is a "
-    "line. `graphviz-dash collect --modes eager,graph,parallel` observes the step and tells."
+_EAGER_OBSERVE: Final = (
+    "`graphviz-dash collect --modes eager,graph,parallel` observes the step and tells."
 )
 
 
-def eager_row(bounds: EagerBounds) -> tuple[str, str, str]:
+def eager_note(bounds: Sequence[EagerBounds]) -> str:
+    """What the rows rest on."""
+    best = (
+        "An eager trace does not tell which operator needs which result. At best nothing needs "
+        "anything, and only the GPU, its launches and the longest kernel hold it up"
+    )
+    if all(each.value_ns is None for each in bounds):
+        return (
+            f"{best}; at most it is a line: no operator whose meaning would tell more, such as the "
+            f"backward of a product, was seen, so that nothing is estimated. {_EAGER_OBSERVE}"
+        )
+    return (
+        f"{best}. Estimated is what runs side by side if the parts of a product's backward do, "
+        "which need the incoming gradient and not each other, and all else keeps its order; at "
+        f"most that takes as long as nine of ten of such plans did. {_EAGER_OBSERVE}"
+    )
+
+
+def eager_row(bounds: EagerBounds) -> tuple[str, str, str, str]:
     """A row by streams, under EAGER_HEADINGS."""
-    best = f"{format_ns(round(bounds.low_ns))} ({format_ratio(bounds.high_ns / bounds.low_ns)})"
-    return str(bounds.streams), best, format_ns(round(bounds.high_ns))
+    value = "–" if bounds.value_ns is None else format_ns(round(bounds.value_ns))
+    low, high = (format_ns(round(ns)) for ns in (bounds.low_ns, bounds.high_ns))
+    return str(bounds.streams), low, value, high
 
 
 ATTEMPT_HEADINGS: Final = (

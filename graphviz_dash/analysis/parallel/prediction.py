@@ -53,7 +53,7 @@ _FIXED_NS: Final = 6_700.0
 _AS_FAST: Final = 0.01
 """Streams that bring less than that part of the time are not taken."""
 
-_HALF_WIDTH: Final = 0.11
+HALF_WIDTH: Final = 0.11
 """Of the interval, as a part of the time: nine of ten plans of the steps that the costs were fitted
 to were within it (docs/parallel.md)."""
 
@@ -143,7 +143,7 @@ def predict_parallel(
     line_ns, basis = _line(run, measured)
     costs = _costs(measured, line_ns - (_FIXED_NS if basis is LineBasis.CLEAN else 0.0))
     plans = plan_streams(work.operations, MOST_STREAMS, costs)
-    beside_ns = line_ns - _as_captured(work, costs).total_ns
+    beside_ns = line_ns - as_captured(work, costs).total_ns
     least = least_time(work.operations, costs)
     rows = _rows(plans, line_ns, beside_ns, least, work.source)
     plan = plans[rows[-1].streams - 1]
@@ -201,7 +201,7 @@ def _costs(measured: MeasuredGraph, device_ns: float) -> StreamCosts:
     return replace(MEASURED_COSTS, follow_ns=follow, cross_ns=MEASURED_COSTS.cross_ns + more)
 
 
-def _as_captured(work: GraphWork, costs: StreamCosts) -> Schedule:
+def as_captured(work: GraphWork, costs: StreamCosts) -> Schedule:
     """The simulation of the graph as it was captured: a node goes on the stream of one that it
     waits for and that no other goes on, else on a new one."""
     stream: list[int] = []
@@ -244,7 +244,7 @@ def _rows(
     rows = []
     for streams, time in enumerate(times[:enough], 1):
         gained = line_ns - time
-        half = _HALF_WIDTH * time if gained else 0.0
+        half = HALF_WIDTH * time if gained else 0.0
         low, high = max(time - half, floor), min(time + half, line_ns)
         if source is not NeedSource.OPERATORS and streams > 1:
             low = floor

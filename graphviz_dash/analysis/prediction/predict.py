@@ -18,6 +18,7 @@ from graphviz_dash.analysis.metrics.registry import SLIGHT_SPEEDUP
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker, capture_blockers
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
 from graphviz_dash.analysis.prediction.idle_time import IdleTime, idle_time
+from graphviz_dash.analysis.prediction.item_origins import item_origins
 from graphviz_dash.analysis.prediction.module_prediction import (
     EagerSpan,
     ModulePredictions,
@@ -31,6 +32,7 @@ from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.doctor import Severity
 
 if TYPE_CHECKING:
+    from graphviz_dash.analysis.origins.origins import NodeOrigin
     from graphviz_dash.model.calibration import Calibration
     from graphviz_dash.model.timings import CleanTimings
     from graphviz_dash.model.trace import Trace
@@ -101,6 +103,8 @@ class Prediction:
     """What the prediction is calibrated by."""
     step: EagerStep
     """The typical eager step."""
+    origins: tuple[NodeOrigin | None, ...]
+    """For each of its items what launched it; None where the trace does not tell."""
     replay: ReplayTime
     """Its replay as one graph, part by part."""
     step_ns: Estimate
@@ -221,6 +225,7 @@ def predict_step(
         source=trace.info.source,
         calibration=calibration,
         step=step,
+        origins=item_origins(trace, step),
         replay=replay,
         step_ns=step_ns,
         interval_ns=interval_ns,

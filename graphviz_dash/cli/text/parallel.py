@@ -15,9 +15,9 @@ from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.parallel import (
     ATTEMPT_HEADINGS,
     EAGER_HEADINGS,
-    EAGER_NOTE,
     STREAM_HEADINGS,
     attempt_row,
+    eager_note,
     eager_row,
     parallel_sentences,
     plan_caption,
@@ -45,11 +45,12 @@ def print_parallel_plans(result: Comparison) -> None:
 def print_eager_bounds(prediction: Prediction) -> None:
     """Prints between what the predicted graph of an eager step would take on several streams."""
     print_heading("Its graph on several streams, as far as an eager trace tells")
-    table = plain_table(*EAGER_HEADINGS, right=range(3))
-    for bounds in eager_bounds(prediction):
-        table.add_row(*map(cell, eager_row(bounds)))
+    table = plain_table(*EAGER_HEADINGS, right=range(len(EAGER_HEADINGS)))
+    bounds = eager_bounds(prediction)
+    for each in bounds:
+        table.add_row(*map(cell, eager_row(each)))
     print_table(table)
-    click.echo(f"  {EAGER_NOTE}")
+    click.echo(f"  {eager_note(bounds)}")
 
 
 def print_parallel(run: Run, prediction: ParallelPrediction | Missing) -> None:

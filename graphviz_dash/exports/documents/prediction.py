@@ -156,10 +156,12 @@ class ModuleDocument(TypedDict):
 
 
 class EagerBoundsDocument(TypedDict):
-    """Between what the graph would take on several streams: ``low`` if nothing needed anything."""
+    """Between what the graph would take on several streams: ``low`` if nothing needed anything,
+    ``value`` by what is known to be independent."""
 
     streams: Count
     low: Ns
+    value: Ns | None
     high: Ns
 
 
@@ -216,6 +218,7 @@ def prediction_document(prediction: Prediction, shipped: bool) -> PredictionDocu
             {
                 "streams": bounds.streams,
                 "low": round(bounds.low_ns),
+                "value": number(bounds.value_ns),
                 "high": round(bounds.high_ns),
             }
             for bounds in eager_bounds(prediction)

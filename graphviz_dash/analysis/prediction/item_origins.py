@@ -1,0 +1,31 @@
+"""Which operator launched each piece of work of an eager step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from graphviz_dash.analysis.origins.origins import NodeOrigin, Origins, near
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.prediction.eager_step import EagerStep
+    from graphviz_dash.model.trace import Trace
+
+MOST_ITEMS: Final = 5_000
+"""Pieces of work beyond which planning them would take seconds."""
+
+_METHOD: Final = "launching call"
+
+
+def item_origins(trace: Trace, step: EagerStep) -> tuple[NodeOrigin | None, ...]:
+    """For each item the origin of its launch; None where the trace does not tell, and of all items
+    of a step with more than MOST_ITEMS. Near-linear in the step's operators."""
+    if len(step) > MOST_ITEMS or not len(trace.ops):
+        return (None,) * len(step)
+    typical = step.steps[step.matching[0]]
+    known = step.launches >= 0
+    origins = Origins(near(trace, typical.start, typical.end, margin=0), step.launches[known])
+    numbers = (known.cumsum() - 1).tolist()
+    return tuple(
+        origins.origin(number, _METHOD, 1.0) if is_known else None
+        for number, is_known in zip(numbers, known.tolist(), strict=True)
+    )
