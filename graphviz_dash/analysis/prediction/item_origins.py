@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from graphviz_dash.analysis.origins.origins import NodeOrigin, Origins, near
 
@@ -10,13 +10,16 @@ if TYPE_CHECKING:
     from graphviz_dash.analysis.prediction.eager_step import EagerStep
     from graphviz_dash.model.trace import Trace
 
+ItemOrigins: TypeAlias = tuple[NodeOrigin | None, ...]
+"""By item what launched it; None where the trace does not tell."""
+
 MOST_ITEMS: Final = 5_000
 """Pieces of work beyond which planning them would take seconds."""
 
 _METHOD: Final = "launching call"
 
 
-def item_origins(trace: Trace, step: EagerStep) -> tuple[NodeOrigin | None, ...]:
+def item_origins(trace: Trace, step: EagerStep) -> ItemOrigins:
     """For each item the origin of its launch; None where the trace does not tell, and of all items
     of a step with more than MOST_ITEMS. Near-linear in the step's operators."""
     if len(step) > MOST_ITEMS or not len(trace.ops):

@@ -18,7 +18,7 @@ from graphviz_dash.analysis.metrics.registry import SLIGHT_SPEEDUP
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker, capture_blockers
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
 from graphviz_dash.analysis.prediction.idle_time import IdleTime, idle_time
-from graphviz_dash.analysis.prediction.item_origins import item_origins
+from graphviz_dash.analysis.prediction.item_origins import ItemOrigins, item_origins
 from graphviz_dash.analysis.prediction.module_prediction import (
     EagerSpan,
     ModulePredictions,
@@ -32,7 +32,6 @@ from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.doctor import Severity
 
 if TYPE_CHECKING:
-    from graphviz_dash.analysis.origins.origins import NodeOrigin
     from graphviz_dash.model.calibration import Calibration
     from graphviz_dash.model.timings import CleanTimings
     from graphviz_dash.model.trace import Trace
@@ -103,7 +102,7 @@ class Prediction:
     """What the prediction is calibrated by."""
     step: EagerStep
     """The typical eager step."""
-    origins: tuple[NodeOrigin | None, ...]
+    origins: ItemOrigins
     """For each of its items what launched it; None where the trace does not tell."""
     replay: ReplayTime
     """Its replay as one graph, part by part."""
