@@ -21,7 +21,7 @@ import click
 
 from graphviz_dash.bundle.staging import remove_leftovers
 from graphviz_dash.errors import InputError, MissingRequirementError
-from graphviz_dash.server_settings import SCRATCH_NAME, ServerSettings
+from graphviz_dash.server_settings import SCRATCH_NAME, STARTED_IN_VARIABLE, ServerSettings
 
 T = TypeVar("T")
 
@@ -234,6 +234,7 @@ def server_environment(settings: ServerSettings) -> dict[str, str]:
     return {
         **os.environ,
         **settings.variables(),
+        STARTED_IN_VARIABLE: str(Path.cwd()),
         "PYTHONSAFEPATH": "1",
         "PYTHONPATH": os.pathsep.join(places),
     }

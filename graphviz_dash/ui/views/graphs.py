@@ -45,7 +45,7 @@ def render() -> None:
         )
         return
     tell_changes([entry])
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with st.container(horizontal=True, vertical_alignment="bottom", key="page-head"):
         title = st.container()
         number = _choose_run(reports)
         report = reports[number]

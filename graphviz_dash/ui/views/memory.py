@@ -50,7 +50,7 @@ def render() -> None:
         _statistics(chosen)
         _nothing(chosen, result, known=bool(uses))
         return
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with st.container(horizontal=True, vertical_alignment="bottom", key="page-head"):
         title = st.container()
         report = _report(result)
     with title:

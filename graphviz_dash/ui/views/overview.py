@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from datetime import datetime
@@ -12,6 +13,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from graphviz_dash.errors import InputError
+from graphviz_dash.server_settings import STARTED_IN_VARIABLE
 from graphviz_dash.ui.hosting.cards_client import FIRST_CARDS, KINDS, Card
 from graphviz_dash.ui.hosting.preload import preload_all
 from graphviz_dash.ui.page import url_state
@@ -154,8 +156,8 @@ def _title(listed: Catalogue) -> str:
 
 
 def _shown(folder: Path) -> str:
-    """The folder as a reader in the working folder would type it."""
-    here = Path.cwd()
+    """The folder as who started the server would type it."""
+    here = Path(os.environ.get(STARTED_IN_VARIABLE) or Path.cwd())
     return str(folder.relative_to(here)) if folder.is_relative_to(here) else str(folder)
 
 

@@ -42,7 +42,7 @@ def render() -> None:
     if not modes:
         _no_ranks(chosen)
         return
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with st.container(horizontal=True, vertical_alignment="bottom", key="page-head"):
         title = st.container()
         mode = _mode(modes)
     with title:

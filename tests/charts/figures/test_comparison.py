@@ -84,6 +84,30 @@ def test_a_bar_is_as_long_as_its_step_where_its_traced_work_took_longer(tmp_path
         assert sum(bar.x[at] for bar in figure.data) * 1e3 == pytest.approx(run.step.value)
 
 
+def test_legend_and_title_are_left_to_the_page_and_times_have_room(tmp_path: Path) -> None:
+    make_run(tmp_path / "toy", "eager", wall_ns=100_000)
+    figure = where_time_goes_chart(compare(load_experiment(tmp_path / "toy")), "light")
+    assert figure is not None
+    layout = figure.layout
+    assert layout.showlegend is False
+    assert layout.xaxis.title.text is None
+    keys = layout.meta["keys"]
+    assert [key["name"] for key in keys] == [bar.name for bar in figure.data]
+    assert [key["hatching"] for key in keys][-1] == "/"
+    (time,) = layout.annotations
+    assert layout.margin.r > 7 * len(time.text)
+
+
+def test_many_names_take_two_lines_under_the_iterations(tmp_path: Path) -> None:
+    names = ("eager", "graph", "callables", "partial", "compile")
+    for name in names:
+        make_run(tmp_path / "toy", name)
+    points = iterations_chart(compare(load_experiment(tmp_path / "toy")), "light")
+    assert points is not None
+    shown = points.layout.xaxis.ticktext
+    assert [name.startswith("<br>") for name in shown] == [False, True, False, True, False]
+
+
 def test_an_axis_counts_in_the_unit_of_its_longest_time(tmp_path: Path) -> None:
     make_run(tmp_path / "long", "eager", wall_ns=20_000_000)
     make_run(tmp_path / "long", "graph", wall_ns=100_000)
@@ -122,7 +146,8 @@ def test_every_iteration_is_a_point(recorded: Comparison) -> None:
     # Each run has its own part of the axis, with its name below.
     spans = [(min(trace.x), max(trace.x)) for trace in figure.data]
     assert all(before[1] < after[0] for before, after in pairwise(spans))
-    assert list(figure.layout.xaxis.ticktext) == [run.name for run in recorded.runs]
+    shown = [name.removeprefix("<br>") for name in figure.layout.xaxis.ticktext]
+    assert shown == [run.name for run in recorded.runs]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -17,6 +17,7 @@ from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.narrative.answer import answer
 from graphviz_dash.narrative.prediction import predicted_times, prediction_verdict
+from graphviz_dash.server_settings import STARTED_IN_VARIABLE
 from graphviz_dash.units import format_ratio
 from tests.builders import STEP, Work, make_experiment, make_run, replay_trace
 from tests.conftest import SAMPLES
@@ -279,3 +280,11 @@ def test_the_tab_and_the_hidden_title_name_experiment_and_page(look_in: LookIn, 
         "toy · Timeline · graphviz-dash",
         "Overview · graphviz-dash",
     ]
+
+
+def test_folders_are_named_from_where_the_command_was_given(
+    roots: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_run(roots / "toy", "eager")
+    monkeypatch.setenv(STARTED_IN_VARIABLE, str(roots.parent))
+    assert f"1 found in {roots.name}<" in markup(shown("overview"))

@@ -461,6 +461,7 @@ export class Dag {
   /** Gives the drawing and the card beside it the whole screen, or takes it back. */
   async fill() {
     this.refits = true;
+    this.hide();
     if (document.fullscreenElement) return document.exitFullscreen();
     const { host } = /** @type {ShadowRoot} */ (this.host.getRootNode());
     const row = host?.closest('[data-testid="stHorizontalBlock"]');
