@@ -1,5 +1,6 @@
 """Settings that hold for every test."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -38,6 +39,18 @@ SAMPLES: Final = Path(__file__).resolve().parents[1] / "sample_traces"
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     in_order(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is imported and collected stays: to look through it for cycles again and again while it
+    grows takes as long as to make it, and each process collects all tests."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)
