@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Final
+from typing import Any, Final
 
 import plotly.graph_objects as go
 
@@ -183,6 +183,16 @@ def pool_map_chart(pool: PoolMap, theme: Theme) -> go.Figure | None:
         range=[0, pool.size / (1 << 20)],
         tickformat=",",
     )
-    for start in pool.starts[1:] if len(pool.starts) <= _FEW_SEGMENTS else ():
-        figure.add_vline(x=start / (1 << 20), line={"width": 0.5, "dash": "dot"}, opacity=0.25)
+    segments = pool.starts[1:] if len(pool.starts) <= _FEW_SEGMENTS else ()
+    figure.update_layout(shapes=[_upright(start / (1 << 20)) for start in segments])
     return figure
+
+
+def _upright(at: float) -> dict[str, Any]:
+    """A line over the height of the axes: all of them at once, in a tenth of the time that
+    ``add_vline`` takes for each."""
+    line = {"width": 0.5, "dash": "dot"}
+    return {
+        **{"type": "line", "line": line, "opacity": 0.25},
+        **{"xref": "x", "x0": at, "x1": at, "yref": "y domain", "y0": 0, "y1": 1},
+    }

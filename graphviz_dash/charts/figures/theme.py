@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from html import unescape
 from importlib import import_module
 from typing import Final
@@ -35,34 +36,18 @@ _END_GAP: Final = 16
 
 
 def dress(figure: go.Figure, theme: Theme, height: int) -> go.Figure:
-    """Gives a figure the page's fonts, colours and margins, and the height in pixels."""
+    """Gives a figure the page's fonts, colours and margins, and the height in pixels; what the
+    figure says of these itself stays."""
+    figure.update_layout(template=_template(theme), height=height)
+    return figure
+
+
+@cache
+def _template(theme: Theme) -> go.layout.Template:
+    """The page's look. Plotly checks each property that is set, which for every figure anew takes
+    ten times as long as to name a template; and its own is several times as large."""
     text, muted = shade(TEXT, theme), shade(_MUTED, theme)
     grid = shade(_GRID, theme)
-    figure.update_layout(
-        # Plotly's own is several times as large as what is drawn here, and is read each time.
-        template=go.layout.Template(),
-        hovermode="closest",
-        autotypenumbers="strict",
-        height=height,
-        margin={"l": 8, "r": 8, "t": 8, "b": 8},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"family": "Inter, sans-serif", "size": 13, "color": text},
-        legend={
-            "orientation": "h",
-            "yanchor": "bottom",
-            "y": 1.02,
-            "x": 0,
-            "traceorder": "normal",
-            "font": {"color": muted},
-        },
-        hoverlabel={
-            "bgcolor": shade(_HOVER, theme),
-            "bordercolor": grid,
-            "align": "left",
-            "font": {"family": "Inter, sans-serif", "color": text},
-        },
-    )
     axis = {
         "gridcolor": grid,
         "zeroline": False,
@@ -70,9 +55,32 @@ def dress(figure: go.Figure, theme: Theme, height: int) -> go.Figure:
         "tickfont": {"family": "JetBrains Mono, monospace", "size": 11, "color": muted},
         "title": {"font": {"size": 12, "color": muted}, "standoff": 15},
     }
-    figure.update_xaxes(**axis)
-    figure.update_yaxes(**axis)
-    return figure
+    return go.layout.Template(
+        layout={
+            "hovermode": "closest",
+            "autotypenumbers": "strict",
+            "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "font": {"family": "Inter, sans-serif", "size": 13, "color": text},
+            "legend": {
+                "orientation": "h",
+                "yanchor": "bottom",
+                "y": 1.02,
+                "x": 0,
+                "traceorder": "normal",
+                "font": {"color": muted},
+            },
+            "hoverlabel": {
+                "bgcolor": shade(_HOVER, theme),
+                "bordercolor": grid,
+                "align": "left",
+                "font": {"family": "Inter, sans-serif", "color": text},
+            },
+            "xaxis": axis,
+            "yaxis": axis,
+        }
+    )
 
 
 def label_end(figure: go.Figure, at: float, row: str, text: str) -> None:
