@@ -4,6 +4,7 @@ link, the map, files, the way to the timeline and back, and the preparation of a
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
@@ -107,28 +108,26 @@ def test_the_map_leads_to_where_it_is_clicked(page: Page, dashboard: str) -> Non
     assert ask(canvas, "dag.selected") is None
 
 
-@pytest.mark.parametrize("kind", ["SVG", "PNG", "DOT"])
-def test_what_is_seen_is_saved(page: Page, dashboard: str, kind: str, tmp_path: Path) -> None:
+def test_what_is_seen_is_saved(page: Page, dashboard: str, tmp_path: Path) -> None:
     canvas = open_graph(page, dashboard, TRANSFORMER)
-    page.locator(".dag .save summary").click()
-    with page.expect_download() as waited:
-        page.get_by_role("button", name=f"Save what is seen as {kind}").click()
-    file = tmp_path / waited.value.suggested_filename
-    waited.value.save_as(file)
-    assert file.name == f"graph-graph-0.{kind.lower()}"
+    saved = {}
+    for kind in ("SVG", "PNG", "DOT"):
+        page.locator(".dag .save summary").click()
+        with page.expect_download() as waited:
+            page.get_by_role("button", name=f"Save what is seen as {kind}").click()
+        file = tmp_path / waited.value.suggested_filename
+        waited.value.save_as(file)
+        assert file.name == f"graph-graph-0.{kind.lower()}"
+        saved[kind] = file
     labels = ask(canvas, "dag.view.boxes.map(one => one.label)")
-    match kind:
-        case "SVG":
-            told = "".join(ElementTree.fromstring(file.read_text()).itertext())
-            assert all(label in told for label in labels)
-        case "DOT":
-            assert all(label in file.read_text() for label in labels)
-        case _:
-            width, height = ask(canvas, "[dag.view.width, dag.view.height]")
-            head = file.read_bytes()[:24]
-            assert head[:8] == b"\x89PNG\r\n\x1a\n"
-            size = int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")
-            assert size == (2 * width, 2 * height)
+    told = "".join(ElementTree.fromstring(saved["SVG"].read_text()).itertext())
+    assert all(label in told for label in labels)
+    assert all(label in saved["DOT"].read_text() for label in labels)
+    width, height = ask(canvas, "[dag.view.width, dag.view.height]")
+    head = saved["PNG"].read_bytes()[:24]
+    assert head[:8] == b"\x89PNG\r\n\x1a\n"
+    size = int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")
+    assert size == (2 * width, 2 * height)
 
 
 def test_the_selection_goes_to_the_timeline_and_back(page: Page, dashboard: str) -> None:
@@ -160,9 +159,11 @@ def test_the_source_line_of_a_node_is_found_in_the_drawing(page: Page, dashboard
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server that has not yet seen the graph of 6,000 nodes that it serves."""
+    """A server that has not yet seen the graph of 6,000 nodes that it serves, once for each test
+    that prepares it."""
     folder = tmp_path_factory.mktemp("large")
     make_run(folder / "toy", "graph", work=chain(6_000), workload="toy")
+    shutil.copytree(folder / "toy", folder / "again")
     with served(ROOT / "app.py", folder) as server:
         yield server.address
 
@@ -199,34 +200,32 @@ def test_a_large_graph_is_prepared_beside_the_page_and_can_be_cancelled(
     expect(page.get_by_text("6,000 nodes, 5,999 edges").first).to_be_visible()
 
 
-def test_a_large_graph_is_drawn_first_and_its_times_follow(page: Page, tmp_path: Path) -> None:
-    make_run(tmp_path / "toy", "graph", work=chain(6_000), workload="toy")
-    with served(ROOT / "app.py", tmp_path) as server:
-        held: list[Route] = []
+def test_a_large_graph_is_drawn_first_and_its_times_follow(page: Page, large: str) -> None:
+    held: list[Route] = []
 
-        def hold(route: Route) -> None:
-            held.append(route)
+    def hold(route: Route) -> None:
+        held.append(route)
 
-        page.route("**/api/dag/complete?*", hold)
-        page.goto(f"{server.address}/graph?experiment=toy&run=graph")
-        canvas = page.locator(".dag canvas")
-        state = page.locator(".dag .state")
-        expect(state).to_contain_text("loading times")
-        group = ask(canvas, "dag.view.boxes.filter(box => box.open).pop().id")
-        assert ask(canvas, "dag.view.boxes.every(box => box.time === '')")
-        # Nobody has asked for its times yet: the request is held.
-        expect(page.get_by_text("are listed here in a moment")).to_be_visible()
-        # It can be read, folded and unfolded meanwhile.
-        click(canvas, repr(group))
-        page.wait_for_function(
-            "([canvas, id]) => !canvas.__dag.byId.get(id).open",
-            arg=[canvas.element_handle(), group],
-        )
-        page.wait_for_function("canvas => !canvas.__dag.tween", arg=canvas.element_handle())
-        where = f"[dag.x, dag.y, dag.zoom, dag.byId.get({group!r}).x, dag.byId.get({group!r}).y]"
-        place = ask(canvas, where)
-        held[0].continue_()
-        expect(state).not_to_contain_text("loading times")
-        assert ask(canvas, "dag.view.boxes.every(box => box.time !== '')")
-        assert ask(canvas, where) == place
-        expect(page.get_by_text("Longest nodes", exact=True)).to_be_visible()
+    page.route("**/api/dag/complete?*", hold)
+    page.goto(f"{large}/graph?experiment=again&run=graph")
+    canvas = page.locator(".dag canvas")
+    state = page.locator(".dag .state")
+    expect(state).to_contain_text("loading times")
+    group = ask(canvas, "dag.view.boxes.filter(box => box.open).pop().id")
+    assert ask(canvas, "dag.view.boxes.every(box => box.time === '')")
+    # Nobody has asked for its times yet: the request is held.
+    expect(page.get_by_text("are listed here in a moment")).to_be_visible()
+    # It can be read, folded and unfolded meanwhile.
+    click(canvas, repr(group))
+    page.wait_for_function(
+        "([canvas, id]) => !canvas.__dag.byId.get(id).open",
+        arg=[canvas.element_handle(), group],
+    )
+    page.wait_for_function("canvas => !canvas.__dag.tween", arg=canvas.element_handle())
+    where = f"[dag.x, dag.y, dag.zoom, dag.byId.get({group!r}).x, dag.byId.get({group!r}).y]"
+    place = ask(canvas, where)
+    held[0].continue_()
+    expect(state).not_to_contain_text("loading times")
+    assert ask(canvas, "dag.view.boxes.every(box => box.time !== '')")
+    assert ask(canvas, where) == place
+    expect(page.get_by_text("Longest nodes", exact=True)).to_be_visible()

