@@ -152,13 +152,14 @@ def find_experiments(root: Path, depth: int = 3) -> list[Path]:
 
 
 def _experiments(folder: Path, depth: int) -> Iterator[Path]:
-    children = _folders_in(folder)
-    if any(is_bundle(child) for child in children):
+    # Each is asked once: every page lists all, and a folder may lie on a disk far away.
+    children = [(child, is_bundle(child)) for child in _folders_in(folder)]
+    if any(bundle for _, bundle in children):
         yield folder
     if depth <= 0:
         return
-    for child in children:
-        if not child.is_symlink() and not is_bundle(child):
+    for child, bundle in children:
+        if not bundle and not child.is_symlink():
             yield from _experiments(child, depth - 1)
 
 

@@ -19,11 +19,6 @@ UNEXPLAINED = re.compile(r">\s*(None|nan|NaN|NaT|null|inf|-inf)\s*<")
 ABSENT = re.compile(r'<\w+ class="[^"]*\babsent\b[^"]*"([^>]*)>')
 
 
-@pytest.fixture(autouse=True)
-def _samples(look_in: LookIn) -> None:
-    look_in(SAMPLES)
-
-
 def check(name: str, **parameters: str) -> None:
     page = shown(name, **parameters)
     text = markup(page)
@@ -33,12 +28,16 @@ def check(name: str, **parameters: str) -> None:
     assert [box.value for box in (*page.error, *page.warning)] == [], (name, parameters)
 
 
-def test_all_samples_stand_on_the_overview() -> None:
+def test_all_samples_stand_on_the_overview(look_in: LookIn) -> None:
+    look_in(SAMPLES)
     check("overview")
+    check("launch")
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
-def test_a_sample_opens_on_every_page(experiment: str) -> None:
+def test_a_sample_opens_on_every_page(look_in: LookIn, experiment: str) -> None:
+    # Alone: each page lists all that there is.
+    look_in(SAMPLES / experiment)
     runs = sorted(path.parent.name for path in (SAMPLES / experiment).glob("*/manifest.json"))
     for page in (*PAGES[1:], "launch"):
         for run in runs if page in OF_A_RUN else [None]:
