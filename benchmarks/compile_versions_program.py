@@ -18,6 +18,7 @@ import torch._dynamo
 
 from collectors.compiled.account import CompileAccount
 from collectors.guard import Guard
+from graphviz_dash.analysis.compiled.inputs import first_write
 from graphviz_dash.model.compilation import Compilation, UserLine
 
 HERE = Path(__file__).name
@@ -114,7 +115,10 @@ def facts_of(made: Compilation | None, guard: Guard, equal: bool) -> dict[str, A
     facts["with the line of the guard"] = _share(bool(each.lines) for each in again)
     facts["limit told"] = _mark(any(each.limit for each in again))
     facts["Inductor's graphs with their key"] = len(made.graphs)
-    facts["skips"] = "; ".join(dict.fromkeys(skip.reason for skip in made.skips)) or "–"
+    written_at = [first_write(frame) for frame in frames if frame.function == written.__name__]
+    facts["written input at its line"] = _mark(
+        any(line is not None and has_line((line,), "skip") for line in written_at)
+    )
     return facts | _of_sources()
 
 
@@ -157,7 +161,7 @@ def _of_sources() -> dict[str, Any]:
     )
     texts = {
         "log: partitions": "graph partitions:",
-        "log: operators that split": ": reason=",
+        "log: operators that split": 'f"reason={reason}"',
         "log: skips": "skipping cudagraphs due to",
         "log: recordings": "Recording function",
         "log: recordings made again": "Re-recording",

@@ -16,7 +16,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from graphviz_dash.analysis.compiled.inputs import first_cpu_use, frame_lines, input_origin
+import msgspec
+
+from graphviz_dash.analysis.compiled.inputs import (
+    call_lines,
+    first_call,
+    first_cpu_use,
+    first_write,
+    frame_lines,
+    input_origin,
+)
 from graphviz_dash.analysis.compiled.step_time import PartTime, StepPart, StepTime
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.compilation import (
@@ -50,6 +59,9 @@ UNTOLD: Final = "the graph came out of Inductor's cache, which does not say why 
 
 _ON_CPU: Final = re.compile(r"\bcpu\b|DeviceCopy")
 _COPY: Final = re.compile(r"DeviceCopy|device_put|_to_copy")
+_DEVICE_CALLS: Final = re.compile(r"\.(?:cpu|cuda|to)\(|\bdevice ?=")
+_UNBACKED_CALLS: Final = re.compile(r"nonzero|\bunique|masked_select|\.item\(|\.tolist\(")
+_NEVER: Final = re.compile(r"(?!)")
 _SPLIT_RULES: Final = (
     (_ON_CPU, CompileRuleId.CPU_WORK),
     (re.compile(r"unbacked|dynamic"), CompileRuleId.SIZE_FROM_DATA),
@@ -141,7 +153,7 @@ def compile_causes(
         *_breaks(compilation, costs),
         *_recompiles(compilation, frames),
         *_splits(compilation, frames, costs),
-        *_skips(compilation, costs),
+        *_skips(compilation, frames, costs),
         *_rerecordings(compilation, frames),
         *_copies(compilation, frames, costs),
         *_warnings(compilation, frames, costs),
@@ -339,8 +351,23 @@ def _line_of_split(
         return operator.lines
     same = (each.lines for each in operators if each.reason == operator.reason and each.lines)
     other = next(same, ())
-    on_cpu = first_cpu_use(frame) if _ON_CPU.search(operator.reason) else None
-    return other or ((on_cpu,) if on_cpu is not None else frame_lines(frame))
+    if other:
+        return other
+    line = first_cpu_use(frame) if _ON_CPU.search(operator.reason) else None
+    line = line or first_call(frame, _calls_of(operator))
+    return frame_lines(frame) if line is None else (line,)
+
+
+def _calls_of(operator: SplitOperator) -> re.Pattern[str]:
+    """How a statement of Dynamo's graph looks that may become ``operator``."""
+    if _is_copy(operator):
+        return _DEVICE_CALLS
+    if "unbacked" in operator.reason:
+        return _UNBACKED_CALLS
+    # aten.foo.default, mine::foo and torch.ops.mine.foo.default are called foo.
+    words = [word for word in re.split(r"[.:]+", operator.operator or "") if word]
+    names = [word for word in words if word not in ("torch", "ops", "aten", "default")]
+    return re.compile(rf"\b{re.escape(names[-1])}\b") if names else _NEVER
 
 
 def _is_copy(operator: SplitOperator) -> bool:
@@ -410,12 +437,16 @@ def _of_joining(
     return total
 
 
-def _skips(compilation: Compilation, costs: _Costs | None) -> Iterator[CompileCause]:
+def _skips(
+    compilation: Compilation, frames: dict[str, CompiledFrame], costs: _Costs | None
+) -> Iterator[CompileCause]:
     """Graphs of which nothing is recorded."""
     by_reason: dict[tuple[str, str], list[GraphSkip]] = {}
     for skip in compilation.skips:
-        line_text = skip.lines[0].text if skip.lines else ""
-        by_reason.setdefault((line_text, skip.reason), []).append(skip)
+        lines = skip.lines or _lines_of_skip(skip, compilation, frames.get(skip.frame or ""))
+        line_text = lines[0].text if lines else ""
+        placed = msgspec.structs.replace(skip, lines=lines)
+        by_reason.setdefault((line_text, skip.reason), []).append(placed)
     for (_, reason), together in by_reason.items():
         own = tuple(dict.fromkeys(skip.frame for skip in together if skip.frame is not None))
         yield CompileCause(
@@ -427,6 +458,27 @@ def _skips(compilation: Compilation, costs: _Costs | None) -> Iterator[CompileCa
             saves_ns=_predicted(costs, partial(_of_recording, own)),
             once_ns=None,
         )
+
+
+def _lines_of_skip(
+    skip: GraphSkip, compilation: Compilation, frame: CompiledFrame | None
+) -> tuple[UserLine, ...]:
+    """The lines of a skip without any: where Dynamo's graph writes to an input, or copies between
+    devices; else where the function begins."""
+    rule = _rule_of(skip.reason, _SKIP_RULES, CompileRuleId.NOT_RECORDED)
+    line = None
+    if rule is CompileRuleId.MUTATED_INPUT:
+        written = [
+            given.name
+            for function in compilation.functions
+            if function.frame == skip.frame
+            for given in function.inputs
+            if given.mutated and not given.static
+        ]
+        line = first_write(frame, written)
+    elif "device" in skip.reason:
+        line = first_cpu_use(frame) or first_call(frame, _DEVICE_CALLS)
+    return frame_lines(frame) if line is None else (line,)
 
 
 def _of_recording(frames: Iterable[str], costs: _Costs) -> float:
@@ -520,14 +572,15 @@ def _warnings(
         if rule is CompileRuleId.PENDING_BACKWARD:
             own, saves = slow, _predicted(costs, partial(_of_recording, slow))
         else:
-            # It names no function: the one that is recorded most often.
+            # It names no function: the one that is recorded most often, with the most sizes.
             own = [frame for frame, _ in recorded.most_common(1)]
             saves = _not_told("it is paid once for each size")
         yield CompileCause(
             rule=rule,
             reason=warning.text,
-            lines=warning.lines
-            or tuple(line for frame in own for line in frame_lines(frames.get(frame))),
+            # What is to be mended is the call: the step that it begins, the sizes that it gives.
+            lines=tuple(line for frame in own for line in call_lines(frames.get(frame)))
+            or warning.lines,
             frames=tuple(own),
             times=warning.times,
             saves_ns=saves,

@@ -7,6 +7,7 @@ Dynamo names them by where they come from (``L_self_modules_head_parameters_weig
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +21,22 @@ _COMMENT: Final = re.compile(
     r"(?:, code: (?P<code>[^\n]*))?$"
 )
 _CPU_INPUT: Final = re.compile(r"\b(\w+): \"[^\"]*cpu\"")
+_RENAMED: Final = re.compile(r"^\s*(\w+) = (\w+)\s*(?:;.*)?$")
+_VIEW: Final = re.compile(
+    r"^\s*(\w+)(?:: \"[^\"]*\")? = (\w+)(?:\[|\."
+    r"(?:view|reshape|narrow|select|unsqueeze|squeeze|detach|transpose|t|data)\b)"
+)
+_WRITTEN: Final = re.compile(
+    r"\b(?P<own>(?!torch\b)\w+)\.(?!_)\w*[a-z]_\("
+    r"|\b(?P<element>\w+)\[[^=\n]*\] = "
+    r"|\b(?P<left>\w+) (?:\+|-|\*|/|//|%|\*\*|&|\||\^|<<|>>|@)= "
+    r"|\btorch\.[\w.]*_\(\[?(?P<given>\w+)"
+    r"|\bout ?= ?(?P<out>\w+)"
+)
+"""An in-place method, an element that is set, an operator that writes to its left side, an in-place
+function, an output that is given."""
+
+_OF_MODULES: Final = ("L_self_", "l_self_", "L_fn_", "l_fn_")
 _ANNOTATION: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
 
 
@@ -59,6 +76,39 @@ def first_cpu_use(frame: CompiledFrame | None) -> UserLine | None:
     return None
 
 
+def first_write(frame: CompiledFrame | None, names: Sequence[str] = ()) -> UserLine | None:
+    """The line that first writes to an input of Dynamo's graph: to one of ``names`` (Dynamo's or
+    Inductor's), or, where none are given, to any that is no parameter or buffer of a module."""
+    if frame is None or frame.code is None:
+        return None
+    origins = [input_origin(frame, name, None).name for name in names]
+    inputs = _inputs(frame.code)
+    written = origins or [name for name in inputs if not name.startswith(_OF_MODULES)]
+    same = dict.fromkeys(written)
+    for text, line in _statements(frame.code):
+        renamed = _RENAMED.match(text)
+        if renamed and renamed[2] in same:
+            same[renamed[1]] = None
+        elif (view := _VIEW.match(text)) and view[2] in same:
+            same[view[1]] = None
+        if any(match[match.lastgroup or 0] in same for match in _WRITTEN.finditer(text)):
+            return line
+    return None
+
+
+def first_call(frame: CompiledFrame | None, pattern: re.Pattern[str]) -> UserLine | None:
+    """The line of the first statement of Dynamo's graph that ``pattern`` is in."""
+    if frame is None or frame.code is None:
+        return None
+    return next((line for text, line in _statements(frame.code) if pattern.search(text)), None)
+
+
+def call_lines(frame: CompiledFrame | None) -> tuple[UserLine, ...]:
+    """The program's lines that call a compiled function, innermost first; where it is not known who
+    calls it, the function's own."""
+    return () if frame is None else frame.callers or frame_lines(frame)
+
+
 def frame_lines(frame: CompiledFrame | None) -> tuple[UserLine, ...]:
     """The program's lines at which a compilation begins, innermost first."""
     if frame is None:
@@ -79,18 +129,23 @@ def _first_use(code: str, name: str) -> UserLine | None:
     """The line of the comment before the first statement that uses ``name``, or what is only
     another name of it."""
     names = {name}
+    for text, line in _statements(code):
+        renamed = _RENAMED.match(text)
+        if renamed and renamed[2] in names:
+            names.add(renamed[1])
+        elif line is not None and names & set(re.findall(r"\b\w+\b", text)):
+            return line
+    return None
+
+
+def _statements(code: str) -> Iterator[tuple[str, UserLine | None]]:
+    """The statements of Dynamo's graph, each with the line of the comment before it."""
     line: UserLine | None = None
-    body = code.partition("):\n")[2].splitlines()
-    for text in body:
+    for text in code.partition("):\n")[2].splitlines():
         comment = _COMMENT.match(text)
         if comment:
             line = UserLine(
                 comment["file"], int(comment["line"]), comment["function"], comment["code"]
             )
-            continue
-        renamed = re.match(r"^\s*(\w+) = (\w+)\s*(?:;.*)?$", text)
-        if renamed and renamed[2] in names:
-            names.add(renamed[1])
-        elif line is not None and names & set(re.findall(r"\b\w+\b", text.partition("#")[0])):
-            return line
-    return None
+        else:
+            yield text.partition("#")[0], line

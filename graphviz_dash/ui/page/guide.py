@@ -18,7 +18,8 @@ _ANSWERS: Final = {
     "Memory": "what device memory is made of, and what graphs take of it",
     "Ranks": "which of several ranks is late, and what the others wait",
     "Launch": "what launching graphs costs on a GPU",
-    "Doctor": "why a capture fails, or what its replays do wrong, and what to write instead",
+    "Doctor": "why a capture fails, what its replays do wrong, or what breaks a compiled step, and "
+    "what to write instead",
     "Export": "reports, tables and traces to take along",
 }
 

@@ -30,6 +30,7 @@ from graphviz_dash.model.compilation import (
     CompilationFact,
     CompiledFrame,
     CompiledGraph,
+    CompileWarning,
     CopiedInput,
     FactSource,
     FunctionInput,
@@ -352,3 +353,73 @@ def test_each_rule_is_broken_kept_or_not_looked_at_with_the_reason() -> None:
     unchecked = CheckStatus.NOT_CHECKED
     assert by_rule[CompileRuleId.COPIED_INPUTS] == (unchecked, "no CUDA graph was recorded")
     assert by_rule[CompileRuleId.CPU_WORK][0] is unchecked
+
+
+WRITING = """class GraphModule(torch.nn.Module):
+    def forward(self, L_self_buffers_h_: "f32[4]", L_a_: "f32[4]", L_b_: "f32[4]"):
+        l_self_buffers_h_ = L_self_buffers_h_
+        l_a_ = L_a_
+        l_b_ = L_b_
+         # File: model.py:3 in forward, code: self.h.add_(a)
+        add_: "f32[4]" = l_self_buffers_h_.add_(l_a_);  add_ = None
+         # File: model.py:4 in forward, code: v = b.view(-1)
+        v: "f32[4]" = l_b_.view(-1)
+         # File: model.py:5 in forward, code: {code}
+        {statement}
+         # File: model.py:6 in forward, code: return a * b, torch.nonzero(a), b.cpu()
+        mul: "f32[4]" = l_a_ * l_b_;  nonzero = torch.nonzero(l_a_)
+         # File: model.py:7 in forward, code: return b.cpu()
+        cpu: "f32[4]" = l_b_.cpu()
+"""
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        'mul_: "f32[4]" = l_b_.mul_(0.5);  mul_ = None',
+        "l_b_[0] = l_a_;  setitem = l_b_;  setitem = None",
+        "v[slice(2, 5, None)] = 1;  setitem = v",
+        "l_b_ += l_a_;  iadd = l_b_",
+        'add: "f32[4]" = torch.add(l_a_, l_a_, out = l_b_);  add = None',
+        "_foreach_add_ = torch._foreach_add_([l_b_], 1.0)",
+        "relu = torch.nn.functional.relu_(l_b_)",
+    ],
+)
+def test_a_written_input_has_the_line_that_writes(statement: str) -> None:
+    """Statements as Dynamo of torch 2.11 prints them."""
+    code = WRITING.format(statement=statement, code="...")
+    frame = msgspec.structs.replace(FRAMES[0], code=code)
+    skips = (GraphSkip("0/0", "mutated inputs (1 instances)", ()),)
+    told = causes(Compilation("2.11", (), frames=(frame,), skips=skips))
+    assert [line.text for line in told[CompileRuleId.MUTATED_INPUT].lines] == ["model.py:5"]
+
+
+def test_what_inductor_does_not_place_is_found_in_the_graph_of_dynamo() -> None:
+    frame = msgspec.structs.replace(
+        FRAMES[0], code=WRITING.format(statement="y = v * 2", code="...")
+    )
+    operators = (
+        SplitOperator("buf1", "unbacked binding ops", None, ()),
+        SplitOperator("buf2", "DeviceCopy ops", None, ()),
+    )
+    split = Partitioning("0/0", (GraphPartition(2, 1, 1, False, operators),))
+    told = causes(Compilation("2.11", (), frames=(frame,), partitionings=(split,)))
+    assert told[CompileRuleId.SIZE_FROM_DATA].lines[0].text == "model.py:6"
+    assert told[CompileRuleId.COPY_BETWEEN_DEVICES].lines[0].text == "model.py:7"
+
+
+def test_a_skip_and_a_warning_without_a_line_are_placed_by_their_function() -> None:
+    call = UserLine("train.py", 30, "<module>", "model(batch)")
+    frame = msgspec.structs.replace(FRAMES[0], callers=(call,))
+    told = causes(
+        Compilation(
+            "2.11",
+            (),
+            frames=(frame,),
+            functions=FUNCTIONS[:1],
+            skips=(GraphSkip("0/0", "multiple devices: cuda:0, cuda:1", ()),),
+            warnings=(CompileWarning("CUDAGraph supports dynamic shapes by recording", ()),),
+        )
+    )
+    assert told[CompileRuleId.NOT_RECORDED].lines == (frame.place, call)
+    assert told[CompileRuleId.CHANGING_SIZES].lines == (call,)

@@ -216,8 +216,7 @@ def _palette() -> Palette:
     ]
     ranges = [PaletteEntry(f"CPU: {what}", other, what) for what in ("annotation", "operator")]
     parts = [
-        PaletteEntry(f"compiled step: {part.value}", both_themes(STEP_PART[part]))
-        for part in STEP_PARTS
+        PaletteEntry(f"step: {part.value}", both_themes(STEP_PART[part])) for part in STEP_PARTS
     ]
     return Palette(
         gpu + calls + ranges + parts,
