@@ -36,7 +36,8 @@ COMPILED: Final = {
 """The mode of torch.compile in those of ours that compile."""
 
 _RECORD_STEPS = 4
-"""Steps in which torch.compile's cudagraph trees, once warmed up, record and replay."""
+"""Steps in which torch.compile's cudagraph trees, once warmed up, record and replay, and after
+which a step that is to be captured is compiled anew no more."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,19 @@ def _whole_step(step: Step) -> Step:
     graph = _captured(step)
     replay: Step = graph.replay
     return replay
+
+
+def _compiled_whole_step(step: Step) -> Step:
+    """Captures a compiled step once its guards hold: a second or third call may be compiled anew,
+    for a number that changed or gradients that are there now, and nothing can be in a capture."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(_RECORD_STEPS):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    torch.cuda.synchronize()
+    return _whole_step(step)
 
 
 def _parallel(step: Step, folder: str | None) -> Step:
@@ -299,7 +313,7 @@ _MAKERS: Final[Mapping[ExecutionMode, Callable[[Step], Step]]] = {
     ExecutionMode.CALLABLES: _graphed_roots,
     ExecutionMode.PARTIAL: _graphed_parts,
     ExecutionMode.COMPILE_DEFAULT: _launched,
-    ExecutionMode.COMPILE_GRAPH: _whole_step,
+    ExecutionMode.COMPILE_GRAPH: _compiled_whole_step,
     ExecutionMode.COMPILE: _compiled,
 }
 """How a step is made to run in each mode that is collected; the rest is properties of the mode."""

@@ -361,6 +361,9 @@ class _Located:
             return self._part_of_call(row, call)
         if self._in_wrapper(row):
             return StepPart.DISPATCH
+        if self._slices.kind[row] == SliceKind.GRAPH_LAUNCH:
+            # A graph that the program, or mode compile-graph, launches around compiled code.
+            return StepPart.LAUNCH
         if self._region[row] == NONE or self._behind_a_break(row, instant):
             return StepPart.EAGER
         return StepPart.DISPATCH

@@ -34,7 +34,7 @@ def compiled_diagnosis(chosen: Chosen, run_name: str) -> None:
         return
     show(compiled_verdict(report))
     query = {"experiment": chosen.entry.name, "run": run_name}
-    link("compile", "Where the step's time goes, and the compiled program", query)
+    link("compile", "The step's time and program", query)
     show(*cause_cards(report.causes), compile_rules(report.rules))
 
 

@@ -1,0 +1,104 @@
+"""Provoked causes on a GPU: each is named with its rule and the line at which it is to be mended;
+clean steps name none, and steps give the same under the recorder."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.analysis.compiled.causes import CompileCause, compile_causes
+from graphviz_dash.model.absence import Fact, Missing
+
+pytest.importorskip("torch", reason="needs a CUDA GPU; torch is not installed")
+
+import torch
+
+from collectors.compiled.account import compile_account
+from tests.gpu.programs.compile_causes import CAUSES, CLEAN, Step, sizes_from_data
+
+PROGRAM = "compile_causes.py"
+STEPS = 14
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    """A torch that has compiled nothing, whose caches tell nothing."""
+    from torch._inductor import config
+    from torch._inductor.cudagraph_trees import reset_cudagraph_trees
+
+    torch.manual_seed(0)
+    with config.patch(force_disable_caches=True), sizes_from_data():
+        yield
+    torch._dynamo.reset()
+    reset_cudagraph_trees()
+
+
+def run(step: Step, times: int = STEPS) -> object:
+    """The result of the last of some steps."""
+    result = None
+    for _ in range(times):
+        result = step()
+        torch.cuda.synchronize()
+    return result
+
+
+def causes_of(build: object, times: int = STEPS) -> tuple[CompileCause, ...]:
+    """The causes that a step's compilation tells by itself."""
+    untimed = Missing(Fact.TRACED_STEPS, "no steps were traced")
+    with compile_account() as account:
+        run(build(), times)  # type: ignore[operator]
+        account.read(lambda _: None)
+    told = account.result()
+    assert told is not None
+    return compile_causes(told, untimed, untimed)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", [name for name, case in CAUSES.items() if case.error is None])
+def test_a_cause_is_named_with_its_line(name: str) -> None:
+    case = CAUSES[name]
+    with torch._dynamo.config.patch(capture_scalar_outputs=case.rule.value == "size-from-data"):
+        told = {cause.rule: cause for cause in causes_of(case.build)}
+    assert case.rule in told
+    line = told[case.rule].lines[0]
+    assert (Path(line.file).name, line.line) == (PROGRAM, case.line)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", [name for name, case in CAUSES.items() if case.error])
+def test_what_ends_a_step_is_raised_at_its_line(name: str) -> None:
+    case = CAUSES[name]
+    assert case.error is not None
+    with compile_account(), pytest.raises(RuntimeError, match=case.error) as raised:
+        run(case.build())
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(raised.tb)
+        if Path(frame.filename).name == PROGRAM
+    ]
+    assert case.line in lines
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", CLEAN)
+def test_a_clean_step_has_no_cause(name: str) -> None:
+    assert causes_of(CLEAN[name]) == ()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", [*CLEAN, "prints", "copies_to_cpu", "adds_to_input"])
+def test_results_are_equal_under_the_recorder(name: str) -> None:
+    build = CLEAN.get(name) or CAUSES[name].build
+    torch.manual_seed(1)
+    plain = torch.utils._pytree.tree_leaves(run(build()))
+    kept = [leaf.clone() for leaf in plain if isinstance(leaf, torch.Tensor)]
+    torch._dynamo.reset()
+    torch.manual_seed(1)
+    with compile_account():
+        watched = torch.utils._pytree.tree_leaves(run(build()))
+        own = [leaf for leaf in watched if isinstance(leaf, torch.Tensor)]
+        assert len(own) == len(kept)
+        assert all(torch.equal(a, b) for a, b in zip(kept, own, strict=True))
