@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -36,6 +37,11 @@ _FROM_LOG: Final = (
     CompilationFact.RERECORDINGS,
     CompilationFact.WARNINGS,
 )
+_LOGGED_SINCE: Final = {
+    CompilationFact.PARTITIONS: (2, 11),
+    CompilationFact.RERECORDINGS: (2, 11),
+}
+"""The first version of torch that logs these facts."""
 _FROM_TREES: Final = (CompilationFact.FUNCTIONS, CompilationFact.NODES)
 
 _LIMITS: Final = ("torch._dynamo hit config.recompile_limit", "torch._dynamo hit config.cache_size")
@@ -150,7 +156,8 @@ class CompileAccount:
         for fact in _FROM_TRACE:
             yield FactSource(fact, None if traced else STRUCTURED, traced)
         for fact in _FROM_LOG:
-            yield FactSource(fact, LOGGED)
+            silent = _does_not_log(fact)
+            yield FactSource(fact, None if silent else LOGGED, silent)
         missing = self._trees_missing
         if missing is None and self._trees is None:
             missing = "no CUDA graph was recorded"
@@ -164,6 +171,19 @@ def _interned() -> dict[int, str]:
     structured = sys.modules.get("torch._logging.structured")
     table: Mapping[str, int] = getattr(structured, "INTERN_TABLE", {})
     return {number: name for name, number in table.items()}
+
+
+def _does_not_log(fact: CompilationFact) -> str | None:
+    """Why the torch of this process does not log a kind of facts; None where it does, or where its
+    version is not known."""
+    since = _LOGGED_SINCE.get(fact)
+    version = re.match(r"(\d+)\.(\d+)", _version() or "")
+    if since is None or version is None:
+        return None
+    own = (int(version[1]), int(version[2]))
+    if own >= since:
+        return None
+    return f"torch {own[0]}.{own[1]} does not log it, torch {since[0]}.{since[1]} does"
 
 
 def _version() -> str | None:

@@ -48,10 +48,16 @@ COPIES_TOLD: Final = 0.1
 
 _BREAK_RULES: Final = (
     (
-        re.compile(r"data.dependent|\.item\(\)|Tensor\.item|\.tolist", re.I),
+        re.compile(r"data.dependent|\.item\(\)|Tensor\.item|\btolist", re.I),
         CompileRuleId.VALUE_READ,
     ),
-    (re.compile(r"compiler\.disable|graph_break\(\)", re.I), CompileRuleId.DISABLED_FUNCTION),
+    (
+        # torch 2.6 to 2.8 say it in the second way.
+        re.compile(
+            r"compiler\.disable|graph_break\(\)|_dynamo\.disable|function graph_break", re.I
+        ),
+        CompileRuleId.DISABLED_FUNCTION,
+    ),
     (re.compile(r"`?\b(print|warn\w*|logging|logger)\b", re.I), CompileRuleId.PYTHON_SIDE_EFFECT),
 )
 UNTOLD: Final = "the graph came out of Inductor's cache, which does not say why it is split"

@@ -195,3 +195,21 @@ def test_trees_of_another_shape_cost_their_facts(monkeypatch: pytest.MonkeyPatch
     missing = {source.fact: source.missing for source in result.sources}
     assert missing[CompilationFact.NODES] == f"{TREES} is not as expected (AttributeError)"
     assert guard.errors == 0
+
+
+@pytest.mark.parametrize(("version", "is_logged"), [("2.6.0+cu124", False), ("2.11.0", True)])
+def test_a_torch_that_does_not_log_a_fact_is_not_taken_to_have_none(
+    monkeypatch: pytest.MonkeyPatch, version: str, is_logged: bool
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", Object(__version__=version))
+    with compile_account() as account:
+        structured(START)
+    told = account.result()
+    assert told is not None
+    sources = {source.fact: source for source in told.sources}
+    for fact in (CompilationFact.PARTITIONS, CompilationFact.RERECORDINGS):
+        assert (sources[fact].source is not None) is is_logged
+    assert sources[CompilationFact.SKIPS].source is not None
+    if not is_logged:
+        missing = sources[CompilationFact.PARTITIONS].missing
+        assert missing == "torch 2.6 does not log it, torch 2.11 does"
