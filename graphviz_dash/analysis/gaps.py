@@ -165,7 +165,9 @@ _RULES: Final = {
     ),
     # Where all ran eagerly the trace says what would stop a capture.
     Part.DOCTOR: _Rule(
-        lambda runs: any(run.doctor for run in runs) or all(map(may_be_eager, runs)),
+        lambda runs: (
+            any(run.doctor or run.compilation for run in runs) or all(map(may_be_eager, runs))
+        ),
         Missing(Fact.CAPTURE_PASS, "no doctor examined these runs"),
         lambda runs: examined(runs[0]),
     ),
