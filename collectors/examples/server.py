@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Final
 
 import torch
@@ -32,6 +33,8 @@ import collectors
 SIZES: Final = (1, 2, 4, *range(8, 257, 8))
 """The sizes that vLLM captures up to a batch of 256."""
 
+_END_S: Final = 60
+"""How long a worker may take to end when it has served everything."""
 _CONTEXT = 128
 _HEADS = 8
 
@@ -121,6 +124,14 @@ class Server:
 
             return self._run(real, replayed)[:real]
 
+    def close(self) -> None:
+        """Destroys the graphs, when the GPU is done with them."""
+        torch.cuda.synchronize()
+        for pieces in self._graphs.values():
+            for graph, _ in pieces:
+                graph.reset()
+        self._graphs.clear()
+
     def _run(
         self, real: int, piece: Callable[[int, torch.Tensor | None], list[torch.Tensor]]
     ) -> torch.Tensor:
@@ -173,10 +184,9 @@ def work(rank: int, asked: argparse.Namespace, port: int, requests: Connection) 
             server.step(tokens).argmax(dim=1).tolist()
             times.append(time.perf_counter() - began)
         requests.send(times)
+    # NCCL waits for graphs that hold its kernels: they go before its group does.
+    server.close()
     if asked.gpus > 1:
-        # NCCL waits for graphs that hold its kernels: they go first.
-        del server, decoder
-        torch.cuda.synchronize()
         torch.distributed.destroy_process_group()
 
 
@@ -193,6 +203,16 @@ def batch_sizes(steps: int, largest: int) -> list[int]:
 
 def _sizes(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split(",")))
+
+
+def _ended(worker: BaseProcess) -> bool:
+    """Whether a worker ends by itself; if not it is ended."""
+    worker.join(_END_S)
+    if worker.is_alive():
+        worker.kill()
+        worker.join()
+        return False
+    return True
 
 
 def main() -> None:
@@ -225,12 +245,14 @@ def main() -> None:
             end.send(size)
     times = max((end.recv() for _, end in ends), key=sum)
     took = sum(times)
-    for worker, _ in ends:
-        worker.join()
+    late = [worker for worker, _ in ends if not _ended(worker)]
     print(
         f"served {sum(sizes):,} tokens in {took:.2f} s: {sum(sizes) / took:,.0f} tokens/s, "
         f"a step in {1e6 * statistics.median(times):,.0f} us"
     )
+    if late:
+        names = ", ".join(worker.name for worker in late)
+        raise SystemExit(f"{names}: served everything and did not end within {_END_S} s")
 
 
 if __name__ == "__main__":
