@@ -23,14 +23,15 @@ _BACKWARD_FRAME: Final = re.compile(
     r"torch/(_tensor|autograd/__init__)\.py\(\d+\): (backward|grad)$"
 )
 
-# Built-ins, modules and frozen code have no line; torch, the collector itself and the parts of the
-# standard library that only pass calls on are not what a reader looks for. Kineto leaves out the
-# folder of a package ("torch/_tensor.py"), so that site-packages alone would not tell.
+# Built-ins, modules and frozen code have no line; torch, what its compiler wrote, the collector
+# itself and the parts of the standard library that only pass calls on are not what a reader looks
+# for. Kineto leaves out the folder of a package ("torch/_tensor.py"), so that site-packages alone
+# would not tell.
 _LIBRARY_FRAME: Final = re.compile(
     r"^(torch/|triton/|<|nn\.Module: |collectors/(?!workloads/)"
     r"|(abc|asyncio/.*|concurrent/.*|contextlib|copy|enum|functools|importlib/.*|inspect"
     r"|multiprocessing/.*|runpy|threading|typing|weakref)\.py\()"
-    r"|site-packages|dist-packages"
+    r"|site-packages|dist-packages|torchinductor_[^/]*/\w\w/|/inductor_cache/"
 )
 _MODULE: Final = "nn.Module: "
 _MODULE_FRAME: Final = re.compile(f"^{_MODULE}")
@@ -198,7 +199,7 @@ class Frames:
     """The Python frames of a capture."""
 
     def __init__(self, frames: pl.DataFrame) -> None:
-        self.nesting = _nesting(frames)
+        self.nesting = _nesting(frames, calls=True)
         self._names = TextColumn(frames["name"])
         library = self._names.which(_LIBRARY_FRAME)
         self.own_frames = Wanted(self.nesting, ~library & self._names.which(_FRAME))
@@ -252,5 +253,6 @@ def _class_name(frame: str) -> str:
     return frame.rpartition("_")[0] if frame.startswith(_MODULE) else frame
 
 
-def _nesting(table: pl.DataFrame) -> Nesting:
-    return Nesting.build(column(table, "ts"), column(table, "dur"), column(table, "tid"))
+def _nesting(table: pl.DataFrame, *, calls: bool = False) -> Nesting:
+    start, duration, thread = (column(table, name) for name in ("ts", "dur", "tid"))
+    return Nesting.build(start, duration, thread, calls=calls)

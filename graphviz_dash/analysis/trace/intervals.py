@@ -32,11 +32,13 @@ class Nesting:
     """Sorts by thread, then from outside to inside."""
 
     @classmethod
-    def build(cls, start: Ints, duration: Ints, thread: Ints) -> Nesting:
+    def build(cls, start: Ints, duration: Ints, thread: Ints, *, calls: bool = False) -> Nesting:
         """The nesting of intervals in any order; at equal starts the longer one is outside.
 
-        Intervals that overlap without nesting are siblings. An empty interval counts as one
-        nanosecond long, so that it can hold the instant at which it lies.
+        Intervals that overlap without nesting are siblings; ``calls`` of one stack cannot overlap
+        so: one that outlasts the one around it was not seen to return (Kineto misses the return of
+        some built-in functions) and ends with it. An empty interval counts as one nanosecond long,
+        so that it can hold the instant at which it lies.
         """
         end = start + np.maximum(duration, 1)
         order = np.lexsort((-end, start, thread))
@@ -44,7 +46,10 @@ class Nesting:
         depth = np.zeros(len(start), dtype=np.int64)
         changes = np.flatnonzero(np.diff(thread[order])) + 1
         for rows in np.split(order, changes) if len(order) else ():
-            inside, deep = _parents(start[rows], end[rows])
+            nested = _nested(start[rows], end[rows])
+            if nested is None and calls:
+                end[rows] = _returned(start[rows], end[rows])
+            inside, deep = nested or _parents_one_by_one(start[rows].tolist(), end[rows].tolist())
             parent[rows] = np.where(inside == NONE, NONE, rows[inside])
             depth[rows] = deep
         return cls(start, end, thread, parent, depth, order)
@@ -112,11 +117,12 @@ def values_at(values: Ints, rows: Ints) -> Ints:
     return np.where(rows == NONE, NONE, values[np.maximum(rows, 0)])
 
 
-def _parents(start: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Parent (a place, or NONE) and depth of the intervals of one thread, from outside to inside.
+def _nested(start: Ints, end: Ints) -> tuple[Ints, Ints] | None:
+    """Parent (a place, or NONE) and depth of the intervals of one thread, from outside to inside;
+    None where not all nest.
 
-    Where all nest, an interval's depth is the count of those that began before it and have not
-    ended, and its parent is the latest of one depth less: no loop is needed.
+    An interval's depth is the count of those that began before it and have not ended, and its
+    parent is the latest of one depth less: no loop is needed.
     """
     count = len(start)
     places = np.arange(count, dtype=np.int64)
@@ -126,7 +132,21 @@ def _parents(start: Ints, end: Ints) -> tuple[Ints, Ints]:
     parent = np.where(depth > 0, keys[np.maximum(at, 0)] % count, NONE)
     if np.all((parent == NONE) | (end[parent] >= end)):
         return parent, depth
-    return _parents_one_by_one(start.tolist(), end.tolist())
+    return None
+
+
+def _returned(start: Ints, end: Ints) -> Ints:
+    """The ends of the calls of one thread, from outside to inside, none after that of the call
+    around it."""
+    ends = end.tolist()
+    stack: list[int] = []
+    for index, begin in enumerate(start.tolist()):
+        while stack and ends[stack[-1]] <= begin:
+            stack.pop()
+        if stack and ends[index] > ends[stack[-1]]:
+            ends[index] = ends[stack[-1]]
+        stack.append(index)
+    return np.array(ends, dtype=np.int64)
 
 
 def _parents_one_by_one(start: list[int], end: list[int]) -> tuple[Ints, Ints]:

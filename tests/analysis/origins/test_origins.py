@@ -114,6 +114,24 @@ class TestSource:
             "python stack",
         )
 
+    def test_calls_around_one_that_was_not_seen_to_return(self) -> None:
+        # As xDiT's captures: code that the compiler wrote, behind a generator's missing return.
+        scene = Scene()
+        scene.capture(100, 1000)
+        frames = (
+            ("flux.py(124): _run_pipe", 110, 880),
+            ("nn.Module: Transformer_0", 120, 860),
+            ("transformer_flux.py(268): forward", 125, 850),
+            ("torch/_inductor/cudagraph_trees.py(1230): _record", 130, 840),
+            ("<built-in function next>", 140, 2_000),
+            ("/tmp/torchinductor_root/ag/cag.py(3979): partition_0", 150, 800),
+        )
+        for name, start, duration in frames:
+            scene.frame(name, start, start + duration)
+        scene.launch(250, external=scene.op("aten::mm", 240, 260))
+        origin = attribute(graph_of([kernel(0)]), scene.trace()).origins[0]
+        assert (origin.module, origin.source) == ("Transformer_0", "transformer_flux.py:268")
+
     def test_modules_and_the_model_s_line_of_python_stacks(self) -> None:
         # As serving engines call kernels: layers and wrappers are written once for many models.
         scene = Scene()

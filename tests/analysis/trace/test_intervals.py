@@ -74,3 +74,15 @@ def test_overlaps_that_do_not_nest_are_no_parents(rows: list[tuple[int, int, int
         assert nesting.thread[row] == nesting.thread[parent]
         assert nesting.start[parent] <= nesting.start[row]
         assert nesting.end[row] <= nesting.end[parent]
+
+
+def test_a_call_that_outlasts_its_caller_was_not_seen_to_return() -> None:
+    # An outer and an inner call, a built-in whose return is missing, and a call after it.
+    start, duration = np.array([0, 10, 20, 30]), np.array([100, 80, 500, 40])
+    thread = np.zeros(4, dtype=np.int64)
+    overlapping = Nesting.build(start, duration, thread)
+    assert overlapping.parent.tolist() == [NONE, 0, NONE, 2]
+    calls = Nesting.build(start, duration, thread, calls=True)
+    assert calls.parent.tolist() == [NONE, 0, 1, 2]
+    assert calls.end.tolist() == [100, 90, 90, 70]
+    assert calls.around(np.array([95, 200]), np.zeros(2, dtype=np.int64)).tolist() == [0, NONE]
