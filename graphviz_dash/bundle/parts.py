@@ -7,6 +7,7 @@ A part is a file of a fixed path, or one for each graph. To add one, write its t
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -136,6 +137,9 @@ TRACE_PATHS: Final = {
 }
 """Where the Kineto traces lie, which are kept as they were made and read by ``ingest``."""
 
+_FURTHER_CAPTURE: Final = re.compile(r"traces/capture-([1-9]\d{0,3})\.json\.gz")
+"""Where the traces of further captures lie, as of engines that write one for each batch size."""
+
 FIXED_PATHS: Final = {part.role: part.path for part in JSON_PARTS} | TRACE_PATHS
 """Where the file of each role lies; a graph lies at :func:`graph_path`."""
 
@@ -145,10 +149,25 @@ def graph_path(graph_id: str) -> str:
     return f"graphs/{graph_id}.json"
 
 
+def trace_path(role: FileRole, number: int) -> str:
+    """The path of the trace of ``role`` with that number, from 0; only captures have further ones
+    than the first."""
+    first = TRACE_PATHS[role]
+    return first if number == 0 else first.replace(".json", f"-{number}.json")
+
+
+def capture_number(path: str) -> int:
+    """The number of a capture's trace at ``path``, from 0."""
+    match = _FURTHER_CAPTURE.fullmatch(path)
+    return int(match[1]) if match else 0
+
+
 def is_path_of(role: FileRole, path: str) -> bool:
     """Whether a file of ``role`` may lie at ``path`` in a bundle."""
     if "\0" in path or "\\" in path:
         return False
+    if role is FileRole.CAPTURE_TRACE and _FURTHER_CAPTURE.fullmatch(path):
+        return True
     if role is not FileRole.GRAPH:
         return path == FIXED_PATHS[role]
     pure = PurePosixPath(path)

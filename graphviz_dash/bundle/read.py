@@ -17,6 +17,7 @@ from graphviz_dash.bundle.parts import (
     JSON_PARTS,
     TRACE_PATHS,
     JsonPart,
+    capture_number,
     decode,
     graph_path,
     is_path_of,
@@ -29,6 +30,7 @@ from graphviz_dash.model.graph import CapturedGraph, NodeKind, Params, node_labe
 from graphviz_dash.model.run import FORMAT_NAME, FileEntry, FileRole, Manifest, RunParts
 
 _LINK = ("a symbolic link", "a plain file inside the bundle")
+_CAPTURE = FileRole.CAPTURE_TRACE
 _TAMPERED = "The bundle was changed or damaged after it was written: copy it anew."
 
 
@@ -36,7 +38,7 @@ _TAMPERED = "The bundle was changed or damaged after it was written: copy it ane
 class BundleContents(RunParts):
     """A bundle's parts, checked; its traces as paths, for the ingest to read."""
 
-    capture_trace: Path | None
+    captures: tuple[Path, ...]
     replay_trace: Path | None
 
 
@@ -109,10 +111,19 @@ def read_bundle(path: Path, *, traces: bool = True) -> BundleContents:
             path=path,
             manifest=manifest,
             graphs=graphs,
-            capture_trace=single.get(FileRole.CAPTURE_TRACE),
+            captures=_captures(path, [file for role, file in files if role is _CAPTURE]),
             replay_trace=single.get(FileRole.REPLAY_TRACE),
             **contents,
         )
+
+
+def _captures(path: Path, files: list[Path]) -> tuple[Path, ...]:
+    """The traces of captures in their order."""
+    numbered = {capture_number(file.relative_to(path).as_posix()): file for file in files}
+    if sorted(numbered) != list(range(len(numbered))):
+        found = ", ".join(map(str, sorted(numbered)))
+        raise InputError(path, f"traces of captures {found}", "numbers from 0 on, without a gap")
+    return tuple(numbered[number] for number in sorted(numbered))
 
 
 def read_parts(path: Path, parts: Sequence[JsonPart[Any]]) -> RunParts | None:

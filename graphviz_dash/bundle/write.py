@@ -11,7 +11,7 @@ from typing import Self, TypeVar
 
 import msgspec
 
-from graphviz_dash.bundle.parts import TRACE_PATHS, JsonPart, graph_path
+from graphviz_dash.bundle.parts import JsonPart, graph_path, trace_path
 from graphviz_dash.bundle.schema import MANIFEST
 from graphviz_dash.bundle.staging import Staging
 from graphviz_dash.errors import InputError
@@ -68,10 +68,11 @@ class BundleWriter:
 
     def add_trace(self, role: FileRole, source: Path) -> None:
         """Moves a Kineto trace, gzip-compressed already, into the bundle, its bytes untouched."""
-        target = self._staging / TRACE_PATHS[role]
+        path = trace_path(role, sum(entry.role is role for entry in self._entries))
+        target = self._staging / path
         target.parent.mkdir(exist_ok=True)
         shutil.move(source, target)
-        self._enter(role, TRACE_PATHS[role])
+        self._enter(role, path)
 
     def commit(self, manifest: Manifest) -> None:
         """Writes the manifest with the entries of all added files and renames the whole into place.

@@ -17,7 +17,7 @@ from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.read import is_bundle, read_manifest
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import GraphvizDashError, InputError
-from graphviz_dash.importers.captures import with_fitting_capture
+from graphviz_dash.importers.captures import with_fitting_captures
 from graphviz_dash.importers.group import (
     SourceGroup,
     SourcePart,
@@ -83,7 +83,7 @@ def import_files(
                 "at most one of each for one run",
                 "Import them without --join.",
             )
-        groups = [with_fitting_capture(group, limits) for group in groups]
+        groups = [with_fitting_captures(group, limits) for group in groups]
         if prefix:
             groups = [replace(group, name=run_name(prefix + group.name)) for group in groups]
         done = {group.name: _finished_import(group, folder) if again else None for group in groups}
@@ -171,10 +171,9 @@ def _write(
     replay = group.trace(FileRole.REPLAY_TRACE)
     try:
         with BundleWriter(target) as writer:
-            for role in (FileRole.CAPTURE_TRACE, FileRole.REPLAY_TRACE):
-                part = group.trace(role)
-                if part is not None and part.content.trace_file is not None:
-                    writer.add_trace(role, _as_gzip(part.content.trace_file, scratch))
+            for part in (*group.captures, *([] if replay is None else [replay])):
+                if part.role is not None and part.content.trace_file is not None:
+                    writer.add_trace(part.role, _as_gzip(part.content.trace_file, scratch))
             for graph in contents.graphs:
                 writer.add_graph(graph)
             if contents.ids and replay is not None:

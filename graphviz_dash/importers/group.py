@@ -63,8 +63,13 @@ class SourceGroup:
     other_captures: tuple[str, ...] = ()
     """Names of files with captures of which its replays are none."""
 
+    @property
+    def captures(self) -> tuple[SourcePart, ...]:
+        """The parts with traces of captures."""
+        return tuple(part for part in self.parts if part.role is FileRole.CAPTURE_TRACE)
+
     def trace(self, role: FileRole) -> SourcePart | None:
-        """The part with the trace in that role."""
+        """The part with the trace in that role, or the first of several."""
         return next((part for part in self.parts if part.role is role), None)
 
 

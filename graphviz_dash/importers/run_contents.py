@@ -63,7 +63,7 @@ def run_contents(group: SourceGroup, limits: Limits) -> RunContents:
         reason = f"{graphs[0].read_by} does not say which edges are programmatic"
         absent.append(Absent("types of edges", reason))
     else:
-        inferred, reasons = _inferred_graphs(_trace(capture), _trace(replay), limits)
+        inferred, reasons = _all_inferred(group, limits)
         graphs += inferred
         absent += reasons
     if group.other_captures:
@@ -87,6 +87,24 @@ def run_contents(group: SourceGroup, limits: Limits) -> RunContents:
 
 def _trace(part: SourcePart | None) -> Trace | None:
     return part.content.trace if part else None
+
+
+def _all_inferred(
+    group: SourceGroup, limits: Limits
+) -> tuple[list[CapturedGraph], tuple[Absent, ...]]:
+    """The graphs of each capture's trace, or of that of replays which captures too."""
+    replay = _trace(group.trace(FileRole.REPLAY_TRACE))
+    graphs: list[CapturedGraph] = []
+    absent: list[Absent] = []
+    for number, trace in enumerate([_trace(part) for part in group.captures] or [None]):
+        inferred, reasons = _inferred_graphs(trace, replay, limits)
+        graphs += (
+            msgspec.structs.replace(graph, captured_in=number)
+            for graph in _renumbered(inferred, len(graphs))
+        )
+        absent += reasons
+    # Of several captures each says the same of its graphs.
+    return graphs, tuple(dict.fromkeys(absent))
 
 
 def _inferred_graphs(

@@ -35,21 +35,28 @@ def load_run(
             a trace that cannot be read; the message names the file.
     """
     contents: BundleContents = read_bundle(path, traces=traces or checked)
-    captured = replayed = None
+    captures: list[Trace] = []
+    replayed = None
     if traces:
-        with subtask(0, 2):
-            captured = _trace(contents, contents.capture_trace, limits)
-        with subtask(1, 2):
-            replayed = _trace(contents, contents.replay_trace, limits)
+        count = len(contents.captures) + 1
+        for number, file in enumerate(contents.captures):
+            with subtask(number, count):
+                captures.append(_trace(contents, file, limits))
+        if contents.replay_trace is not None:
+            with subtask(count - 1, count):
+                replayed = _trace(contents, contents.replay_trace, limits)
     parts = {field.name: getattr(contents, field.name) for field in fields(RunParts)}
-    if captured is None and _holds_captures(contents):
-        captured = replayed
-    return Run(**parts, capture_trace=captured, replay_trace=replayed)
+    if not captures and replayed is not None and _holds_captures(contents):
+        captures = [replayed]
+    return Run(
+        **parts,
+        capture_trace=captures[0] if captures else None,
+        further_captures=tuple(captures[1:]),
+        replay_trace=replayed,
+    )
 
 
-def _trace(contents: BundleContents, file: Path | None, limits: Limits) -> Trace | None:
-    if file is None:
-        return None
+def _trace(contents: BundleContents, file: Path, limits: Limits) -> Trace:
     # The engine of tables comes with the first trace: the rest of a bundle does not wait for it.
     from graphviz_dash.ingest.cache import default_cache, open_trace
 

@@ -319,3 +319,6 @@ class CapturedGraph(Struct, frozen=True, forbid_unknown_fields=True):
     captured_as: Count | None = None
     """Which of the captures in the capture's trace made it, counted from 0; None where a range of
     the collector tells, or nothing does."""
+    captured_in: Count = 0
+    """Which of the traces of captures shows its own, counted from 0; engines write one for each
+    batch size."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace, TraceProblem
 
 FORMAT_NAME: Final = "graphviz-dash-run"
-FORMAT_VERSION: Final = 4
+FORMAT_VERSION: Final = 5
 
 Sha256: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
@@ -311,7 +311,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
 
     format: Literal["graphviz-dash-run"]
     """The name of the format."""
-    version: Literal[1, 2, 3, 4]
+    version: Literal[1, 2, 3, 4, 5]
     """The version of the format."""
     tool_version: str
     """The graphviz-dash that wrote it."""
@@ -441,7 +441,11 @@ class Run(RunParts):
     """One loaded run: the parts of its bundle, and its traces as tables."""
 
     capture_trace: Trace | None = None
-    """The trace of its captures; None where there is none, or traces were not read."""
+    """The trace of its captures, or the first of several; None where there is none, or traces were
+    not read."""
+    further_captures: tuple[Trace, ...] = ()
+    """Where each capture has a trace of its own the others, in the order of
+    ``CapturedGraph.captured_in``."""
     replay_trace: Trace | None = None
     """The trace of its steps; None where there is none, or traces were not read."""
     label: str | None = None
@@ -458,9 +462,15 @@ class Run(RunParts):
         return self.label or self.path.name
 
     @property
+    def captures(self) -> tuple[Trace, ...]:
+        """All traces of its captures; none where there is none, or traces were not read."""
+        first = () if self.capture_trace is None else (self.capture_trace,)
+        return (*first, *self.further_captures)
+
+    @property
     def problems(self) -> tuple[TraceProblem, ...]:
         """The defects of its traces; one trace may be both, and each defect is told once."""
-        traces = (self.replay_trace, self.capture_trace)
+        traces = (self.replay_trace, *self.captures)
         return tuple(
             dict.fromkeys(problem for trace in traces if trace for problem in trace.info.problems)
         )
@@ -468,7 +478,7 @@ class Run(RunParts):
     @property
     def incomplete(self) -> tuple[TraceProblem, ...]:
         """Those of its problems that say that events are missing from a trace, or may be."""
-        traces = (self.replay_trace, self.capture_trace)
+        traces = (self.replay_trace, *self.captures)
         return tuple(
             dict.fromkeys(problem for trace in traces if trace for problem in trace.info.incomplete)
         )

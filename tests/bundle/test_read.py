@@ -81,10 +81,10 @@ class TestManifest:
 
     def test_a_newer_version_names_both(self, bundle: Path) -> None:
         # A newer format may have other fields: the version is what is told.
-        edit_manifest(bundle, lambda manifest: manifest.update(version=5, experiment="mlp"))
+        edit_manifest(bundle, lambda manifest: manifest.update(version=6, experiment="mlp"))
         error = refusal(bundle)
-        assert error.found == "bundle format version 5"
-        assert error.expected.startswith("version 1 or 2 or 3 or 4,")
+        assert error.found == "bundle format version 6"
+        assert error.expected.startswith("version 1 or 2 or 3 or 4 or 5,")
         assert error.advice == "Install a newer graphviz-dash to read it."
 
     def test_version_1_is_read(self, bundle: Path) -> None:
@@ -253,6 +253,16 @@ class TestParts:
         error = refusal(bundle)
         assert (error.where, error.found) == (str(bundle / place), "missing")
         assert error.expected == f"a file of {size:,} bytes"
+
+    def test_traces_of_captures_are_numbered_without_a_gap(self, bundle: Path) -> None:
+        def move(manifest: dict[str, Any]) -> None:
+            for entry in manifest["files"]:
+                if entry["path"] == "traces/capture.json.gz":
+                    entry["path"] = "traces/capture-2.json.gz"
+
+        (bundle / "traces/capture.json.gz").rename(bundle / "traces/capture-2.json.gz")
+        edit_manifest(bundle, move)
+        assert refusal(bundle).found == "traces of captures 2"
 
     @pytest.mark.parametrize("place", ["clean.json", "traces/capture.json.gz"])
     def test_truncated(self, bundle: Path, place: str) -> None:

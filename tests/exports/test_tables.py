@@ -39,7 +39,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _named(*names: str) -> WholeGraph:
     work = tuple(replace(STEP[1], name=name, module=name) for name in names)
     graph = captured_graph(work)
-    return WholeGraph.of(build_node_table(graph, attribute(graph, None), None))
+    return WholeGraph.of(build_node_table(graph, attribute(graph), None))
 
 
 class TestDot:
@@ -75,7 +75,7 @@ class TestDot:
         graph = captured_graph(STEP[:2])
         edges = (GraphEdge(0, 1, 1, 0, EdgeType.PROGRAMMATIC),)
         special = CapturedGraph("g", graph.nodes, edges, "test")
-        table = build_node_table(special, attribute(special, None), None)
+        table = build_node_table(special, attribute(special), None)
         export_dot(WholeGraph.of(table), "t", tmp_path / "t.dot")
         assert 'n0 -> n1 [style=dashed, label="1:0"];' in (tmp_path / "t.dot").read_text()
 

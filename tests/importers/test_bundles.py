@@ -11,6 +11,7 @@ import pytest
 
 from graphviz_dash.analysis.nodes.node_table import node_table
 from graphviz_dash.analysis.ranks.ranks import families
+from graphviz_dash.analysis.replays.replays import match_replays
 from graphviz_dash.errors import InputError
 from graphviz_dash.importers.bundles import Imported, import_files
 from graphviz_dash.importers.group import common_name, stem
@@ -154,6 +155,37 @@ class TestJoined:
         assert "capture pass" not in reasons(found)
         table = node_table(load_run(found.path), "graph-0")
         assert [row.origin.op for row in table.rows] == ["fill", "gemm"]
+
+    def test_all_captures_that_are_replayed_are_kept(self, tmp_path: Path) -> None:
+        folder = tmp_path / "capture_traces"
+        folder.mkdir()
+        decode = TraceBuilder()
+        sizes = (("fill", "gemm"), ("fill", "wide", "gemm"))
+        for step, kernels in enumerate(sizes * 2):
+            at = step * 100_000
+            correlation = decode.runtime("cudaGraphLaunch", at + 1_000, 500)
+            for place, name in enumerate(kernels):
+                decode.kernel(name, at + 5_000 + 1_000 * place, 500, correlation=correlation)
+        files = [
+            decode.write(tmp_path / "decode.json.gz"),
+            capture(folder / "bs_16.json.gz", sizes[0]),
+            capture(folder / "bs_32.json.gz", sizes[1]),
+            capture(folder / "bs_64.json.gz", ("fill", "gemm", "other", "more")),
+        ]
+        (found,) = import_files(files, tmp_path / "out")
+        assert reasons(found)["other captures"].endswith(": bs_64.json.gz")
+        run = load_run(found.path)
+        assert [(graph.id, graph.captured_in) for graph in run.graphs] == [
+            ("graph-0", 0),
+            ("graph-1", 1),
+        ]
+        assert [trace.runtime.height for trace in run.captures] == [4, 5]
+        assert run.replay_trace is not None
+        matched = match_replays(run.graphs, run.replay_trace)
+        assert matched.graph.tolist() == [0, 0, 1, 1, 1] * 2
+        for graph, kernels in zip(run.graphs, sizes, strict=True):
+            table = node_table(run, graph.id)
+            assert [row.origin.op for row in table.rows] == list(kernels)
 
     def test_two_of_the_same_cannot_be_joined(self, tmp_path: Path) -> None:
         files = [replay(tmp_path / "a.json.gz"), replay(tmp_path / "b.json.gz")]

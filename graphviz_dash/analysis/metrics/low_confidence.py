@@ -395,10 +395,15 @@ def _of_observer(run: Run, figures: Mapping[str, Figure]) -> Iterator[LowConfide
 
 
 def _of_traces(run: Run) -> Iterator[LowConfidence]:
-    traces = {"traced pass": run.replay_trace, "capture pass": run.capture_trace}
+    replays = () if run.replay_trace is None else (run.replay_trace,)
+    passes = {"traced pass": replays, "capture pass": run.captures}
     for problem in run.problems:
-        names = [name for name, trace in traces.items() if trace and problem in trace.info.problems]
-        alone = len(names) == 1 and all(traces.values())
+        names = [
+            name
+            for name, traces in passes.items()
+            if any(problem in trace.info.problems for trace in traces)
+        ]
+        alone = len(names) == 1 and all(passes.values())
         yield TraceDefect(problem, names[0] if alone else None)
 
 

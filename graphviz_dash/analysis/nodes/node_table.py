@@ -129,7 +129,7 @@ def node_tables(run: Run, graphs: Iterable[CapturedGraph] | None = None) -> dict
     trace = run.replay_trace
     traced = None if trace is None else match_replays(run.graphs, trace, identities_of(run))
     matched = timed_replays(run, traced)
-    attributed = attributions(graphs, run.capture_trace)
+    attributed = attributions(graphs, run.captures)
     return {
         graph.id: build_node_table(graph, attributed[graph.id], matched, run.graphs)
         for graph in graphs

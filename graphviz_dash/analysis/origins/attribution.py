@@ -8,7 +8,7 @@ by the autograd sequence number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -80,21 +80,24 @@ class _Capture:
         return rows, column(self.trace.runtime, "ts")[rows], codes
 
 
-def attribute(graph: CapturedGraph, capture: Trace | None) -> Attribution:
+def attribute(graph: CapturedGraph, *captures: Trace) -> Attribution:
     """The origins of the nodes of one graph, as :func:`attributions` finds them."""
-    return attributions((graph,), capture)[graph.id]
+    return attributions((graph,), captures)[graph.id]
 
 
-def attributions(graphs: Iterable[CapturedGraph], capture: Trace | None) -> dict[str, Attribution]:
-    """The origins of the nodes of ``graphs``, by their ids, from the trace of their capture.
+def attributions(
+    graphs: Iterable[CapturedGraph], captures: Sequence[Trace]
+) -> dict[str, Attribution]:
+    """The origins of the nodes of ``graphs``, by their ids, each from the one of the traces of
+    ``captures`` that shows its own.
 
     Launches and nodes that agree in number and kinds are paired by order, with confidence 1.
     Otherwise they are aligned by kind: a pair is 0.9 sure where only one pairing has the fewest
     gaps, and less where a launch could have made one of several nodes; if more than a tenth is left
     over, nothing is paired. Near-linear in the rows of the trace.
     """
-    read = None if capture is None else _Capture(capture)
-    return {graph.id: _attribution(graph, read) for graph in graphs}
+    read = dict(enumerate(map(_Capture, captures)))
+    return {graph.id: _attribution(graph, read.get(graph.captured_in)) for graph in graphs}
 
 
 def _attribution(graph: CapturedGraph, capture: _Capture | None) -> Attribution:

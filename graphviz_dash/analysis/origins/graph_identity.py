@@ -42,13 +42,13 @@ class GraphIdentity:
 def graph_identities(
     graphs: Sequence[CapturedGraph],
     recording: Recording | None,
-    capture: Trace | None,
+    captures: Sequence[Trace],
     keys: Mapping[str, str] = _NO_KEYS,
 ) -> tuple[GraphIdentity, ...]:
     """The ``graphs`` of a run that are launched by themselves, the most replayed first; graphs of
-    as many replays in the order of their captures. ``capture`` is the trace of these, None to leave
-    the shapes of inputs out. ``keys`` are names of graphs by their ids, of those that the workload
-    gives none."""
+    as many replays in the order of their captures. ``captures`` are the traces of these, none to
+    leave the shapes of inputs out. ``keys`` are names of graphs by their ids, of those that the
+    workload gives none."""
     graphs = [graph for graph in graphs if graph.parent is None]
     counts = {each.graph: each.replays for each in recording.graphs} if recording else {}
     identities = (
@@ -56,15 +56,16 @@ def graph_identities(
         for graph in graphs
         # A graph that is alone needs nothing to be told from others by.
         for shape in (
-            _input_shape(graph, capture) if len(graphs) > 1 and graph.id not in keys else None,
+            _input_shape(graph, captures) if len(graphs) > 1 and graph.id not in keys else None,
         )
     )
     return tuple(sorted(identities, key=lambda each: -(each.replays or 0)))
 
 
-def _input_shape(graph: CapturedGraph, capture: Trace | None) -> tuple[int, ...] | None:
-    if capture is None:
+def _input_shape(graph: CapturedGraph, captures: Sequence[Trace]) -> tuple[int, ...] | None:
+    if graph.captured_in >= len(captures):
         return None
+    capture = captures[graph.captured_in]
     windows = capture_windows(graph.id, capture)
     if graph.captured_as is not None:
         windows = windows[graph.captured_as : graph.captured_as + 1]

@@ -128,7 +128,7 @@ def origins(run: Run, rows: Ints) -> list[CollectiveOrigin]:
 
 def _nodes(run: Run, trace: Trace, rows: Ints) -> dict[int, CollectiveOrigin]:
     matched = match_replays(run.graphs, trace, identities_of(run))
-    by_graph = attributions(run.graphs, run.capture_trace)
+    by_graph = attributions(run.graphs, run.captures)
     wanted = np.flatnonzero(np.isin(matched.gpu_row, rows) & (matched.node >= 0))
     by_row: dict[int, CollectiveOrigin] = {}
     for index in wanted.tolist():

@@ -328,7 +328,7 @@ def _items(
     own = {int(index): around.origin(at, BY_TRACE, 1.0) for at, index in enumerate(eager.tolist())}
     places = np.unique(nodes.graph[read.rows])
     captured = [nodes.graphs[place] for place in places[places >= 0].tolist()]
-    attributed = attributions(captured, run.capture_trace)
+    attributed = attributions(captured, run.captures)
     unknown = NodeOrigin("none", 0.0, reason="no node of the graph was found for it")
     items = []
     for index, row in enumerate(read.rows.tolist()):

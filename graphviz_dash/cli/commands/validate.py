@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from graphviz_dash.bundle.launch import find_launches, read_launch
+from graphviz_dash.bundle.parts import capture_number
 from graphviz_dash.bundle.read import is_bundle
 from graphviz_dash.cli.light import bundles_of
 from graphviz_dash.cli.loading import progress_shown
@@ -125,8 +126,8 @@ def _contents(run: Run, entry: FileEntry) -> str:
             series = run.observers.observed
             observers = {observed.observer for observed in series}
             return f"{len(series)} series of {len(observers)} observers"
-        case FileRole.CAPTURE_TRACE if run.capture_trace is not None:
-            return _trace_text(run.capture_trace)
+        case FileRole.CAPTURE_TRACE if run.captures:
+            return _trace_text(run.captures[capture_number(entry.path)])
         case FileRole.REPLAY_TRACE if run.replay_trace is not None:
             return _trace_text(run.replay_trace)
         case _:

@@ -118,7 +118,7 @@ def _from_nodes(
     if run.graphs:
         match = match_replays(run.graphs, trace, identities_of(run))
         names = match.graphs
-        attributed = attributions(run.graphs, run.capture_trace)
+        attributed = attributions(run.graphs, run.captures)
         method[match.gpu_row] = match.method
         matched = match.node >= 0
         at = match.gpu_row[matched]

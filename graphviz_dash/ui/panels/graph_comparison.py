@@ -42,7 +42,7 @@ def choose_other(key: str, runs: Sequence[Run], of: GraphAddress) -> GraphAddres
             if run.name == of[1]
             else {
                 graph.id: graph_title(graph)
-                for graph in graph_identities(run.graphs, run.recording, None, graph_keys(run.loop))
+                for graph in graph_identities(run.graphs, run.recording, (), graph_keys(run.loop))
             }
         )
         for graph in run.graphs:

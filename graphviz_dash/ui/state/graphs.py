@@ -47,7 +47,7 @@ def graph_titles(key: str, run_name: str) -> Mapping[str, str]:
         lambda _: {
             graph.id: graph_title(graph)
             for graph in graph_identities(
-                run.graphs, run.recording, run.capture_trace, graph_keys(run.loop)
+                run.graphs, run.recording, run.captures, graph_keys(run.loop)
             )
         },
     )
@@ -71,7 +71,7 @@ def _origins(key: str, run_name: str, graph_id: str) -> Attribution:
     if graph is None:
         raise UnknownKeyError(graph_id)
     return STORE.derived(
-        key, ("origins", run_name, graph_id), lambda _: attribute(graph, run.capture_trace)
+        key, ("origins", run_name, graph_id), lambda _: attribute(graph, *run.captures)
     )
 
 

@@ -192,7 +192,10 @@ class Store:
         raises as :meth:`experiment`."""
         if self.is_loaded(key):
             whole = self.experiment(key)
-            runs = [replace(run, capture_trace=None, replay_trace=None) for run in whole.runs]
+            runs = [
+                replace(run, capture_trace=None, further_captures=(), replay_trace=None)
+                for run in whole.runs
+            ]
             return replace(whole, runs=tuple(runs))
         path = self._path(key)
         return self._once((key, "bare"), lambda: self._without_traces(key, path))

@@ -31,7 +31,7 @@ def _line(*names: str) -> CapturedGraph:
 
 
 def _table(graph: CapturedGraph) -> NodeTable:
-    return build_node_table(graph, attribute(graph, None), None)
+    return build_node_table(graph, attribute(graph), None)
 
 
 def test_what_is_gone_hangs_where_it_was() -> None:

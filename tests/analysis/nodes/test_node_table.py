@@ -56,7 +56,7 @@ def test_medians_and_extremes_are_those_of_the_samples() -> None:
                 start = 1000 * (number + 1) + 10 + 100 * node
                 scene.work(graph.nodes[node], start, correlation, dur=samples[number])
     matched = match_replays((graph,), scene.trace())
-    table = build_node_table(graph, attribute(graph, None), matched)
+    table = build_node_table(graph, attribute(graph), matched)
     for node, samples in durations.items():
         times = table.rows[node].times
         assert times.samples == len(samples)
@@ -73,7 +73,7 @@ def test_a_node_that_no_trace_shows_has_no_times() -> None:
     graph = graph_of([kernel(0), memcpy(1), kernel(2, "z")])
     scene = Scene()
     scene.replay(graph, 100, [(0, 0, 7), (2, 10, 7)])
-    table = build_node_table(graph, attribute(graph, None), match_replays((graph,), scene.trace()))
+    table = build_node_table(graph, attribute(graph), match_replays((graph,), scene.trace()))
     times = table.rows[1].times
     assert (times.method, times.samples, times.median_ns) == (UNMATCHED, 0, None)
     assert (table.replay_kernels, table.matched_kernels) == (2, 2)

@@ -20,7 +20,7 @@ def whole_of(graphs: tuple[CapturedGraph, ...], launches: list[list[str]]) -> Wh
 
     def table(graph_id: str) -> NodeTable:
         graph = next(graph for graph in graphs if graph.id == graph_id)
-        return build_node_table(graph, attribute(graph, None), found, graphs)
+        return build_node_table(graph, attribute(graph), found, graphs)
 
     return assemble_whole_graph("graph-0", graphs, table)
 

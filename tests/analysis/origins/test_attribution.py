@@ -37,7 +37,7 @@ def test_every_node_of_a_training_step(tmp_path: Path) -> None:
 
 class TestNothingToGoBy:
     def test_no_trace(self) -> None:
-        found = attribute(graph_of([kernel(0)]), None)
+        found = attribute(graph_of([kernel(0)]))
         assert found.origins[0].method == NOT_ATTRIBUTED
         assert found.origins[0].reason == "there is no trace of the capture"
         assert found.unmatched_nodes == 1

@@ -123,7 +123,7 @@ def test_a_body_counts_the_launches_of_its_graph(found: ReplayMatch) -> None:
 
 def table(found: ReplayMatch, graph_id: str) -> NodeTable:
     graph = next(graph for graph in GRAPHS if graph.id == graph_id)
-    return build_node_table(graph, attribute(graph, None), found, GRAPHS)
+    return build_node_table(graph, attribute(graph), found, GRAPHS)
 
 
 def test_what_is_not_seen_says_why(found: ReplayMatch) -> None:

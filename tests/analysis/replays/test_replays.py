@@ -116,7 +116,7 @@ class TestTimes:
         chosen = timed_replays(run, None)
         assert chosen is not None
         assert chosen.source == NODE_ID_PASS
-        table = build_node_table(run.graphs[1], attribute(run.graphs[1], None), chosen, run.graphs)
+        table = build_node_table(run.graphs[1], attribute(run.graphs[1]), chosen, run.graphs)
         assert (table.timed_in, table.replays) == (NODE_ID_PASS, 1)
         assert [row.times.timed_in for row in table.rows] == [NODE_ID_PASS] * 2
         assert timed_replays(self._run(None)[0], None) is None

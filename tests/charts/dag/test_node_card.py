@@ -120,7 +120,7 @@ def test_every_kind_tells_its_parameters(
     kind: NodeKind, params: Params | None, shown: dict[str, str]
 ) -> None:
     graph = CapturedGraph("graph-0", (GraphNode(0, kind, params),), (), "a test")
-    table = build_node_table(graph, attribute(graph, None), None)
+    table = build_node_table(graph, attribute(graph), None)
     found = fields(node_card(table, 0, np.zeros(0, dtype=np.int64)))
     assert {label: found[label].text for label in shown} == shown
 
@@ -128,7 +128,7 @@ def test_every_kind_tells_its_parameters(
 def test_a_kernel_tells_its_cluster_and_priority_where_it_has_them() -> None:
     params = KernelParams("k", "k", (8, 1, 1), (32, 1, 1), 0, cluster=(2, 1, 1), priority=-3)
     graph = CapturedGraph("graph-0", (GraphNode(0, NodeKind.KERNEL, params),), (), "a test")
-    table = build_node_table(graph, attribute(graph, None), None)
+    table = build_node_table(graph, attribute(graph), None)
     found = fields(node_card(table, 0, np.zeros(0, dtype=np.int64)))
     assert found["Cluster"].text == "2 x 1 x 1"
     assert found["Priority"].text == "-3"
@@ -137,7 +137,7 @@ def test_a_kernel_tells_its_cluster_and_priority_where_it_has_them() -> None:
 
 def test_a_node_in_a_body_says_where_it_is() -> None:
     graph = next(graph for graph in GRAPHS if graph.id == "graph-0.1.0")
-    table = build_node_table(graph, attribute(graph, None), None, GRAPHS)
+    table = build_node_table(graph, attribute(graph), None, GRAPHS)
     card = node_card(table, 1, np.zeros(0, dtype=np.int64))
     assert card.where == "node 1 of graph-0.1.0"
     assert fields(card)["Inside"].text == "node 1 of graph-0"
