@@ -287,8 +287,9 @@ class _Cpu:
         waited = waiting.within(begin, end)
         waited = np.where(waited > _OWN_NS, waited, 0)
         divided[IdleCause.WAITING] = np.where(long, divided[IdleCause.WAITING], waited)
-        # From the call that launches to the begin of its work.
-        handed = np.where(long, np.minimum(end - gaps.launched, left - covered), left - waited)
+        # From the call that launches to the begin of its work, but for what the CPU copies there.
+        calling = end - gaps.launched - waiting.within(gaps.launched, end)
+        handed = np.where(long, np.minimum(calling, left - covered), left - waited)
         divided[IdleCause.LAUNCHING] = divided[IdleCause.LAUNCHING] + np.maximum(handed, 0)
         divided[IdleCause.OTHER] = left - sum(divided.values())
         return divided

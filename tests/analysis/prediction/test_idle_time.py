@@ -125,6 +125,20 @@ def test_what_a_graph_does_not_remove_bounds_the_speedup(tmp_path: Path, between
     assert "A graph does not remove" in prediction_verdict(found)
 
 
+def test_a_copy_in_which_the_cpu_takes_part_is_no_launching(tmp_path: Path) -> None:
+    def copies_late(trace: TraceBuilder, at: int) -> None:
+        begin = at + LONG_NS // 2
+        correlation = trace.runtime("cudaMemcpyAsync", begin, 2_000_000)
+        copy = "Memcpy HtoD (Pageable -> Device)"
+        trace.memcpy(copy, begin + 1_998_000, 1_000, bytes=4, correlation=correlation)
+
+    _, idle = divided(a_trace(tmp_path, copies_late))
+    ns = {part.cause: part.ns for part in idle.parts}
+    assert ns[IdleCause.WAITING] == pytest.approx(1_998_000, rel=0.01)
+    assert ns[IdleCause.LAUNCHING] < 100_000
+    assert ns[IdleCause.OTHER] > LONG_NS - 2_100_000
+
+
 def test_launching_alone_bounds_nothing(tmp_path: Path) -> None:
     found = predicted(a_trace(tmp_path, many_launches))
     assert found.recommendation is Recommendation.YES
