@@ -41,6 +41,11 @@ class BundleContents(RunParts):
     captures: tuple[Path, ...]
     replay_trace: Path | None
 
+    @property
+    def capture_trace(self) -> Path | None:
+        """The trace of its captures, or the first of several."""
+        return next(iter(self.captures), None)
+
 
 class _Envelope(msgspec.Struct):
     """The two fields by which a manifest is recognised before the rest is looked at."""

@@ -117,7 +117,7 @@ def test_a_whole_run(tmp_path: Path) -> None:
 def test_a_trace_keeps_its_bytes(tmp_path: Path) -> None:
     found = read_bundle(write_bundle(tmp_path / "run"))
 
-    assert found.captures == (tmp_path / "run" / "traces" / "capture.json.gz",)
+    assert found.capture_trace == tmp_path / "run" / "traces" / "capture.json.gz"
     assert found.replay_trace == tmp_path / "run" / "traces" / "replay.json.gz"
     assert found.replay_trace.read_bytes() == TRACE
     assert gzip.decompress(TRACE) == b'{"traceEvents": []}'
