@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sys
 
-from graphviz_dash.analysis.metrics.registry import (
+from graphviz_dash.analysis.metrics.registry import SECTIONS, Better
+from graphviz_dash.analysis.metrics.thresholds import (
     DRIFT,
     FEW_ITERATIONS,
     FEW_STEPS,
@@ -15,12 +16,10 @@ from graphviz_dash.analysis.metrics.registry import (
     LARGE_REMAINDER,
     MODEST_SPEEDUP,
     MUCH_COMMUNICATION,
-    SECTIONS,
     SLIGHT_SPEEDUP,
     STRONG_OBSERVER,
     UNLIKE_OBSERVER,
     WIDE_SPREAD,
-    Better,
 )
 from graphviz_dash.narrative.launch import metrics_chapter
 

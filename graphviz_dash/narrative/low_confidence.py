@@ -35,7 +35,7 @@ from graphviz_dash.analysis.metrics.machine_state import (
     UnlikeHosts,
     UnlikeProcesses,
 )
-from graphviz_dash.analysis.metrics.registry import FEW_ITERATIONS, FEW_STEPS
+from graphviz_dash.analysis.metrics.thresholds import FEW_ITERATIONS, FEW_STEPS
 from graphviz_dash.units import (
     counted,
     format_count,

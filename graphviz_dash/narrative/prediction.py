@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from graphviz_dash.analysis.metrics.registry import MODEST_SPEEDUP
+from graphviz_dash.analysis.metrics.thresholds import MODEST_SPEEDUP
 from graphviz_dash.analysis.prediction.capture_blockers import (
     Blocker,
     OptimizerRead,

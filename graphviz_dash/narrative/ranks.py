@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from graphviz_dash.analysis.metrics.registry import FEW_TRACED_STEPS
+from graphviz_dash.analysis.metrics.thresholds import FEW_TRACED_STEPS
 from graphviz_dash.analysis.ranks.graphs import GraphAspect, GraphDifference
 from graphviz_dash.analysis.ranks.ranks import CollectiveRow, Lateness, ModeRanks, RankRow
 from graphviz_dash.errors import printable

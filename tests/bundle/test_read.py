@@ -16,7 +16,8 @@ from graphviz_dash.bundle import read
 from graphviz_dash.bundle.read import is_bundle, read_bundle, read_manifest
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import FileEntry, FileRole
-from tests.bundle.examples import GRAPH, MANIFEST, entries
+from tests.bundle.arbitrary import entries
+from tests.bundle.examples import GRAPH, MANIFEST
 from tests.bundle.forging import Change, edit_manifest, refusal, replace_part
 
 

@@ -13,7 +13,8 @@ from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.recording import RecordedGraph, Recording
 from graphviz_dash.model.run import ExecutionMode
-from tests.bundle.examples import GRAPH, MANIFEST, RECORDING, recordings, write_bundle
+from tests.bundle.arbitrary import recordings
+from tests.bundle.examples import GRAPH, MANIFEST, RECORDING, write_bundle
 
 RECORDED = msgspec.structs.replace(
     MANIFEST,

@@ -16,12 +16,7 @@ from graphviz_dash.model.memory import MemoryPass
 from graphviz_dash.model.observers import ObserverPass
 from graphviz_dash.model.run import FileRole, GraphUpdates, Manifest, MemoryUse
 from graphviz_dash.model.timings import CleanTimings
-from tests.bundle.examples import (
-    CLEAN,
-    GRAPH,
-    MANIFEST,
-    MEMORY,
-    TRACE,
+from tests.bundle.arbitrary import (
     cleans,
     doctors,
     graph_updates,
@@ -30,8 +25,8 @@ from tests.bundle.examples import (
     memories,
     memory_passes,
     observer_passes,
-    write_bundle,
 )
+from tests.bundle.examples import CLEAN, GRAPH, MANIFEST, MEMORY, TRACE, write_bundle
 
 
 @settings(max_examples=60, deadline=None)

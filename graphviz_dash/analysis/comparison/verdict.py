@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from graphviz_dash.analysis.metrics.registry import MODEST_SPEEDUP, SLIGHT_SPEEDUP
+from graphviz_dash.analysis.metrics.thresholds import MODEST_SPEEDUP, SLIGHT_SPEEDUP
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.metrics.run_metrics import Figure

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from graphviz_dash.analysis.metrics.machine_state import MachineDoubt, of_machine
 from graphviz_dash.analysis.metrics.recorded_metrics import recorded_step_ns
-from graphviz_dash.analysis.metrics.registry import (
+from graphviz_dash.analysis.metrics.run_metrics import Figure, step_times
+from graphviz_dash.analysis.metrics.thresholds import (
     DRIFT,
     FEW_ITERATIONS,
     FEW_STEPS,
@@ -22,7 +23,6 @@ from graphviz_dash.analysis.metrics.registry import (
     UNLIKE_OBSERVER,
     WIDE_SPREAD,
 )
-from graphviz_dash.analysis.metrics.run_metrics import Figure, step_times
 from graphviz_dash.analysis.sample_statistics import Spread, summarise
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
 from graphviz_dash.analysis.trace.collectives import communication

@@ -11,12 +11,8 @@ from statistics import median
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from graphviz_dash.analysis.absence import why_missing
-from graphviz_dash.analysis.metrics.registry import (
-    BUSY_HOST,
-    DRIFT,
-    UNLIKE_CLOCKS,
-)
 from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present, step_times
+from graphviz_dash.analysis.metrics.thresholds import BUSY_HOST, DRIFT, UNLIKE_CLOCKS
 from graphviz_dash.model.absence import Fact
 
 if TYPE_CHECKING:

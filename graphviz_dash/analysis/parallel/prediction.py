@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from graphviz_dash.analysis.metrics.registry import SLIGHT_SPEEDUP
 from graphviz_dash.analysis.metrics.run_metrics import clean_step_ns
+from graphviz_dash.analysis.metrics.thresholds import SLIGHT_SPEEDUP
 from graphviz_dash.analysis.parallel.work import (
     GraphWork,
     NeedSource,

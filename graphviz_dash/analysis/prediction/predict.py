@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from graphviz_dash.analysis.metrics.registry import SLIGHT_SPEEDUP
+from graphviz_dash.analysis.metrics.thresholds import SLIGHT_SPEEDUP
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker, capture_blockers
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
 from graphviz_dash.analysis.prediction.idle_time import IdleTime, idle_time

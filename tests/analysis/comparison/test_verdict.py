@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from graphviz_dash.analysis.comparison.verdict import Outcome, outcome
-from graphviz_dash.analysis.metrics.registry import MODEST_SPEEDUP, SLIGHT_SPEEDUP
 from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
+from graphviz_dash.analysis.metrics.thresholds import MODEST_SPEEDUP, SLIGHT_SPEEDUP
 from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind
 from graphviz_dash.model.absence import Fact, Missing
 

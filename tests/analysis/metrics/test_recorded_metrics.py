@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from graphviz_dash.analysis.comparison.compare import compare
-from graphviz_dash.analysis.metrics.registry import FEW_STEPS
 from graphviz_dash.analysis.metrics.run_selection import (
     family,
     ran_eagerly,
     usual_baseline,
 )
+from graphviz_dash.analysis.metrics.thresholds import FEW_STEPS
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.recording import BoundaryKind, RecordedGraph, Recording
