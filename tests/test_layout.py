@@ -7,13 +7,12 @@ import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Final, TypeAlias
 
 import pytest
 
-ROOT: Final = Path(__file__).parents[1]
-PARTS: Final = ("graphviz_dash", "collectors")
+from tests.sources import PARTS, ROOT, modules
+
 MOST_MODULES: Final = 22
 """Of one folder."""
 
@@ -25,18 +24,6 @@ MOST_VAGUE: Final = 0.01
 """Share of functions in which a value has such a name."""
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-@cache
-def modules() -> Mapping[str, ast.Module]:
-    """The syntax of each module by its dotted name."""
-    files = [file for part in PARTS for file in (ROOT / part).rglob("*.py")]
-    return {
-        ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): ast.parse(
-            file.read_text(encoding="utf-8")
-        )
-        for file in files
-    }
 
 
 @cache
