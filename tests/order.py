@@ -32,7 +32,6 @@ FIRST: Final = (
     ("exports/documents/test_schemas.py",),
     ("analysis/ranks/test_waits.py",),
     ("collectors/program/test_unharmed.py",),
-    ("ui/views/test_pages.py",),
     ("analysis/step/test_waterfall.py",),
     ("cli/test_same_figures.py",),
     ("importers/test_confined.py",),

@@ -72,7 +72,7 @@ def _show(name: str) -> None:
 
 def shown(name: str, **parameters: Any) -> AppTest:
     """The page ``name`` at an address with these parameters, without an exception on it."""
-    page = AppTest.from_function(_show, kwargs={"name": name}, default_timeout=60)
+    page = AppTest.from_function(_show, kwargs={"name": name}, default_timeout=100)
     page.query_params.update(parameters)
     return rerun(page)
 
