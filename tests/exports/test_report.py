@@ -25,8 +25,8 @@ from graphviz_dash.narrative.answer import answer_text, run_answer
 from graphviz_dash.narrative.low_confidence import low_confidence_notes
 from graphviz_dash.units import format_ns
 from tests.experiments import Work, make_experiment, make_run
+from tests.samples import compared_sample
 
-SAMPLES = Path(__file__).parents[2] / "sample_traces"
 EVIL = "</title></style><script>alert(1)</script><img src=http://e.x/>&\"'`\x1b[0m"
 
 
@@ -57,7 +57,7 @@ def page_of(result: Comparison, drawn: StaticCharts | None = None) -> str:
 
 @pytest.fixture(scope="module")
 def sample() -> Comparison:
-    return compare(load_experiment(SAMPLES / "mlp-train"))
+    return compared_sample("mlp-train")
 
 
 class TestContent:
@@ -91,7 +91,7 @@ class TestContent:
         "name", ["sync-in-step", "recorded-resnet", "graph-update", "all-nodes"]
     )
     def test_what_cannot_be_drawn_is_left_out(self, name: str) -> None:
-        result = compare(load_experiment(SAMPLES / name))
+        result = compared_sample(name)
         page = Page(page_of(result))
         assert all(run.name in page.text for run in result.runs)
         assert "figure" in page.tags

@@ -10,7 +10,6 @@ import pytest
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.analysis.step.waterfall import Basis, Waterfall
-from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.narrative.answer import Evidence, answer, answer_text, run_answer
@@ -28,8 +27,7 @@ from tests.analysis.frames import (
     make_run,
 )
 from tests.doctors import MOVED, report
-
-SAMPLES = Path(__file__).parents[2] / "sample_traces"
+from tests.samples import compared_sample
 
 
 def test_where_nothing_could_be_compared_the_answer_says_why_and_what_is_to_gain() -> None:
@@ -132,7 +130,7 @@ def test_overlap_is_called_overlap_and_no_less_work() -> None:
 
 
 def test_two_recorded_programs_are_divided_by_their_traced_steps() -> None:
-    found = compare(load_experiment(SAMPLES / "recorded-resnet"))
+    found = compared_sample("recorded-resnet")
     divided = found["graphed"].waterfall
     assert isinstance(divided, Waterfall)
     assert divided.basis is Basis.TRACED

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.metrics.registry import METRICS
-from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.narrative.summary import (
     break_even_title,
     metric_title,
     provenance,
     summary_tiles,
 )
-
-SAMPLES = Path(__file__).parents[2] / "sample_traces"
+from tests.samples import compared_sample
 
 
 @pytest.fixture(scope="module")
 def sample() -> Comparison:
-    return compare(load_experiment(SAMPLES / "mlp-train"))
+    return compared_sample("mlp-train")
 
 
 def test_a_tile_has_the_run_s_figure_and_the_baseline_s(sample: Comparison) -> None:

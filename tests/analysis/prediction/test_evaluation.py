@@ -15,8 +15,7 @@ from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import ExecutionMode
 from tests.experiments import make_experiment
-
-SAMPLES = Path(__file__).parents[3] / "sample_traces"
+from tests.samples import compared_sample
 
 
 @pytest.fixture
@@ -60,7 +59,7 @@ def test_the_graph_run_is_not_looked_at(toy: Path) -> None:
 
 
 def compared(name: str) -> RunComparison:
-    return compare(load_experiment(SAMPLES / name))["graph"]
+    return compared_sample(name)["graph"]
 
 
 @pytest.mark.parametrize("name", ["mlp-train", "transformer-train", "decode", "gpt-train"])
@@ -71,7 +70,7 @@ def test_shipped_experiments_are_predicted(name: str) -> None:
 
 
 def test_waiting_collectives_are_not_predicted() -> None:
-    result = compare(load_experiment(SAMPLES / "tp-transformer"))
+    result = compared_sample("tp-transformer")
     run = result["graph-rank1"]
     assert isinstance(run.prediction, Missing)
     assert "wait for other ranks" in run.prediction.reason

@@ -19,6 +19,7 @@ from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Experiment, Run
 from tests.analysis.frames import Frames, clean_timings, make_experiment, make_run, steps_trace
 from tests.ranks import ALL_REDUCE, Truth, make_ranks
+from tests.samples import compared_sample
 
 STEP = 20_000
 
@@ -121,7 +122,7 @@ def test_what_runs_beside_a_wait_is_work_and_no_wait() -> None:
 
 
 def test_one_process_has_no_such_part() -> None:
-    found = compare(load_experiment(Path("sample_traces/mlp-train")))
+    found = compared_sample("mlp-train")
     one = _equation(found, "graph")
     assert Cause.RANKS not in dict(one.causes)
     assert found["graph"]["rank_wait_removed"].value is None
@@ -186,7 +187,7 @@ def test_a_graph_waits_in_its_model_as_in_truth(truth: Truth) -> None:
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_the_recorded_ranks_leave_little_unexplained(rank: int) -> None:
-    found = compare(load_experiment(Path("sample_traces/tp-transformer")))
+    found = compared_sample("tp-transformer")
     one = _equation(found, f"graph-rank{rank}")
     assert one.saved.total == one.before_ns - one.after_ns
     assert one.remainder_share < 0.05

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.step.typical_step import typical_step
 from graphviz_dash.analysis.step.waterfall import (
@@ -17,13 +14,12 @@ from graphviz_dash.analysis.step.waterfall import (
     waterfall,
 )
 from graphviz_dash.analysis.step.work_pairs import PairKind
-from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import Run
 from tests.analysis.frames import Frames, clean_timings, make_run
 from tests.analysis.typical_steps import eager_run, graphed_run, typical_of
+from tests.samples import compared_sample
 
-SAMPLES = Path(__file__).parents[3] / "sample_traces"
 COMPARED = (
     "capture-schemes",
     "creation-order",
@@ -129,7 +125,7 @@ class TestReasons:
 class TestShipped:
     @staticmethod
     def _compared(name: str) -> Comparison:
-        return compare(load_experiment(SAMPLES / name))
+        return compared_sample(name)
 
     def test_the_parts_add_up_and_the_remainder_is_small(self, name: str) -> None:
         found = [run.waterfall for run in self._compared(name).runs if not run.is_baseline]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.step.waterfall import Waterfall
 from graphviz_dash.analysis.step.work_pairs import PairKind, pair_work
-from graphviz_dash.ingest.load import load_experiment
 from tests.analysis.typical_steps import eager_run, graphed_run, typical_of
+from tests.samples import compared_sample
 
 
 class TestPairs:
@@ -19,12 +16,9 @@ class TestPairs:
         assert pairs.of_before == (0, 1, 2)
 
 
-SAMPLES = Path(__file__).parents[3] / "sample_traces"
-
-
 def test_compiled_work_is_paired_with_what_it_replaced() -> None:
     """The inductor's kernels stand for eager ones by their names; the optimizer is the same."""
-    run = compare(load_experiment(SAMPLES / "mlp-train"))["compile"]
+    run = compared_sample("mlp-train")["compile"]
     assert isinstance(run.waterfall, Waterfall)
     counts = run.waterfall.pairs.counts
     assert counts[PairKind.SAME] > 40
@@ -34,7 +28,7 @@ def test_compiled_work_is_paired_with_what_it_replaced() -> None:
 
 
 def test_static_inputs_of_callables_are_added_copies() -> None:
-    run = compare(load_experiment(SAMPLES / "mlp-train"))["callables"]
+    run = compared_sample("mlp-train")["callables"]
     assert isinstance(run.waterfall, Waterfall)
     assert run.waterfall.pairs.counts[PairKind.ADDED] == 2
     assert run.waterfall.pairs.counts[PairKind.SAME] == 69

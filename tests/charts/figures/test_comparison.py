@@ -24,6 +24,7 @@ from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Failure, Pass
 from tests.builders import make_experiment, make_run
+from tests.samples import compared_sample
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
 @pytest.fixture(scope="module")
 def recorded() -> Comparison:
     """An experiment of several modes as it was collected."""
-    return compare(load_experiment(Path("sample_traces/mlp-train")))
+    return compared_sample("mlp-train")
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +123,7 @@ def test_an_axis_counts_in_the_unit_of_its_longest_time(tmp_path: Path) -> None:
 
 
 def test_waiting_for_other_ranks_is_no_work_and_a_bar_ends_with_its_step() -> None:
-    found = compare(load_experiment(Path("sample_traces/tp-transformer")))
+    found = compared_sample("tp-transformer")
     figure = where_time_goes_chart(found, "light")
     assert figure is not None
     waiting = next(bar for bar in figure.data if bar.name == WAITING_FOR_RANKS)
@@ -200,7 +201,7 @@ def test_the_lines_of_a_recorded_run_cross_there_too(recorded: Comparison) -> No
 
 
 def test_a_run_that_never_pays_has_no_lines(recorded: Comparison) -> None:
-    eager = compare(load_experiment(Path("sample_traces/sync-in-step")))
+    eager = compared_sample("sync-in-step")
     assert break_even_chart(eager, eager["eager"], "light") is None
     assert break_even_chart(recorded, recorded["compile"], "light") is None
 

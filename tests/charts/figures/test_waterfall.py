@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.nodes.measured_graph import (
     MeasuredGraph,
     measure_graph,
@@ -21,7 +20,8 @@ from graphviz_dash.charts.figures.schedule import schedule_chart
 from graphviz_dash.charts.figures.waterfall import waterfall_chart
 from graphviz_dash.charts.palette import ADDED, BASELINE, SAVED
 from graphviz_dash.charts.shades import Theme
-from graphviz_dash.ingest.load import load_experiment, load_run
+from graphviz_dash.ingest.load import load_run
+from tests.samples import compared_sample
 
 SAMPLES = Path(__file__).parents[3] / "sample_traces"
 
@@ -30,7 +30,7 @@ SAMPLES = Path(__file__).parents[3] / "sample_traces"
 @pytest.mark.parametrize("run", ["mlp-train/graph", "tp-transformer/graph-rank1"])
 def test_the_bars_lead_from_one_step_to_the_other(theme: Theme, run: str) -> None:
     folder, name = run.split("/")
-    found = compare(load_experiment(SAMPLES / folder))[name].waterfall
+    found = compared_sample(folder)[name].waterfall
     assert found is not None
     overlap = ["overlap"] if found.overlaps else []
     ranks = ["waiting for ranks"] if found.before.ranks else []

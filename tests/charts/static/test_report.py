@@ -29,13 +29,12 @@ from graphviz_dash.charts.static.timeline import static_timeline
 from graphviz_dash.charts.timeline.run import choose, run_timeline
 from graphviz_dash.ingest.load import load_experiment
 from tests.experiments import chain, fork_join, make_experiment
-
-SAMPLES = Path(__file__).parents[3] / "sample_traces"
+from tests.samples import compared_sample
 
 
 @pytest.fixture(scope="module")
 def sample() -> Comparison:
-    return compare(load_experiment(SAMPLES / "fork-join"))
+    return compared_sample("fork-join")
 
 
 @pytest.fixture
