@@ -97,7 +97,11 @@ def browser(driver: Playwright) -> Iterator[Browser]:
     have: Playwright turns it off."""
     opened = driver.chromium.launch(
         executable_path=system_chromium(),
-        args=["--no-sandbox", "--disable-gpu", "--process-per-site"],
+        # A page lives for a second or two: code that is compiled to run fast does not pay.
+        args=[
+            *("--no-sandbox", "--disable-gpu", "--process-per-site"),
+            "--js-flags=--no-opt --no-maglev",
+        ],
         ignore_default_args=["--disable-popup-blocking"],
     )
     yield opened

@@ -159,13 +159,14 @@ def _confine(request: Request) -> None:
     import resource
 
     os.nice(_NICE)
-    for bound, most in (
-        (resource.RLIMIT_AS, request.memory_bytes),
-        (resource.RLIMIT_CPU, request.seconds),
-        (resource.RLIMIT_CORE, 0),
+    for bound, most, hard in (
+        (resource.RLIMIT_AS, request.memory_bytes, request.memory_bytes),
+        # At the soft bound comes SIGXCPU, which says what it was; where both are one, SIGKILL.
+        (resource.RLIMIT_CPU, request.seconds, request.seconds + 1),
+        (resource.RLIMIT_CORE, 0, 0),
     ):
         with suppress(ValueError, OSError):  # macOS knows no bound of memory
-            resource.setrlimit(bound, (most, most))
+            resource.setrlimit(bound, (most, hard))
     if sys.platform == "linux":
         import ctypes
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -35,7 +36,7 @@ def messages(request: Request, module: str = MODULE) -> list[dict[str, Any]]:
 
 
 def request(file: Path, memory_bytes: int = 2 << 30) -> Request:
-    return Request([str(file)], str(file.parent / "made"), None, 60, memory_bytes)
+    return Request([str(file)], str(file.parent / "made"), None, 60, memory_bytes, 1 << 30)
 
 
 def test_progress_and_then_what_was_made(tmp_path: Path) -> None:
@@ -69,6 +70,17 @@ def test_the_bounds_are_those_of_the_request(
     confined_process._confine(request(tmp_path / "x"))
     assert limits == {
         resource.RLIMIT_AS: (2 << 30, 2 << 30),
-        resource.RLIMIT_CPU: (60, 60),
+        resource.RLIMIT_CPU: (60, 61),
         resource.RLIMIT_CORE: (0, 0),
     }
+
+
+_BUSY = f"""
+from {MODULE} import Request, _confine
+_confine(Request(["x"], "made", None, 1, 1 << 40, 1 << 30))
+any(iter(int, 1))
+"""
+
+
+def test_who_takes_too_much_time_is_ended_by_a_signal_that_says_so() -> None:
+    assert subprocess.run([sys.executable, "-c", _BUSY], check=False).returncode == -signal.SIGXCPU
