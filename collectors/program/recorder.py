@@ -123,10 +123,10 @@ class ProgramRecorder:
         self.loop = LoopRecorder(folder, guard, self._scope_ended)
         """Notes which graphs are replayed, when, and in which step."""
         self._window = TracedWindow(
-            settings, folder.path / TRACE_FILE, self.loop.marked, self._traced_thread_ends
+            settings, folder.path / TRACE_FILE, self.loop.marked, self.end_traces
         )
         self._attributing = CaptureSession(
-            settings.attribute, folder.path / CAPTURE_TRACE_FILE, self._traced_thread_ends
+            settings.attribute, folder.path / CAPTURE_TRACE_FILE, self.end_traces
         )
         self._earlier = earlier
         self._captures: dict[str, _Capture] = {}
@@ -449,7 +449,9 @@ class ProgramRecorder:
         self._stopped = True
         self._ticking.close()
 
-    def _traced_thread_ends(self) -> None:
+    def end_traces(self) -> None:
+        """Ends what is traced, in the thread that is where it still steps: it must be told of its
+        steps until then."""
         with self._guard:
             self._attributing.close()
             self._close_window()

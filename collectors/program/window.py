@@ -148,6 +148,7 @@ class TracedWindow:
         self._thread_ends = thread_ends
         self._wanted_end = False
         self._ended = threading.Event()
+        self._taking = threading.Lock()
         self._began = self._marked_from = 0
         self._trace = trace
         self._settled = 0
@@ -202,11 +203,15 @@ class TracedWindow:
         if session is not None and not session.is_ours:
             self._wanted_end = True
             self._ended.wait(_END_S)
-        if self._session is not None:
+        with self._taking:
             session, self._session = self._session, None
+        if session is not None:
             self.profiling, self.done = False, True
             self.refused = session.end()
             self._ended.set()
+        elif self._wanted_end:
+            # The thread that is traced has begun to end it.
+            self._ended.wait(_END_S)
 
     def capture_begins(self, graph_id: str) -> None:
         """Marks a capture that falls into the window, in the thread that is traced."""

@@ -166,8 +166,11 @@ def test_without_a_window_nothing_is_profiled_and_steps_are_kept(tmp_path: Path)
 def test_a_window_that_is_open_at_the_end_is_closed_by_its_thread(
     tmp_path: Path, serve: str, end: str, refused: str | None
 ) -> None:
+    patience = 1 if refused else 60  # seconds; a busy machine lets a thread wait for its next step
     program = f"""
 import threading, time
+from collectors.program import window
+window._END_S = {patience}
 graph, begun, idle = captured(), threading.Event(), threading.Event()
 def step():
     graph.replay()
