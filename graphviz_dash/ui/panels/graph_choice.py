@@ -53,7 +53,10 @@ class GraphChoice:
 def choose_graph(chosen: Chosen, runs: Sequence[Run]) -> GraphChoice:
     """The pickers, in one row, of a graph of one of ``runs``, which hold one each at least."""
     runs = list(runs)
-    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
+    row = st.container(
+        horizontal=True, gap="medium", vertical_alignment="bottom", key="graph-choice"
+    )
+    with row:
         run = choose_run(runs, default=_fastest(chosen, runs), clears=("graph", "node", AGAINST))
         _redirect_to_outer_graph(chosen, run)
         address = (chosen.key, run.name, _choose_id(chosen.key, run))
