@@ -45,7 +45,7 @@ SHOWN: Final = {
     "compare": "table.figures",
     "graph": ".dag canvas[data-boxes], .empty",
     "timeline": ".timeline canvas[data-painted], .empty",
-    "memory": ".js-plotly-plot .main-svg, .empty",
+    "memory": ".js-plotly-plot .main-svg, .empty, table.figures",
     "launch": ".js-plotly-plot .main-svg",
     "doctor": ".badge, .empty",
     "export": ".perfetto .row, .empty",
