@@ -9,13 +9,26 @@ of them. The exit code is 1 if an attack succeeds.
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from http.client import HTTPException
+from typing import Final
+
+import psutil
+from websockets.exceptions import WebSocketException
 
 from benchmarks.attack.attacks import Attack, FellError
 from benchmarks.attack.server import dashboard
 from benchmarks.attack.table import ATTACKS
+
+_GONE: Final = (
+    *(OSError, EOFError, HTTPException, WebSocketException),  # it does not answer
+    *(psutil.Error, subprocess.SubprocessError),  # its process is not there, or does not end
+    *(AssertionError, LookupError),  # it answers what no page does
+)
+"""What speaking to a server raises that an attack has ended or brought out of step."""
 
 
 def main() -> None:
@@ -42,7 +55,7 @@ def fallen(attacks: Sequence[Attack]) -> list[str]:
             except FellError as error:
                 result = f"FELL: {error}"
                 reached.append(f"{attack.what}: {error}")
-            except Exception as error:
+            except _GONE as error:
                 # The server may be gone: that is what the attack was after.
                 result = f"FELL: {type(error).__name__}: {error}"
                 reached.append(f"{attack.what}: {error}")

@@ -6,6 +6,7 @@ import gc
 import statistics
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, Final, Protocol
 
 import torch
@@ -90,13 +91,12 @@ class StepGraph:
 
 def _watched(step: Step, mode: Mode) -> object:
     mode.start()
-    try:
+    with ExitStack() as undo:
+        undo.callback(mode.abandon)
         with mode:
             result = step()
         mode.finish()
-    except BaseException:
-        mode.abandon()
-        raise
+        undo.pop_all()
     return result
 
 

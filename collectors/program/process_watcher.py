@@ -71,8 +71,9 @@ class ProcessWatcher:
 
     def finish(self) -> None:
         """Writes everything; nothing is recorded from here on. May be called again."""
-        if self._recorder is not None:
-            self._recorder.end_traces()
+        recorder = self._recorder
+        if recorder is not None:
+            recorder.end_traces()
         recorder, self._recorder = self._recorder, None
         if recorder is not None:
             recorder.finish()
