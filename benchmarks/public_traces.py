@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from graphviz_dash.analysis.prediction.idle_time import IdleCause
+from graphviz_dash.analysis.prediction.idle_time import IdleCause, idle_time
 from graphviz_dash.analysis.prediction.predict import predict
 from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
 from graphviz_dash.analysis.ranks.fleet import summarise
@@ -58,7 +58,8 @@ def ours(path: Path) -> dict[str, Any]:
         answer = prediction.reason
     else:
         answer = prediction_verdict(prediction)
-        idle = {part.cause.value: part.ns for part in prediction.idle.parts}
+        parts = idle_time(trace, prediction.step, mean=True).parts
+        idle = {part.cause.value: part.ns for part in parts}
     return {
         "trace": path.name,
         "marks": traced_steps[0].method.value,

@@ -7,7 +7,8 @@ which the CPU takes part, nor what else the program does between two launches.
 
 Time in a call that waits or copies counts as such wherever it lies. Otherwise, where two launches
 follow each other within ``LAUNCHING_NS`` all between them is launching. In longer stretches the
-operators that launch something are launching, and the rest is laid on what ran in it.
+operators that launch something are launching, and the rest is laid on what ran in it. A gap that is
+longer than that is none that launches fill, and nothing in it is launching.
 """
 
 from __future__ import annotations
@@ -30,13 +31,12 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 LAUNCHING_NS: Final = 1_000_000
-"""Launches that follow each other within this time have nothing but launching between them; no
-launch takes longer either, unless it loads code or the profiler holds it."""
+"""Launches that follow each other within this time have nothing but launching between them. No
+launch takes longer, nor an operator that launches, unless it loads or compiles code first or the
+profiler holds it; nor does the GPU wait longer for either."""
 
 _OWN_NS: Final = 30_000
 """What a call that waits or copies takes by itself at most: longer ones wait for something."""
-_LONGEST_OPERATOR_NS: Final = 10_000_000
-"""Operators that launch something and take longer load or compile something first."""
 _MOST_OF_IT: Final = 0.8
 """What covers so much of a gap is named as what it lies in."""
 
@@ -65,7 +65,7 @@ class IdlePart:
     cause: IdleCause
     """What the CPU did."""
     ns: float
-    """How long the GPU was idle meanwhile, in ns for each traced step."""
+    """How long the GPU was idle meanwhile, in ns."""
     by: str | None
     """The operator, call, range or frame that most of it lies in; None where the trace does not
     tell."""
@@ -73,13 +73,14 @@ class IdlePart:
 
 @dataclass(frozen=True)
 class IdleTime:
-    """The idle time of a traced step by its causes, the largest first; means over the steps that
-    ran the typical work, in ns."""
+    """The idle time of a traced step that ran the typical work, by its causes, the largest first,
+    in ns."""
 
     parts: tuple[IdlePart, ...]
     """One for each cause that there is."""
     launching: Floats
-    """How long the GPU idled for launching before each item of the typical step, shape (items,)."""
+    """How long the GPU idled for launching before each item of the first step that ran the typical
+    work, shape (items,)."""
 
     @property
     def total_ns(self) -> float:
@@ -111,20 +112,31 @@ _MARKS: Final = ("ProfilerStep#", "graphviz_dash.")
 _SUBMITS: Final = (CallClass.KERNEL_LAUNCH, CallClass.GRAPH_LAUNCH, CallClass.COPY)
 
 
-def idle_time(trace: Trace, step: EagerStep) -> IdleTime:
-    """The causes of the idle time of the steps that ran the typical work; near-linear in the rows
+def idle_time(trace: Trace, step: EagerStep, *, mean: bool = False) -> IdleTime:
+    """The causes of the idle time of the steps that ran the typical work: the mean over the half of
+    them whose length is nearest to the median, or with ``mean`` over all. Near-linear in the rows
     of the trace."""
     cpu = _Cpu(trace)
     gaps = _Gaps(trace, step)
     divided = cpu.divided(gaps)
+    chosen = list(step.matching) if mean else _middle_steps(step)
+    within = np.isin(gaps.step, chosen)
     parts = [
-        IdlePart(cause, float(ns.sum()) / len(step.matching), cpu.culprit(cause, gaps, ns))
-        for cause, ns in divided.items()
+        IdlePart(cause, float(ns.sum()) / len(chosen), cpu.culprit(cause, gaps, ns))
+        for cause, ns in ((cause, np.where(within, ns, 0)) for cause, ns in divided.items())
         if ns.sum() > 0
     ]
     before = np.zeros(len(trace.gpu) + 1)
     before[gaps.row] = divided[IdleCause.LAUNCHING]
     return IdleTime(tuple(sorted(parts, key=lambda part: -part.ns)), before[step.rows])
+
+
+def _middle_steps(step: EagerStep) -> list[int]:
+    """The middle half of the steps by their length: one that is not like the others, as the first
+    that loads its code, may idle longer than all of them together."""
+    by_length = sorted(step.matching, key=lambda index: step.steps[index].duration_ns)
+    outer = (len(by_length) + 1) // 4
+    return by_length[outer : len(by_length) - outer]
 
 
 class _Gaps:
@@ -147,9 +159,14 @@ class _Gaps:
             free = np.maximum(reach[first : last + 1], traced.span_start)
             until = np.append(begin[first:last], traced.span_end)
             called = np.append(launched[first:last], traced.span_end)
-            parts.append((free, until, called, np.append(rows[first:last], -1)))
-        free, until, launched, row = (np.concatenate(series) for series in zip(*parts, strict=True))
+            own = np.full(len(free), index)
+            parts.append((free, until, called, np.append(rows[first:last], -1), own))
+        free, until, launched, row, steps = (
+            np.concatenate(series) for series in zip(*parts, strict=True)
+        )
         idle = until > free
+        self.step: Ints = steps[idle]
+        """The step that it lies in."""
         self.begin: Ints = free[idle]
         """When the GPU fell idle."""
         self.end: Ints = until[idle]
@@ -247,7 +264,7 @@ class _Cpu:
         self._all = (ops, ranges, frames)
         submitted = calls.some(launching)
         operators = _launching(ops, submitted)
-        quick = operators.end - operators.start <= _LONGEST_OPERATOR_NS
+        quick = operators.end - operators.start <= LAUNCHING_NS
         self._submitted: Ints = np.sort(submitted.end)
         self._parts: dict[IdleCause, list[_Events]] = {
             IdleCause.PROFILER: [
@@ -272,7 +289,7 @@ class _Cpu:
         before = np.searchsorted(self._submitted, gaps.launched, "right")
         last = np.concatenate((begin[:1], self._submitted))[before] if len(begin) else begin
         stretch = gaps.launched - last - waiting.within(last, gaps.launched)
-        long = stretch > LAUNCHING_NS
+        long = (stretch > LAUNCHING_NS) | (left > LAUNCHING_NS)
         divided: dict[IdleCause, Ints] = {}
         parts: list[_Events] = []
         covered = np.zeros(len(begin), dtype=np.int64)
@@ -290,7 +307,8 @@ class _Cpu:
         # From the call that launches to the begin of its work, but for what the CPU copies there.
         calling = end - gaps.launched - waiting.within(gaps.launched, end)
         handed = np.where(long, np.minimum(calling, left - covered), left - waited)
-        divided[IdleCause.LAUNCHING] = divided[IdleCause.LAUNCHING] + np.maximum(handed, 0)
+        launching = divided[IdleCause.LAUNCHING] + np.maximum(handed, 0)
+        divided[IdleCause.LAUNCHING] = np.where(left > LAUNCHING_NS, 0, launching)
         divided[IdleCause.OTHER] = left - sum(divided.values())
         return divided
 

@@ -115,7 +115,8 @@ class Prediction:
     eager_side: EagerSide
     """What the eager step is measured by."""
     idle: IdleTime
-    """What the CPU did while the GPU was idle in the traced steps."""
+    """What the CPU did while the GPU was idle in the traced steps of about median length, or in all
+    of them where the eager side is a loop that was timed as a whole."""
     kept_ns: float
     """Idle time of the eager step that a graph does not remove: its share of the traced steps' idle
     time, of the eager step's."""
@@ -213,7 +214,8 @@ def predict_step(
         back_to_back_ns(replay, calibration, len(step)), interval_half if marked else None
     )
     eager, side = _eager_side(step, clean, loop_ns)
-    idle = idle_time(trace, step)
+    # A loop was timed as a whole: what now and then comes between is in its mean.
+    idle = idle_time(trace, step, mean=side is EagerSide.RECORDED)
     kept = idle.kept_share * max(eager.value - step.busy_ns, 0.0)
     graphed = _later(interval_ns if _looped(side, step) else step_ns, kept)
     speedup, saving = _ratio(eager, graphed), _saving(eager, graphed)

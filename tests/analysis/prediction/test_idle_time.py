@@ -9,13 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.predict_public import AT_MOST, gaps_allow
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
 from graphviz_dash.analysis.prediction.idle_time import IdleCause, IdleTime, idle_time
-from graphviz_dash.analysis.prediction.predict import Recommendation
+from graphviz_dash.analysis.prediction.predict import Prediction, Recommendation, predict
+from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
 from graphviz_dash.ingest.kineto.reader import read_trace
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.trace import Trace
 from graphviz_dash.narrative.prediction import prediction_verdict
 from tests.analysis.predictions import predicted
+from tests.samples import SAMPLES
 from tests.trace_builder import TraceBuilder
 
 LONG_NS = 50_000_000
@@ -73,6 +77,18 @@ def slow_launches(trace: TraceBuilder, at: int) -> None:
         trace.kernel("conv", call + 6_000, 1_000, correlation=correlation)
 
 
+def slow_call(trace: TraceBuilder, at: int) -> None:
+    """A launch that loads its code."""
+    correlation = trace.runtime("hipLaunchKernel", at, LONG_NS - 10_000)
+    trace.kernel("conv", at + LONG_NS - 5_000, 1_000, correlation=correlation)
+
+
+def late_work(trace: TraceBuilder, at: int) -> None:
+    """Work that was launched, and waits on the GPU."""
+    correlation = trace.runtime("cudaLaunchKernel", at, 4_000)
+    trace.kernel("conv", at + LONG_NS - 5_000, 1_000, correlation=correlation)
+
+
 def a_trace(folder: Path, between: Between) -> Trace:
     """Two steps of two kernels each, and ``between`` them LONG_NS."""
     trace = TraceBuilder()
@@ -104,7 +120,9 @@ def divided(trace: Trace) -> tuple[EagerStep, IdleTime]:
         (profiles, IdleCause.PROFILER, "profiler.py"),
         (on_the_cpu, IdleCause.OTHER, "aten::sort"),
         (many_launches, IdleCause.LAUNCHING, None),
-        (slow_launches, IdleCause.LAUNCHING, None),
+        (slow_launches, IdleCause.LOADING, "conv2d"),
+        (slow_call, IdleCause.LOADING, "hipLaunchKernel"),
+        (late_work, IdleCause.OTHER, None),
     ],
 )
 def test_the_cause_of_a_long_gap(
@@ -182,6 +200,40 @@ def test_the_causes_add_up_to_the_idle_time(
     ]
     assert idle.total_ns == pytest.approx(sum(idle_ns) / len(idle_ns), rel=1e-9)
     assert all(part.ns > 0 for part in idle.parts)
+
+
+GAPS = st.sampled_from([20_000, 400_000, 900_000, 1_500_000, 8_000_000])
+
+
+@settings(max_examples=30, deadline=None)
+@given(steps=st.lists(st.lists(GAPS, min_size=4, max_size=4), min_size=1, max_size=5))
+def test_no_gain_exceeds_what_the_gaps_allow(
+    steps: list[list[int]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Steps of the same work with gaps of any length, some of them in operators that launch."""
+    trace, at = TraceBuilder(), 0
+    for number, gaps in enumerate(steps):
+        begin = at
+        for gap in gaps:
+            trace.op("aten::mm", at, gap + 6_000)
+            correlation = trace.runtime("cudaLaunchKernel", at + gap, 4_000)
+            trace.kernel("gemm", at + gap + 5_000, 300_000, correlation=correlation)
+            at += gap + 305_000
+        trace.annotation(f"ProfilerStep#{number}", begin, at - begin)
+    read = read_trace(trace.write(tmp_path_factory.mktemp("trace") / "trace.json"))
+    check_gain(read, predicted(read))
+
+
+@pytest.mark.parametrize("trace", sorted(SAMPLES.glob("*/eager/traces/replay.json.gz")))
+def test_no_gain_of_a_sample_exceeds_what_its_gaps_allow(trace: Path) -> None:
+    read = read_trace(trace)
+    check_gain(read, predict(read, shipped_calibration()))
+
+
+def check_gain(trace: Trace, prediction: Prediction | Missing) -> None:
+    if isinstance(prediction, Missing) or isinstance(prediction.speedup, Missing):
+        return
+    assert prediction.speedup.value <= AT_MOST * gaps_allow(trace, prediction.step)
 
 
 def idle_in(trace: Trace, begin: int, end: int) -> int:
