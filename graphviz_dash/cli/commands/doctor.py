@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -19,17 +20,26 @@ from graphviz_dash.analysis.doctor import (
     Diagnosis,
     diagnose,
 )
+from graphviz_dash.analysis.metrics.run_selection import may_be_eager
+from graphviz_dash.analysis.prediction.evaluation import predict_run
+from graphviz_dash.analysis.prediction.predict import Prediction
+from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
 from graphviz_dash.cli.loading import loaded_run
-from graphviz_dash.cli.text.doctor import print_diagnosis
+from graphviz_dash.cli.text.doctor import print_diagnosis, print_traced
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.cli.text.programs.compiled import print_causes, print_rules
 from graphviz_dash.errors import GraphvizDashError, InputError, MissingRequirementError
 from graphviz_dash.exports.documents.doctor import doctor_document
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.doctor import Severity
 
 _INSTALL = "pip install 'graphviz-dash[collect]'"
 _STDERR: Final = 2
 _CAUSES: Final = 10
+_OUTCOMES: Final = {
+    Severity.ILLEGAL: CaptureOutcome.ILLEGAL,
+    Severity.SILENT: CaptureOutcome.SILENT,
+}
 _PROGRAM_FAILED: Final = 7
 """Exit code of the examining process: done, and the program itself ended with an error."""
 
@@ -46,7 +56,8 @@ _PROGRAM_FAILED: Final = 7
 @click.option(
     "--bundle",
     type=click.Path(path_type=Path),
-    help="Tell again what the doctor found in this run bundle; needs no GPU.",
+    help="Tell again what the doctor found in this run bundle, or what its trace shows; needs no "
+    "GPU.",
 )
 @click.option(
     "-o",
@@ -126,43 +137,81 @@ def _examine(output: Path, arguments: list[str], as_json: bool) -> int:
     return _tell(bundles, as_json)
 
 
+@dataclass(frozen=True)
+class _Examined:
+    """What is known of a bundle; one of the three at least."""
+
+    name: str
+    """The bundle's folder."""
+    diagnosis: Diagnosis | None
+    """What the doctor found in it."""
+    compiled: CompileReport | None
+    """What became of what was compiled."""
+    traced: Prediction | None
+    """What the trace of its eager steps shows, where there is nothing else."""
+
+    @property
+    def outcomes(self) -> set[CaptureOutcome]:
+        """What came of captures, or would."""
+        if self.diagnosis is not None:
+            return {self.diagnosis.outcome}
+        blockers = self.traced.blockers if self.traced is not None else ()
+        return {_OUTCOMES[blocker.rule.severity] for blocker in blockers if blocker.certain}
+
+
 def _tell(bundles: list[Path], as_json: bool) -> int:
-    examined = [(path.name, *_examined(path)) for path in bundles]
+    examined = [_examined(path) for path in bundles]
     if as_json:
-        print_json("doctor", doctor_document([(told, compiled) for _, told, compiled in examined]))
+        rows = [(each.diagnosis, each.compiled, each.traced) for each in examined]
+        print_json("doctor", doctor_document(rows))
     else:
-        for name, diagnosis, compiled in examined:
-            if diagnosis is not None:
-                print_diagnosis(name if len(bundles) > 1 else None, diagnosis)
-            if compiled is not None:
-                print_causes(compiled.causes, _CAUSES)
-                print_rules(compiled.rules)
-    outcomes = {told.outcome for _, told, _ in examined if told is not None}
+        for each in examined:
+            _print(each, alone=len(bundles) == 1)
+    outcomes = {outcome for each in examined for outcome in each.outcomes}
     for outcome in (CaptureOutcome.ILLEGAL, CaptureOutcome.SILENT):
         if outcome in outcomes:
             return EXIT_CODES[outcome]
     return 0
 
 
-def _examined(path: Path) -> tuple[Diagnosis | None, CompileReport | None]:
-    """What the doctor found in a bundle, and what became of what was compiled: one of the two at
-    least.
+def _print(examined: _Examined, *, alone: bool) -> None:
+    if examined.diagnosis is not None:
+        print_diagnosis(None if alone else examined.name, examined.diagnosis)
+    if examined.compiled is not None:
+        print_causes(examined.compiled.causes, _CAUSES)
+        print_rules(examined.compiled.rules)
+    if examined.traced is not None:
+        print_traced(examined.traced)
+
+
+def _examined(path: Path) -> _Examined:
+    """What is known of a bundle.
 
     Raises:
-        InputError: it has neither.
+        InputError: nothing is.
     """
     run = loaded_run(path)
     diagnosis = None if run.doctor is None else diagnose(run.doctor)
     compiled = None if run.compilation is None else compile_report(run)
+    traced: Prediction | Missing | None = None
     if diagnosis is None and compiled is None:
-        raise InputError(
-            path,
-            "no doctor's report in it, and nothing of torch.compile",
-            "a bundle that graphviz-dash doctor wrote, one of a capture that failed, or one of a "
-            "program that compiles",
-            "Examine the workload: graphviz-dash doctor --workload NAME -o FOLDER.",
-        )
-    return diagnosis, None if isinstance(compiled, Missing) else compiled
+        if may_be_eager(run) and run.replay_trace is not None:
+            traced = predict_run(run, shipped_calibration())
+        if not isinstance(traced, Prediction):
+            shown = f", and {traced.reason}" if isinstance(traced, Missing) else ""
+            raise InputError(
+                path,
+                f"no doctor's report in it, nothing of torch.compile{shown}",
+                "a bundle that graphviz-dash doctor wrote, one of a capture that failed, one of a "
+                "program that compiles, or one with the trace of eager steps",
+                "Examine the workload: graphviz-dash doctor --workload NAME -o FOLDER.",
+            )
+    return _Examined(
+        path.name,
+        diagnosis,
+        None if isinstance(compiled, Missing) else compiled,
+        None if isinstance(traced, Missing) else traced,
+    )
 
 
 def _require_collectors() -> None:

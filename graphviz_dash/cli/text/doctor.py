@@ -5,7 +5,9 @@ from __future__ import annotations
 import click
 
 from graphviz_dash.analysis.doctor import Diagnosis
+from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
+from graphviz_dash.cli.text.prediction import print_blockers
 from graphviz_dash.errors import printable
 from graphviz_dash.model.doctor import CheckStatus, CodePlace, Finding
 from graphviz_dash.model.rules import RULES
@@ -39,6 +41,12 @@ def print_diagnosis(name: str | None, diagnosis: Diagnosis) -> None:
             named = f"{len(group.outcomes)} rules"
         table.add_row(cell(named), cell("not checked"), cell(group.reason))
     print_table(table)
+
+
+def print_traced(prediction: Prediction) -> None:
+    """Prints what the trace of eager steps shows of a run that no doctor has examined."""
+    click.echo("No doctor examined this run. What the trace of its eager steps shows:")
+    print_blockers(prediction)
 
 
 def _print_finding(number: int, finding: Finding) -> None:

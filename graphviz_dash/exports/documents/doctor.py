@@ -9,17 +9,20 @@ import msgspec
 
 from graphviz_dash.analysis.compiled.report import CompileReport
 from graphviz_dash.analysis.doctor import Diagnosis
+from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.exports.documents.compiled import (
     CompileCauseDocument,
     CompileRuleDocument,
     cause_document,
     compile_rule_documents,
 )
+from graphviz_dash.exports.documents.prediction import BlockerDocument, blocker_document
 from graphviz_dash.exports.documents.values import Count, Sentence
 from graphviz_dash.model.doctor import Finding
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.narrative.compiled import compile_sentence
 from graphviz_dash.narrative.doctor import verdict_text
+from graphviz_dash.narrative.prediction import not_checked_texts
 
 
 class CodePlaceDocument(TypedDict):
@@ -106,21 +109,30 @@ class CompiledDocument(TypedDict):
     rules: list[CompileRuleDocument]
 
 
+class TracedDocument(TypedDict):
+    """What would stop a capture by the trace of a process's eager steps; no capture was tried."""
+
+    process: Count
+    blockers: list[BlockerDocument]
+    not_told: list[Sentence]
+
+
 class DoctorDocument(TypedDict):
     """The processes that a doctor examined."""
 
     processes: list[DiagnosisDocument]
     compiled: list[CompiledDocument]
+    traced: list[TracedDocument]
 
 
 def doctor_document(
-    examined: Sequence[tuple[Diagnosis | None, CompileReport | None]],
+    examined: Sequence[tuple[Diagnosis | None, CompileReport | None, Prediction | None]],
 ) -> DoctorDocument:
-    """The findings in each process that the doctor examined, and what became of what it compiled;
-    either is None where there is none."""
+    """The findings in each process that the doctor examined, what became of what it compiled, and
+    what its trace shows; each is None where there is none."""
     return {
         "processes": [
-            _process_document(diagnosis) for diagnosis, _ in examined if diagnosis is not None
+            _process_document(diagnosis) for diagnosis, _, _ in examined if diagnosis is not None
         ],
         "compiled": [
             {
@@ -129,8 +141,17 @@ def doctor_document(
                 "causes": [cause_document(cause) for cause in report.causes],
                 "rules": compile_rule_documents(report.rules),
             }
-            for number, (_, report) in enumerate(examined)
+            for number, (_, report, _) in enumerate(examined)
             if report is not None
+        ],
+        "traced": [
+            {
+                "process": number,
+                "blockers": [blocker_document(blocker) for blocker in traced.blockers],
+                "not_told": list(not_checked_texts(traced)),
+            }
+            for number, (_, _, traced) in enumerate(examined)
+            if traced is not None
         ],
     }
 

@@ -232,7 +232,7 @@ def prediction_document(prediction: Prediction, shipped: bool) -> PredictionDocu
         "break_even": _optional(prediction.break_even),
         "break_even_reason": reason_of(prediction.break_even),
         "reasons": _reasons_document(prediction),
-        "blockers": [_blocker_document(blocker) for blocker in prediction.blockers],
+        "blockers": [blocker_document(blocker) for blocker in prediction.blockers],
         "not_told": list(not_checked_texts(prediction)),
         "modules": None
         if isinstance(modules, Missing)
@@ -289,7 +289,8 @@ def _reasons_document(prediction: Prediction) -> ReasonsDocument:
     }
 
 
-def _blocker_document(blocker: Blocker) -> BlockerDocument:
+def blocker_document(blocker: Blocker) -> BlockerDocument:
+    """What would stop a capture, by the rules of the doctor."""
     return {
         "rule": blocker.rule.id.value,
         "title": blocker.rule.title,

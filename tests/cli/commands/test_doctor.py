@@ -21,6 +21,7 @@ from tests.cli.conftest import FAILURE, Invoke
 from tests.cli.test_docs import PAGE, keys
 from tests.doctors import MOVED, OUTPUTS, READ, WAIT, failing_at_once, report
 from tests.experiments import make_run, manifest
+from tests.samples import SAMPLES
 
 
 def bundle(folder: Path, given: DoctorReport) -> str:
@@ -99,6 +100,19 @@ def test_a_bundle_without_a_report_is_refused(tmp_path: Path, invoke: Invoke) ->
     assert (result.code, result.out) == (2, "")
     assert "no doctor's report in it" in result.err
     assert "graphviz-dash doctor --workload NAME" in result.err
+
+
+def test_an_imported_run_tells_what_its_trace_shows(tmp_path: Path, invoke: Invoke) -> None:
+    sample = SAMPLES / "sync-in-step" / "eager" / "traces" / "replay.json.gz"
+    assert invoke("import", str(sample), "-o", str(tmp_path / "imported")).code == 0
+    (run,) = (path.parent for path in tmp_path.rglob("manifest.json"))
+    foretold = json.loads(invoke("predict", "--json", str(run)).out)["blockers"]
+    assert any(blocker["certain"] for blocker in foretold)
+    result = invoke("doctor", "--bundle", str(run))
+    assert result.code == 1
+    assert "A GPU value is read on the CPU [sync-value]" in result.out
+    document = json.loads(invoke("doctor", "--bundle", str(run), "--json").out)
+    assert (document["processes"], document["traced"][0]["blockers"]) == ([], foretold)
 
 
 @pytest.mark.parametrize(
