@@ -46,6 +46,7 @@ from collectors.program.process_facts import (
     write_failure,
     write_memory,
 )
+from collectors.program.rest import Rest
 from collectors.program.steps import StepClock
 from collectors.program.watch import COUNTER, ReplayCounter, attach, read_open_capture
 from collectors.program.window import CaptureSession, TracedWindow
@@ -141,6 +142,7 @@ class ProgramRecorder:
         self._step_captured = False
         self._strangers = 0
         self._previous: dict[int, _Capture] = {}
+        self._rest = Rest(self.loop.log)
         self._forwards = OutermostCalls(self._called, guard, self.loop.module_returned)
         self._ticking = ExitStack()
         self._stopped = False
@@ -173,6 +175,7 @@ class ProgramRecorder:
             partial(write_environment, self._folder),
             partial(write_memory, self._folder),
             self._write_state,
+            self._rest.count,
             self.loop.finish,
         ):
             # One that fails must not keep the others from what they have to do.
@@ -189,6 +192,7 @@ class ProgramRecorder:
         self._stop_noting()
 
     def _stop_noting(self) -> None:
+        self._rest.end()
         for capture in tuple(self._captures.values()):
             capture.counter.note = None
 
@@ -211,6 +215,7 @@ class ProgramRecorder:
 
     def begins(self, graph: object, pool: Any) -> ReplayCounter:
         """A capture begins: where in the program, and after how many steps."""
+        self._rest.end()
         caller = sys._getframe(1)
         lines = caller_lines(caller, _CALLERS)
         facts, name = self.loop.facts_of(lines, caller), self.loop.name_of(caller)
@@ -283,6 +288,7 @@ class ProgramRecorder:
 
     def replays(self, counter: ReplayCounter) -> None:
         """A replay of a graph that could be the one that ends steps."""
+        self._rest.end()
         capture = self._captures.get(counter.id)
         if self._stopped or capture is None:
             counter.awake = False
@@ -323,6 +329,8 @@ class ProgramRecorder:
         here = [capture for capture in self._open if capture.thread == thread]
         capture = here[-1].counter.number if here else None
         noted = self.loop.module_called(module, inputs, capture)
+        if noted:
+            self._rest.end()
         if self._clock.wants(BoundaryKind.FORWARDS):
             name = f"forward of {type(module).__name__}"
             self._tick(BoundaryKind.FORWARDS, id(module), name)
@@ -386,6 +394,7 @@ class ProgramRecorder:
             self._window.open()
         elif self._window.done and self._drain_ns is not None:
             self._stop_ticking()
+            self._begin_rest()
 
     def _window_covers(self) -> bool:
         """Whether each graph that was replayed in the second half of the steps before the window
@@ -428,6 +437,7 @@ class ProgramRecorder:
             capture.window_replays = capture.counter.replays - capture.before_window
         # CUPTI stays attached: what the program takes from here on is not what it takes.
         self._stop_ticking()
+        self._begin_rest()
         self._write_state()
 
     def _close_capture(self, counter: ReplayCounter) -> _Capture:
@@ -444,6 +454,11 @@ class ProgramRecorder:
             self._drain_ns = None
             self._forget_times()
         return capture
+
+    def _begin_rest(self) -> None:
+        if not self.loop.serves:
+            counters = [capture.counter for capture in self._captures.values()]
+            self._rest.begin(counters, self._clock.boundary_kind)
 
     def _stop_ticking(self) -> None:
         self._stopped = True
@@ -468,6 +483,7 @@ class ProgramRecorder:
         with self._guard:
             if not self._open:
                 self._write_state()
+                self._rest.count()
                 self.loop.flush()
                 if self.loop.log.is_full:
                     self._stop_noting()

@@ -27,6 +27,9 @@ _SERVED: Final = (BoundaryKind.LABEL, BoundaryKind.ENGINE)
 """What a program or its engine says of a step is sure: a thread that serves is the anchor as soon
 as the one before, which warmed up, is silent."""
 
+BOUNDED: Final = (BoundaryKind.EXPLICIT, BoundaryKind.OPTIMIZER)
+"""Where steps end so, what is replayed between two ends is one step."""
+
 _ORDER: Final = {kind: number for number, kind in enumerate(BoundaryKind)}
 
 

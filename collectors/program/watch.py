@@ -197,13 +197,14 @@ def _watched_replay(
             # The watching is over, and the program has kept the method from before.
             counter = earlier
         counter.replays += 1
+        note = counter.note
         if counter.awake:
             watcher.replays(counter)
-        note = counter.note
         timer = None
-        if note is not None and (counter.replays % _ROUND in _SAMPLED or counter.replays == 2):
-            timer = watcher.timer(counter)
-        began = perf_counter_ns()
+        if note is not None:
+            if counter.replays % _ROUND in _SAMPLED or counter.replays == 2:
+                timer = watcher.timer(counter)
+            began = perf_counter_ns()
         try:
             launch(self)
         except BaseException as error:

@@ -102,7 +102,8 @@ class GraphCost(Struct, frozen=True, forbid_unknown_fields=True):
     first_launch_ns: Count | None
     """The call of the first replay; None where it was never replayed."""
     launch_ns: tuple[Count, ...]
-    """The calls of later replays, at most LAUNCHES_KEPT of them, evenly over the run."""
+    """The calls of later replays, at most LAUNCHES_KEPT of them, evenly over those that were
+    noted."""
     gpu_ns: tuple[Count, ...]
     """GPU time of replays between two CUDA events, of one replay in SAMPLED_EVERY; the first replay
     is never among them."""
@@ -161,7 +162,8 @@ class ProgramLoop(Struct, frozen=True, forbid_unknown_fields=True):
     graphs: tuple[GraphCost, ...]
     """A row for each graph of the recording, in the same order."""
     steps: LoopSteps
-    """The steps, the first LOOP_STEPS_KEPT of them."""
+    """The steps, the first LOOP_STEPS_KEPT of them; where one graph is replayed over and over,
+    those that were timed."""
     steps_seen: Count
     """How many there were."""
     clean_steps: Count

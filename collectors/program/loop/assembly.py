@@ -6,11 +6,11 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from collectors.program.loop.events import Event, EventKind, LoopFacts, ScopeFacts
 from collectors.program.loop.families import FamilyBook
 from collectors.program.loop.units import replay_units
+from collectors.program.steps import BOUNDED
 from graphviz_dash.model.loop import (
     LAUNCHES_KEPT,
     LOOP_STEPS_KEPT,
@@ -22,9 +22,6 @@ from graphviz_dash.model.loop import (
     StepKind,
 )
 from graphviz_dash.model.recording import BoundaryKind
-
-BOUNDED: Final = (BoundaryKind.EXPLICIT, BoundaryKind.OPTIMIZER)
-"""Where steps end so, what is replayed between two ends is one step."""
 
 
 @dataclass

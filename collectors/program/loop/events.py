@@ -105,7 +105,8 @@ class LoopFacts(msgspec.Struct):
     origin: int
     """When the recording began, in ns of the performance counter, by which events are noted."""
     dropped: int
-    """Scopes that came when no further event was kept."""
+    """Steps that were counted and not kept: scopes that came when no further event was, and replays
+    of a graph at rest."""
     engine: str | None
     """The engine whose state was read, with its version."""
 
@@ -121,7 +122,7 @@ class LoopLog:
         self.origin = time.perf_counter_ns()
         """When it began, by the performance counter."""
         self.dropped = 0
-        """Scopes that were not kept."""
+        """Steps that were counted, and not kept."""
         self.scopes: dict[ScopeFacts, int] = {}
         """The number of each scope."""
         self._naming = Lock()

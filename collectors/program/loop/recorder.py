@@ -61,6 +61,8 @@ class LoopRecorder:
         self._module_names: list[str] = []
         self._naming = Lock()
         self._clean = True
+        self.serves = False
+        """Whether steps differ: it is said what they serve, or some run eagerly."""
         self._open: dict[int, Pool | None] = {}
         self._pools: dict[Pool, PoolBytes] = {}
         self._outside: dict[int, int] = {}
@@ -155,6 +157,7 @@ class LoopRecorder:
 
     def module_returned(self, module: Any, begin: int) -> None:
         """Such a pass is over."""
+        self.serves = True
         self.log.add(EventKind.PASS, self._modules[id(module)], begin, time.perf_counter_ns())
 
     def label(self, name: Any, real: Any, phase: Any, key: Mapping[str, Any]) -> LabelScope:
@@ -162,6 +165,7 @@ class LoopRecorder:
         said = (name, real, phase, *key.items())
         number = self._labels.get(said)
         if number is None:
+            self.serves = True
             number = self.log.scope_number(label_facts(name, real, phase, key))
             self._labels[said] = number
         return LabelScope(number, self._label_ended)
@@ -174,6 +178,7 @@ class LoopRecorder:
     def _engine_stepped(self, engine: str, facts: ScopeFacts, begin: int) -> None:
         with self._guard:
             self._engine = engine
+            self.serves = True
             self.log.add_scope(self.log.scope_number(facts), begin)
             self._tick(engine)
 

@@ -418,3 +418,39 @@ def test_keys_are_the_sizes_in_which_inputs_differ() -> None:
     assert (axes, keys) == (("input 0 size(0)",), [(8,), (4,), (2,)])
     assert shape_keys([((8, 16),), ((8,),)]) == ((), [None, None])
     assert shape_keys([(), ()]) == ((), [None, None])
+
+
+@pytest.mark.parametrize(
+    ("then", "noted", "seen_steps"),
+    [
+        pytest.param("", 1002, 1500, id="goes on"),
+        pytest.param("h.replay(); g.replay(); h.replay()", 1005, 1503, id="another graph"),
+        pytest.param("k = captured(); k.replay(); g.replay()", 1004, 1502, id="a new graph"),
+    ],
+)
+def test_a_graph_that_is_replayed_over_and_over_is_only_counted(
+    tmp_path: Path, then: str, noted: int, seen_steps: int
+) -> None:
+    program = f"""
+    g, h = captured(), captured()
+    for i in range(1500):
+        g.replay()
+    {then}
+    """
+    assert run(tmp_path, CAPTURE + _flat(program), "--steps", "0").returncode == 0
+    loop = loop_of(tmp_path)
+    kinds = loop.steps.kind
+    captures = kinds.count(StepKind.CAPTURE)
+    assert (len(kinds) - captures, loop.steps_seen - captures) == (noted, seen_steps)
+
+
+def test_what_is_served_is_noted_to_the_end(tmp_path: Path) -> None:
+    program = """
+    import collectors
+    g = captured()
+    for i in range(1300):
+        with collectors.label("decode", real=i % 7, batch=8):
+            g.replay()
+    """
+    assert run(tmp_path, CAPTURE + _flat(program), "--steps", "0").returncode == 0
+    assert loop_of(tmp_path).steps.kind.count(StepKind.REPLAY) == 1300
