@@ -38,6 +38,9 @@ _RANKS_TIMEOUT_S: Final = 900
 _TAIL: Final = 2_000
 """Characters of a crashed pass's stderr that are kept in the bundle."""
 
+_CRASH: Final = "Fatal Python error: "
+"""What Python's report of a crash begins with; what comes before it is of others."""
+
 
 @dataclass(frozen=True)
 class PassRunner:
@@ -156,10 +159,17 @@ def _failure_of(
     return Failure(
         during=kind,
         error="ProcessDied" if limit.reason is None else limit.error,
-        message=limit.reason or how_it_died(process.returncode),
+        message=limit.reason or _how_it_ended(process),
         location=None,
         traceback=_without_modules(process.stderr)[-_TAIL:],
     )
+
+
+def _how_it_ended(process: subprocess.CompletedProcess[str]) -> str:
+    """Its signal or exit code, with what the library that ended it printed before, if anything."""
+    words, crashed, _ = process.stderr.partition(_CRASH)
+    said = last_line(words) if crashed else ""
+    return f"{how_it_died(process.returncode)}{f': {printable(said)}' if said else ''}"
 
 
 def _without_modules(stderr: str) -> str:

@@ -1,7 +1,8 @@
 """The worker's process with passes that need no GPU: each writes, slowly, what a real one leaves.
 
 ``GRAPHVIZ_DASH_TEST_PASS`` says what a pass does besides: ``fill`` writes until the disk is full,
-``crash`` ends with a segmentation fault; both in mode graph only, ``fill`` after its clean pass.
+``crash`` ends with a segmentation fault, ``abort`` as a C++ library does; all in mode graph only,
+``fill`` after its clean pass.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ def _run(request: PassRequest) -> None:
     besides = os.environ.get("GRAPHVIZ_DASH_TEST_PASS") if request.mode.value == "graph" else None
     if besides == "crash":
         ctypes.string_at(0)
+    if besides == "abort":
+        os.write(sys.stderr.fileno(), b"terminate called\n")
+        os.abort()
     if besides == "fill" and request.kind.value != "clean":
         with (Path(request.out) / "large").open("wb") as file:
             while True:
