@@ -7,6 +7,7 @@ from statistics import median
 from typing import Final
 
 from graphviz_dash.analysis.absence import why_missing
+from graphviz_dash.analysis.comparison.unseen_graphs import unseen_graphs
 from graphviz_dash.analysis.diff.creation_order import OrderEffect
 from graphviz_dash.analysis.diff.graph_diff import Change, GraphDiff, NodeDiff
 from graphviz_dash.analysis.diff.update_prediction import UpdatePrediction, UpdateResult
@@ -17,6 +18,7 @@ from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.graph import DriverAnswer
 from graphviz_dash.model.run import GraphUpdate, Pass, Run
 from graphviz_dash.narrative.device_launch import finding_text
+from graphviz_dash.narrative.low_confidence import low_confidence_notes
 from graphviz_dash.units import counted, format_count, format_ns, format_percent
 
 _MAKE_GRAPHS: Final = (Pass.CLEAN, Pass.CAPTURE, Pass.RECORDED)
@@ -140,7 +142,8 @@ def order_sentence(effect: OrderEffect) -> str:
 
 
 def why_no_graph(runs: Iterable[Run]) -> list[str]:
-    """Why each of ``runs``, none of which holds a graph, has none."""
+    """Why each of ``runs``, none of which holds a graph, has none, and what its trace launches all
+    the same."""
     reasons = []
     for run in runs:
         failed = [
@@ -149,4 +152,7 @@ def why_no_graph(runs: Iterable[Run]) -> list[str]:
             if failure.during in _MAKE_GRAPHS
         ]
         reasons += failed or [f"{run.name}: {why_missing(run, Fact.GRAPHS).reason}"]
+        unseen = unseen_graphs(run, None)
+        if unseen is not None:
+            reasons += [f"{run.name}: {note.sentence}" for note in low_confidence_notes((unseen,))]
     return reasons

@@ -14,6 +14,7 @@ from graphviz_dash.analysis.metrics.low_confidence import (
     FewRecordedSteps,
     FewTracedSteps,
     ForeignSteps,
+    GraphSource,
     LargeRemainder,
     LowConfidence,
     MuchCommunication,
@@ -102,14 +103,25 @@ def _capture_problem(reason: CaptureProblem) -> tuple[str, str, str]:
     return "capture-problem", f"{reason.graph}{where}: {reason.problem}", ""
 
 
+_UNSEEN: Final = {
+    GraphSource.RECORDER: "that were captured without torch, by a library's own calls of the "
+    "driver, or before the recorder began",
+    GraphSource.IMPORT: "whose captures were not imported",
+    GraphSource.CAPTURE: "that its capture did not make: a library's own",
+}
+
+
 @_worded.register
 def _unseen_graphs(reason: UnseenGraphs) -> tuple[str, str, str]:
+    share = reason.time_share
     return (
         "unseen-graphs",
         f"{format_count(reason.count)} of {format_count(reason.launches)} graph launches in the "
-        "traced window are of graphs that were captured without torch, by a library's own calls of "
-        "the driver, or before the recorder began: of them there are times and nothing else",
-        "",
+        f"trace{'' if share is None else f', {format_percent(share)} of its GPU time,'} are of "
+        f"graphs {_UNSEEN[reason.source]}: of them there are times and nothing else",
+        "Import the trace of the captures too, or the graphs as debug DOT."
+        if reason.source is GraphSource.IMPORT
+        else "",
     )
 
 

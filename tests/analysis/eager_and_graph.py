@@ -6,7 +6,6 @@ from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.model.run import Run
 from tests.analysis.frames import (
-    GRAPH,
     LIFE,
     clean_timings,
     make_experiment,
@@ -14,6 +13,7 @@ from tests.analysis.frames import (
     pools,
     steps_trace,
 )
+from tests.analysis.scenes import graph_of, kernel
 
 WORK = [("gemm", 40_000), ("elementwise_kernel", 20_000), ("nccl", 10_000), ("odd", 5_000)]
 
@@ -32,7 +32,7 @@ def graphed(**changes: object) -> Run:
         "clean": clean_timings([125_000] * 40, intervals=[100_000] * 40, lives=(LIFE,)),
         "trace": steps_trace(6, 150_000, WORK, graph=True),
         "memory": pools(104 << 20, 30 << 20, 2 << 20),
-        "graphs": (GRAPH,),
+        "graphs": (graph_of([kernel(index, name) for index, (name, _) in enumerate(WORK)]),),
     }
     return make_run("graph", **(parts | changes))  # type: ignore[arg-type]
 

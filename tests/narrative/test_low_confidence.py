@@ -113,7 +113,13 @@ def test_a_trace_without_steps_is_counted_as_a_whole() -> None:
             "1 copy, 0 sets of 3 launches (1 of graphs) in 100 ns, of which the GPU was busy "
             "60 ns (60.0%)",
             "",
-        )
+        ),
+        (
+            "unseen-graphs",
+            "1 of 1 graph launches in the trace, 16.7% of its GPU time, are of graphs whose "
+            "captures were not imported: of them there are times and nothing else",
+            "Import the trace of the captures too, or the graphs as debug DOT.",
+        ),
     ]
 
 

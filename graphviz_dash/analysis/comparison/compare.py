@@ -20,6 +20,7 @@ from graphviz_dash.analysis.comparison.traced_work import (
     TracedWork,
     traced_work,
 )
+from graphviz_dash.analysis.comparison.unseen_graphs import unseen_graphs
 from graphviz_dash.analysis.comparison.verdict import outcome
 from graphviz_dash.analysis.doctor import replays_differ
 from graphviz_dash.analysis.metrics import run_selection
@@ -58,7 +59,12 @@ def compare(
         with progress.subtask(count + number, 2 * count):
             runs.append(
                 _compare_run(
-                    run, chosen, experiment, (work, predictions), replays_match=replays_match
+                    run,
+                    chosen,
+                    experiment,
+                    (work, predictions),
+                    replays=replays,
+                    replays_match=replays_match,
                 )
             )
     runs.sort(key=lambda run: not run.is_baseline)
@@ -105,6 +111,7 @@ def _compare_run(
     experiment: Experiment,
     shared: tuple[TracedWork, EagerPredictions],
     *,
+    replays: MatchedReplays,
     replays_match: bool,
 ) -> RunComparison:
     work, predictions = shared
@@ -127,6 +134,7 @@ def _compare_run(
     )
     step = figures["recorded_step" if run.recording else "step_time"]
     speedup = figures["recorded_speedup" if run.recording else "speedup"]
+    unseen = unseen_graphs(run, replays.get(run.name))
     is_baseline = chosen is not None and base is None and _same_family(run, chosen)
     return RunComparison(
         run=run,
@@ -144,7 +152,10 @@ def _compare_run(
         break_even=against if isinstance(against, Missing) else break_even(run, against, figures),
         prediction=inputs.prediction,
         outlook=predictions.of(run),
-        low_confidence=low_confidence(run, base, figures, traced_steps),
+        low_confidence=(
+            *low_confidence(run, base, figures, traced_steps),
+            *((unseen,) if unseen is not None else ()),
+        ),
     )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import chain
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
@@ -24,7 +25,6 @@ from graphviz_dash.analysis.metrics.thresholds import (
     WIDE_SPREAD,
 )
 from graphviz_dash.analysis.sample_statistics import Spread, summarise
-from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
 from graphviz_dash.analysis.trace.collectives import communication
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Missing
@@ -33,6 +33,17 @@ from graphviz_dash.model.graph import ConditionalParams, ConditionalType
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run, WorkloadInfo
     from graphviz_dash.model.trace import TraceProblem
+
+
+class GraphSource(StrEnum):
+    """Where the graphs of a run are from."""
+
+    RECORDER = "recorder"
+    """The captures of a program, by torch, while the recorder watched."""
+    IMPORT = "import"
+    """What was imported beside the trace."""
+    CAPTURE = "capture"
+    """The run's own capture."""
 
 
 class _Doubt:
@@ -256,11 +267,18 @@ class CaptureProblem(_Doubt):
 
 @dataclass(frozen=True)
 class UnseenGraphs(_Doubt):
-    """``count`` of ``launches`` of graphs in the traced window of a recorded program are of graphs
-    whose captures the recorder has not seen."""
+    """Launches in a trace of graphs that the run does not hold: of them there are times and nothing
+    else."""
 
     count: int
+    """So many launches."""
     launches: int
+    """Of so many of graphs in the trace."""
+    time_share: float | None
+    """Their part of the durations of all GPU work in the trace, 0 to 1; None where it is not known
+    which launches they are."""
+    source: GraphSource
+    """Where the run's graphs are from."""
 
 
 LowConfidence: TypeAlias = (
@@ -447,11 +465,3 @@ def _of_recording(run: Run) -> Iterator[LowConfidence]:
         if graph.problem is not None:
             location = graph.captured_at[0] if graph.captured_at else None
             yield CaptureProblem(graph.graph, location, graph.problem)
-    if run.replay_trace is not None:
-        calls = run.replay_trace.runtime["name"].value_counts()
-        launches = sum(
-            count for name, count in calls.iter_rows() if call_class(name) is CallClass.GRAPH_LAUNCH
-        )
-        unseen = launches - sum(graph.window_replays for graph in recording.graphs)
-        if unseen > 0:
-            yield UnseenGraphs(unseen, launches)

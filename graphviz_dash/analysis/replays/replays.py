@@ -307,18 +307,25 @@ def _tells_shapes(trace: Trace, launches: list[Ints]) -> bool:
     return bool((gpu["grid_x"].is_not_null().to_numpy() | ~kernel).all())
 
 
-def launched_rows(trace: Trace) -> tuple[list[Ints], Ints]:
-    """For each graph launch that has any, its GPU rows by start, and when it was called; launches
-    by time."""
+def launch_correlations(trace: Trace) -> tuple[Ints, Ints]:
+    """The correlation ids of the graph launches in a trace, and when each was called; by time."""
     codes, names = encode(trace.runtime["name"])
     is_launch = np.array([call_class(name) is CallClass.GRAPH_LAUNCH for name in names], dtype=bool)
     if not is_launch.any():
-        return [], np.zeros(0, dtype=np.int64)
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     calls = np.flatnonzero(is_launch[codes])
     launches = column(trace.runtime, "correlation")[calls]
     # A driver call inside the runtime call has the same correlation.
     once = np.sort(np.unique(launches, return_index=True)[1])
-    launches, called = launches[once], column(trace.runtime, "ts")[calls[once]]
+    return launches[once], column(trace.runtime, "ts")[calls[once]]
+
+
+def launched_rows(trace: Trace) -> tuple[list[Ints], Ints]:
+    """For each graph launch that has any, its GPU rows by start, and when it was called; launches
+    by time."""
+    launches, called = launch_correlations(trace)
+    if not len(launches):
+        return [], called
     gpu = column(trace.gpu, "correlation")
     order = np.argsort(gpu, kind="stable")
     first = np.searchsorted(gpu[order], launches, "left")

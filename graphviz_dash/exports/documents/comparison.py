@@ -26,8 +26,10 @@ from graphviz_dash.exports.documents.run import (
     ExperimentDocument,
     IdentityDocument,
     TimeByCategoryDocument,
+    UnseenGraphsDocument,
     WeaknessDocument,
     identity_document,
+    unseen_graphs_document,
     weaknesses_document,
     where_document,
 )
@@ -141,6 +143,7 @@ class ComparedRunDocument(IdentityDocument):
     outlook: PredictionDocument | None
     outlook_reason: Sentence | None
     weaknesses: list[WeaknessDocument]
+    unseen_graphs: UnseenGraphsDocument | None
 
 
 class KernelUseDocument(TypedDict):
@@ -211,6 +214,7 @@ def _run_document(run: RunComparison, *, compared: bool) -> ComparedRunDocument:
         "outlook": document_of(outlook, lambda value: prediction_document(value, shipped=True)),
         "outlook_reason": reason_of(outlook),
         "weaknesses": weaknesses_document(run),
+        "unseen_graphs": unseen_graphs_document(run),
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypedDict
 
 from graphviz_dash.analysis.comparison.result import RunComparison
+from graphviz_dash.analysis.metrics.low_confidence import UnseenGraphs
 from graphviz_dash.analysis.metrics.run_metrics import Figure
 from graphviz_dash.analysis.nodes.concurrency import Concurrency
 from graphviz_dash.analysis.nodes.node_table import NodeTable
@@ -22,6 +23,7 @@ from graphviz_dash.exports.documents.values import (
     Bytes,
     Count,
     FilePath,
+    Fraction,
     Ns,
     Sentence,
     document_of,
@@ -121,6 +123,15 @@ class WeaknessDocument(TypedDict):
     metrics: list[str]
 
 
+class UnseenGraphsDocument(TypedDict):
+    """Launches in the trace of graphs that the run does not hold, of so many of all graphs, and
+    their part of the GPU time; null where it is not known which launches they are."""
+
+    launches: Count
+    of: Count
+    time_share: Fraction | None
+
+
 class TimeByCategoryDocument(TypedDict):
     """A step in parts, in ns; ``waiting`` is for other ranks, ``excess`` busy time beyond the step;
     ``profiled``: the step is one under the profiler, for nothing was timed without it."""
@@ -153,6 +164,7 @@ class SingleRunDocument(IdentityDocument):
     where: TimeByCategoryDocument | None
     where_reason: Sentence | None
     weaknesses: list[WeaknessDocument]
+    unseen_graphs: UnseenGraphsDocument | None
     graphs: list[GraphDocument]
     node_ids: AgreementDocument | None
 
@@ -243,6 +255,15 @@ def weaknesses_document(run: RunComparison) -> list[WeaknessDocument]:
     ]
 
 
+def unseen_graphs_document(run: RunComparison) -> UnseenGraphsDocument | None:
+    """The launches of graphs that the run does not hold; None where there are none."""
+    for reason in run.low_confidence:
+        if isinstance(reason, UnseenGraphs):
+            share = reason.time_share
+            return {"launches": reason.count, "of": reason.launches, "time_share": share}
+    return None
+
+
 def where_document(where: TimeByCategory) -> TimeByCategoryDocument:
     """Where the time of a step goes, in ns."""
     return {
@@ -294,6 +315,7 @@ def single_run_document(
         "where": document_of(result.where, where_document),
         "where_reason": reason_of(result.where),
         "weaknesses": weaknesses_document(result),
+        "unseen_graphs": unseen_graphs_document(result),
         "graphs": [
             graph_document(
                 result.run,

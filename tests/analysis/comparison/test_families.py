@@ -86,8 +86,8 @@ class TestFigures:
             "rank_wait_removed": None,
             "remainder": 118,
             "graphs": 1,
-            "graph_nodes": 3,
-            "graph_edges": 2,
+            "graph_nodes": 4,
+            "graph_edges": 3,
             **dict.fromkeys(ELSEWHERE),
         }
 
