@@ -114,8 +114,28 @@ def test_keyboard_walks_along_the_edges(page: Page, dashboard: str) -> None:
     expect(page.get_by_text("Longest nodes")).to_be_visible()
 
 
-def test_wheel_zooms_at_the_pointer_and_drag_pans(page: Page, dashboard: str) -> None:
+def looked_at(canvas: Locator) -> list[float]:
+    """The point of the graph that is in the middle of the canvas."""
+    point: list[float] = ask(canvas, "dag.graphPoint(dag.width / 2, dag.height / 2)")
+    return point
+
+
+def test_wheel_zooms_at_the_pointer_drag_pans_and_another_window_keeps_the_view(
+    page: Page, dashboard: str
+) -> None:
+    page.set_viewport_size({"width": 360, "height": 800})
     canvas = open_graph(page, dashboard, "experiment=fork-join&run=graph")
+    # Who looked at all of it sees all of it, laid out for the window as it is now.
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.wait_for_function(
+        "canvas => Math.abs(canvas.__dag.ratio - canvas.__dag.shape) < 0.1",
+        arg=canvas.element_handle(),
+    )
+    expect(canvas).to_have_attribute("data-boxes", re.compile(r"[1-9]"))
+    page.wait_for_function(
+        "canvas => !canvas.__dag.loading && canvas.__dag.isHome", arg=canvas.element_handle()
+    )
+    assert ask(canvas, "dag.view.width * dag.zoom > 0.5 * dag.width")
     place = ask(canvas, "dag.positionOf(5)")
     page.mouse.move(place["x"], place["y"])
     zoom = ask(canvas, "dag.zoom")
@@ -140,6 +160,12 @@ def test_wheel_zooms_at_the_pointer_and_drag_pans(page: Page, dashboard: str) ->
     panned = ask(canvas, "dag.positionOf(5)")
     assert panned["x"] - moved["x"] == pytest.approx(80, abs=2)
     assert ask(canvas, "dag.selected") is None
+    middle, width = looked_at(canvas), ask(canvas, "dag.width")
+    page.set_viewport_size({"width": 1100, "height": 900})
+    page.wait_for_function(
+        "([canvas, width]) => canvas.__dag.width < width", arg=[canvas.element_handle(), width]
+    )
+    assert looked_at(canvas) == pytest.approx(middle, abs=2)
 
 
 def test_search_unfolds_to_its_hits(page: Page, dashboard: str) -> None:

@@ -1,7 +1,7 @@
 // The DAG: a folded graph whose groups unfold in place, from views that the server lays out.
 
 import { button, contextOf, element, find, isCalm, placeTooltip } from "../common/elements.js";
-import { counted } from "../common/numbers.js";
+import { clamp, counted } from "../common/numbers.js";
 import { ask, isAbort, messageOf } from "../common/server.js";
 import { mount } from "../common/mount.js";
 import { NO_PALETTE, readTheme } from "../common/theme.js";
@@ -20,6 +20,7 @@ import {
   mapFrame,
   opening,
   READABLE,
+  recentred,
   zoomedAt,
 } from "./geometry.js";
 import { BY_DATA, BY_MODULE, listen } from "./input.js";
@@ -30,7 +31,7 @@ import { Waiting } from "./waiting.js";
 
 /** @import { Component } from "../common/mount.js" */
 /** @import { Palette, Theme } from "../common/theme.js" */
-/** @import { Rect } from "./geometry.js" */
+/** @import { Camera, Rect } from "./geometry.js" */
 /** @import { Paths } from "./paths.js" */
 /** @import { View } from "./view.js" */
 /** @import { Box, DagData, DagView, Link } from "./wire.js" */
@@ -53,6 +54,9 @@ import { Waiting } from "./waiting.js";
 const REST_MS = 110;
 const TWEEN_MS = 130;
 const SLOW_FRAME_MS = 18.5;
+
+/** How much wider or narrower a canvas becomes, for its height, before another layout suits it. */
+const RESHAPED = 1.2;
 const BY_ORDER = "order";
 
 /** What is said of each way to fold. */
@@ -110,9 +114,15 @@ export class Dag {
   zoom = 1;
   x = 0;
   y = 0;
+  /** @type {Camera | null} that showed all: while it is in place, all stays shown */
+  home = null;
   width = 0;
   height = 0;
   dpr = 1;
+  /** Width over height of the canvas that the view is laid out for. */
+  ratio = 0;
+  /** Whether the reader unfolded or folded what is shown. */
+  byHand = false;
   /** @type {Palette} */
   palette = NO_PALETTE;
   /** @type {Theme} */
@@ -138,8 +148,7 @@ export class Dag {
   lastFrame = 0;
   painted = 0;
   rest = 0;
-  /** Whether all is to be shown anew once the canvas has another size. */
-  refits = false;
+  sizing = 0;
 
   /** @param {HTMLElement | ShadowRoot} root */
   constructor(root) {
@@ -249,6 +258,7 @@ export class Dag {
     this.resizes.disconnect();
     clearTimeout(this.finder.timer);
     clearTimeout(this.rest);
+    clearTimeout(this.sizing);
     this.waiting.end();
     this.loading?.abort();
     this.completing?.abort();
@@ -264,17 +274,21 @@ export class Dag {
     return { ...this.graph, fold: this.fold };
   }
 
+  /** Width over height of the canvas, as a view can be asked for. */
+  get shape() {
+    return clamp((this.width || 16) / (this.height || 10), 0.1, 20);
+  }
+
   /**
    * The parameters of a view.
    * @param {readonly string[]} [expanded] ids of unfolded groups; without, those that fit
    * @param {Record<string, number>} [shown] the blocks that repeats show
    */
   queryOf(expanded, shown) {
-    const ratio = Math.min(20, Math.max(0.1, (this.width || 16) / (this.height || 10)));
     const query = new URLSearchParams({
       ...this.query,
       colour: this.colour,
-      ratio: ratio.toFixed(3),
+      ratio: this.shape.toFixed(3),
     });
     if (this.width) query.set("width", String(Math.round(this.width)));
     if (expanded) query.set("expanded", expanded.join(","));
@@ -300,6 +314,8 @@ export class Dag {
     if (wanted.first) query.set("first", wanted.first);
     if (isNode(wanted.focus)) query.set("focus", String(wanted.focus));
     this.last = wanted;
+    this.ratio = this.shape;
+    if (wanted.fresh || wanted.expanded || wanted.shown) this.byHand = !wanted.fresh;
     const begin = performance.now();
     const ticket = this.waiting.begin();
     try {
@@ -437,30 +453,50 @@ export class Dag {
     const dpr = window.devicePixelRatio || 1;
     if (!width || !height) return;
     if (width === this.width && height === this.height && dpr === this.dpr) return;
-    const first = !this.width;
+    const before = { width: this.width, height: this.height };
     Object.assign(this, { width, height, dpr });
     this.canvas.width = Math.round(width * dpr);
     this.canvas.height = Math.round(height * dpr);
     this.whole = this.layer = this.mapPicture = null;
-    if (this.view && (first || this.refits)) this.open();
-    this.refits = false;
+    if (!before.width || this.isHome) {
+      this.open();
+      this.layOutAnew();
+    } else Object.assign(this, recentred(this, before, this));
     this.paint();
+  }
+
+  /** Whether the reader has not moved since all was shown. */
+  get isHome() {
+    const { home } = this;
+    return home !== null && home.zoom === this.zoom && home.x === this.x && home.y === this.y;
+  }
+
+  /** Asks for a layout for the canvas as it is now, once its size rests. */
+  layOutAnew() {
+    clearTimeout(this.sizing);
+    this.sizing = window.setTimeout(() => {
+      const change = this.shape / this.ratio;
+      if (!this.view || Math.max(change, 1 / change) < RESHAPED) return;
+      this.load({ fresh: !this.byHand, fit: true, focus: this.selected });
+    }, REST_MS);
   }
 
   /** Shows all, or as much of it from its beginning on as can be read. */
   open() {
-    if (this.view && this.width) Object.assign(this, opening(this.view, this));
+    if (!this.view || !this.width) return;
+    this.home = opening(this.view, this);
+    Object.assign(this, this.home);
   }
 
   fit() {
     if (!this.view || !this.width) return;
-    Object.assign(this, fitted(this.view, this));
+    this.home = fitted(this.view, this);
+    Object.assign(this, this.home);
     this.draw();
   }
 
   /** Gives the drawing and the card beside it the whole screen, or takes it back. */
   async fill() {
-    this.refits = true;
     this.hide();
     if (document.fullscreenElement) return document.exitFullscreen();
     const { host } = /** @type {ShadowRoot} */ (this.host.getRootNode());

@@ -59,6 +59,21 @@ export function opening(graph, screen) {
 }
 
 /**
+ * The camera that keeps the middle of the screen in the middle when the screen takes another size.
+ * @param {Camera} camera
+ * @param {Size} before
+ * @param {Size} after
+ * @returns {Camera}
+ */
+export function recentred(camera, before, after) {
+  return {
+    zoom: camera.zoom,
+    x: camera.x + (after.width - before.width) / 2,
+    y: camera.y + (after.height - before.height) / 2,
+  };
+}
+
+/**
  * A camera closer by `factor`; what is at (x, y) of the screen stays there.
  * @param {Camera} camera
  * @param {number} factor

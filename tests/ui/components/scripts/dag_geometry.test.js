@@ -11,6 +11,7 @@ import {
   isInView,
   linkAt,
   mapFrame,
+  recentred,
   stripStretches,
   zoomedAt,
 } from "../../../../graphviz_dash/ui/components/dag/geometry.js";
@@ -38,6 +39,11 @@ test("what is under the pointer stays there while zooming", () => {
   assert.equal(camera.zoom, 0.65);
   assert.ok(Math.abs((300 - camera.x) / camera.zoom - (300 - 20) / 0.5) < 1e-9);
   assert.ok(Math.abs((200 - camera.y) / camera.zoom - (200 - 30) / 0.5) < 1e-9);
+});
+
+test("what is in the middle stays there in a window of another size", () => {
+  const camera = recentred({ zoom: 0.5, x: 20, y: 30 }, SCREEN, { width: 1000, height: 500 });
+  assert.deepEqual(camera, { zoom: 0.5, x: 120, y: -20 });
 });
 
 test("zoom stays between three times the size and half the screen", () => {
