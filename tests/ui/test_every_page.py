@@ -83,6 +83,12 @@ COVERED: Final = """
   const bar = document.querySelector(".st-key-top-bar")
   const sideways = document.scrollingElement.scrollWidth - innerWidth
   if (sideways > 1) wrong.push(`the page is ${sideways} px wider than the window`)
+  // A path has no place to break a line at.
+  for (const hero of document.querySelectorAll(".hero")) {
+    const small = hero.querySelector("small")
+    if (small) small.textContent = "transformers/models/qwen2/modeling_qwen2_moe.py:610"
+    if (hero.scrollWidth > hero.clientWidth + 1) wrong.push("a hero is wider than its card")
+  }
   const name = part => (part.getAttribute("aria-label") || part.textContent || part.tagName)
     .trim().slice(0, 40)
   const kinds = 'a[href], button, input, [role="radio"], summary, .badge'
@@ -169,6 +175,18 @@ def test_it_logs_no_error(visit: Visit) -> None:
 
 def test_it_asks_this_server_alone(visit: Visit) -> None:
     assert visit.overheard.foreign == []
+
+
+@pytest.mark.parametrize("visit", ["compare"], indirect=True)
+def test_charts_follow_the_system_from_light_to_dark(visit: Visit) -> None:
+    page = visit.page
+    label = page.locator(".js-plotly-plot .xtick text").first
+    light = label.evaluate("label => getComputedStyle(label).fill")
+    page.emulate_media(color_scheme="dark")
+    expect(label).not_to_have_css("fill", light)
+    page.emulate_media(color_scheme="light")
+    expect(label).to_have_css("fill", light)
+    idle(page)
 
 
 def test_tab_reaches_every_control(visit: Visit) -> None:

@@ -81,6 +81,21 @@ _HISTORY: Final = """<script>
 front end joins what the script of a page says of its address to the page that the browser is at by
 then: where Back is pressed twice quickly, the script of the page that was passed has begun, and
 its path or its query would get into the address of the other page."""
+_SCHEME: Final = """<script>
+{
+  const ready = '[data-testid="stApp"][data-test-script-state="notRunning"]'
+  const r = {key: "r", code: "KeyR", keyCode: 82, bubbles: true}
+  const rerun = () => {
+    if (!document.querySelector(ready)) setTimeout(rerun, 100)
+    else for (const act of ["keydown", "keyup"])
+      document.body.dispatchEvent(new KeyboardEvent(act, r))
+  }
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => setTimeout(rerun, 50))
+}
+</script>"""
+"""Where the system changes between light and dark, Streamlit's front end takes other colours and
+runs no script: charts and what the server coloured would stay as they were. Its key R runs the page
+again, once it rests."""
 _FONTS: Final = ("inter", "jetbrains-mono")
 
 
@@ -135,7 +150,7 @@ def completed(document: bytes, *, overview: bool) -> bytes:
     """The document with our style sheet in its body, where it wins over Streamlit's styles in the
     head, and with the first requests of a page named in its head."""
     style = b"<style>" + STYLE.read_bytes() + b"</style>" + (_FRESH + _later()).encode()
-    head = _HISTORY + first_requests(OVERVIEW if overview else OTHERS)
+    head = _HISTORY + _SCHEME + first_requests(OVERVIEW if overview else OTHERS)
     document = _UNUSED.sub(b"", document, 1)
     document = document.replace(b"</head>", head.encode() + b"</head>", 1)
     return document.replace(b"<body>", b"<body>" + style, 1)
