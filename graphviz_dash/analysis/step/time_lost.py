@@ -118,7 +118,7 @@ def time_lost(pairs: WorkPairs, first: TracedStep, second: TracedStep) -> TimeLo
 def _ends(side: TracedStep) -> Ints:
     start = side.trace.gpu["ts"].gather(side.rows).to_numpy()
     duration = side.trace.gpu["dur"].gather(side.rows).to_numpy()
-    return np.asarray(start + np.maximum(duration, 0) - side.step.start, dtype=np.int64)
+    return np.asarray(start + np.maximum(duration, 0) - side.step.span_start, dtype=np.int64)
 
 
 class _Worked:
@@ -126,7 +126,7 @@ class _Worked:
 
     def __init__(self, side: TracedStep) -> None:
         end = _ends(side)
-        start = side.trace.gpu["ts"].gather(side.rows).to_numpy() - side.step.start
+        start = side.trace.gpu["ts"].gather(side.rows).to_numpy() - side.step.span_start
         start = start.astype(np.int64)
         lanes = np.zeros(len(end), dtype=np.int64)
         self.occupied = merge_busy(lanes, start, end)

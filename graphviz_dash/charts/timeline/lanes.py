@@ -74,7 +74,7 @@ def run_view(
         idle=_idle(chosen, frame),
         device_busy=_device_busy(chosen, frame, bins) if bins else {},
         summary=between(chosen, frame.window),
-        length=format_ns(step.end - step.start) if step else "",
+        length=format_ns(step.duration_ns) if step else "",
         delta=_delta(chosen, baseline),
     )
 
@@ -82,15 +82,17 @@ def run_view(
 def _boundaries(chosen: ChosenRun, frame: Frame) -> list[StepMark]:
     """The steps that the loaded window touches; of too many, those nearest to its middle."""
     begin, stop = chosen.origin + frame.loaded[0], chosen.origin + frame.loaded[1]
-    touched = [step for step in chosen.timeline.steps if step.end >= begin and step.start <= stop]
+    touched = [
+        step for step in chosen.timeline.steps if step.span_end >= begin and step.span_start <= stop
+    ]
     middle = (begin + stop) // 2
-    nearest = sorted(touched, key=lambda step: abs(step.start + step.end - 2 * middle))
-    kept = sorted(nearest[: MAX_BOUNDARIES // frame.runs], key=lambda step: step.start)
+    nearest = sorted(touched, key=lambda step: abs(step.span_start + step.span_end - 2 * middle))
+    kept = sorted(nearest[: MAX_BOUNDARIES // frame.runs], key=lambda step: step.span_start)
     return [_relative(step, chosen.origin) for step in kept]
 
 
 def _relative(step: Step, origin: int) -> StepMark:
-    return StepMark(step.index, step.start - origin, step.end - origin)
+    return StepMark(step.index, step.span_start - origin, step.span_end - origin)
 
 
 def _delta(chosen: ChosenRun, baseline: ChosenRun) -> str:

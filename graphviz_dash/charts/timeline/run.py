@@ -143,13 +143,13 @@ class ChosenRun:
         if self.step is None:
             return self.timeline.begin
         shared = self.timeline.shared
-        return self.step.start if shared is None else shared.begins[self.step.index]
+        return self.step.span_start if shared is None else shared.begins[self.step.index]
 
     @property
     def length(self) -> int:
         """Of the chosen step, or of the whole trace where it marks none, in ns."""
         if self.step:
-            return self.step.end - self.step.start
+            return self.step.duration_ns
         return self.timeline.end - self.timeline.begin
 
 
@@ -165,7 +165,7 @@ def choose(timeline: RunTimeline, step: int | None) -> ChosenRun:
         step = timeline.shared.typical if step not in by_index else step
     if step is not None and step in by_index:
         return ChosenRun(timeline, by_index[step])
-    ordered = sorted(timeline.steps, key=lambda marked: (marked.end - marked.start, marked.index))
+    ordered = sorted(timeline.steps, key=lambda marked: (marked.duration_ns, marked.index))
     return ChosenRun(timeline, ordered[(len(ordered) - 1) // 2] if ordered else None)
 
 

@@ -264,7 +264,7 @@ def _place_of(work: TypicalStep, own: ChosenRun, row: int) -> tuple[int, int] | 
             continue
         item = np.flatnonzero(rows == row)
         if len(item):
-            return int(item[0]), own.origin if step is own.step else step.start
+            return int(item[0]), own.origin if step is own.step else step.span_start
     return None
 
 

@@ -30,6 +30,7 @@ from graphviz_dash.charts.timeline.view import MAX_LANES, MAX_VIEW_BYTES, timeli
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import ExecutionMode, Run
 from graphviz_dash.model.trace import Trace
+from tests.analysis.frames import Frames
 from tests.analysis.scenes import Scene
 from tests.analysis.scenes import kernel as node
 from tests.charts.frames import call, kernel, step, trace
@@ -171,6 +172,15 @@ def test_each_run_starts_at_its_own_step() -> None:
     assert view.runs[0].delta == ""
     assert view.runs[1].delta == "400 ns shorter as traced (2.00x)"
     assert view.fit[1] > 800
+
+
+def test_a_step_lasts_as_long_as_everywhere_where_the_cpu_runs_ahead() -> None:
+    frames = Frames()
+    for at in range(3):
+        frames.range(f"ProfilerStep#{at}", 10 * at, 10 * at + 10)
+        frames.kernel(f"k{at}", launched=10 * at + 1, ts=5 + 100 * at, dur=90)
+    (run,) = timeline_view([_chosen(frames.trace(), number=1)], None, 800).runs
+    assert (run.length, run.step) == ("100 ns", StepMark(1, 0, 100))
 
 
 def test_the_typical_step_is_the_one_of_median_length() -> None:

@@ -179,7 +179,7 @@ def _differences(key: str, runs: Sequence[ChosenRun]) -> list[RunDifference]:
     for other in others:
         if other.timeline.problem is None:
             lost = _time_lost(key, first, other)
-            begin = first.step.start - first.origin if first.step else 0
+            begin = first.step.span_start - first.origin if first.step else 0
             differences.append(RunDifference(other.timeline.run, lost, begin))
     return differences
 
