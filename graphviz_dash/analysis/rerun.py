@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import Final
 
 from graphviz_dash.model.run import Run
@@ -11,6 +12,7 @@ _PROGRAM: Final = "--"
 """What stands before the program in the command that recorded it."""
 _UNKNOWN_PROGRAM: Final = ("python", "train.py")
 _REPEATED: Final = "--set"
+_OUTPUTS: Final = ("-o", "--output")
 
 
 def recorded_with(run: Run, options: Mapping[str, str | None]) -> tuple[str, ...] | None:
@@ -23,10 +25,13 @@ def recorded_with(run: Run, options: Mapping[str, str | None]) -> tuple[str, ...
     kept: list[str] = []
     words = iter(command[:split])
     for word in words:
-        name = word.partition("=")[0]
+        name, joined, value = word.partition("=")
         if name in options:
-            if options[name] is not None and name == word:
+            if options[name] is not None and not joined:
                 next(words, None)
+            continue
+        if name in _OUTPUTS:
+            kept += [name, _at_home(value if joined else next(words, ""))]
             continue
         kept.append(word)
     added = [
@@ -70,9 +75,18 @@ def _workload(run: Run) -> tuple[str, ...]:
 
 
 def _folder(run: Run) -> str:
-    """The folder of the experiment where the run was made, as its command names it."""
-    command = run.manifest.command
-    return _option(command, "-o") or _option(command, "--output") or run.path.parent.name
+    """The folder of the experiment, as the command that made the run names it."""
+    named = (_option(run.manifest.command, name) for name in _OUTPUTS)
+    return next((_at_home(folder) for folder in named if folder), run.path.parent.name)
+
+
+def _at_home(folder: str) -> str:
+    """A folder as whoever reads it can write it: of an absolute one, which is the recording
+    machine's own, the name."""
+    for kind in (PurePosixPath, PureWindowsPath):
+        if (path := kind(folder)).is_absolute():
+            return path.name or folder
+    return folder
 
 
 def _option(command: tuple[str, ...], name: str) -> str | None:

@@ -70,6 +70,12 @@ def test_a_program_is_run_again_as_it_was() -> None:
     assert served[Part.DOCTOR].endswith("-- python -m collectors.examples.server --steps 700")
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_no_command_names_a_folder_of_the_machine_that_recorded(name: str) -> None:
+    for command in commands(name).values():
+        assert not [word for word in shlex.split(command) if word.startswith("/")]
+
+
 def test_a_lone_run_with_graphs_is_told_how_to_get_its_baseline() -> None:
     found = baseline_remedy(_experiment("graph-update").runs)
     assert found is not None

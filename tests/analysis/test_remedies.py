@@ -37,6 +37,17 @@ def test_a_window_is_moved_to_where_the_program_still_runs() -> None:
     assert remedy == Remedy(Lack.WINDOW, command)
 
 
+@pytest.mark.parametrize("output", [("-o", "/tmp/x/mine"), ("--output=/tmp/x/mine",)])
+def test_the_folder_of_the_recording_machine_is_not_advised(output: tuple[str, ...]) -> None:
+    run = _recorded("eager", steps=30, skip=30, window=5)
+    command = ("graphviz-dash", "collect", *output, "--skip", "30", *PROGRAM)
+    manifest = msgspec.structs.replace(run.manifest, command=command)
+    moved = Run(path=run.path, manifest=manifest, recording=run.recording)
+    (remedy,) = remedies(moved)
+    assert remedy.command is not None
+    assert remedy.command[2:4] == (output[0].partition("=")[0], "mine")
+
+
 def test_steps_count_anew_after_a_capture_and_the_window_shrinks() -> None:
     run = _recorded("graphed", steps=20, skip=30, window=5)
     assert run.recording is not None
