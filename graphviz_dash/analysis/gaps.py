@@ -70,12 +70,18 @@ class _Rule(NamedTuple):
 def gaps(runs: Sequence[Run]) -> dict[Part, Gap]:
     """What there is nothing to show of in an experiment of ``runs``, at least one; told by
     manifests and recordings, so that traces need not be read."""
-    as_it_is = runs[0].mode.is_recorded
     return {
-        part: Gap(part, rule.missing, rule.command(runs), rule.in_program if as_it_is else "")
+        part: Gap(part, rule.missing, rule.command(runs), _condition(part, rule, runs))
         for part, rule in _RULES.items()
         if not rule.is_there(runs)
     }
+
+
+def _condition(part: Part, rule: _Rule, runs: Sequence[Run]) -> str:
+    """What must be done before the command gets ``part``."""
+    if part is Part.GRAPH and any(run.manifest.failures for run in runs):
+        return "mend what the capture failed by"
+    return rule.in_program if runs[0].mode.is_recorded else ""
 
 
 def baseline_remedy(runs: Sequence[Run]) -> tuple[Run, Remedy] | None:
@@ -114,14 +120,15 @@ def _compiled(runs: Sequence[Run]) -> tuple[str, ...]:
     return _again(runs[0], "eager,compile", "compiled")
 
 
-def _with_memory(runs: Sequence[Run]) -> tuple[str, ...]:
+def with_memory_pass(runs: Sequence[Run]) -> tuple[str, ...]:
+    """The command that measures the memory of ``runs``; of workloads by a memory pass too."""
     modes = ",".join(dict.fromkeys(run.mode.value for run in runs))
     return _again(runs[0], modes, runs[0].name)
 
 
 def _traced(runs: Sequence[Run]) -> tuple[str, ...]:
     commands = (remedy.command for run in runs for remedy in remedies(run, runs))
-    return next((command for command in commands if command), None) or _with_memory(runs)
+    return next((command for command in commands if command), None) or with_memory_pass(runs)
 
 
 def _again(run: Run, modes: str, name: str) -> tuple[str, ...]:
@@ -140,7 +147,7 @@ _RULES: Final = {
         lambda runs: any(run.graphs for run in runs),
         Missing(Fact.GRAPHS, "no run here holds a captured graph"),
         _graphed,
-        "have the program capture its step",
+        "have the program capture its step, where it does not yet",
     ),
     Part.TIMELINE: _Rule(
         lambda runs: any(map(has_trace, runs)),
@@ -156,7 +163,7 @@ _RULES: Final = {
     Part.MEMORY: _Rule(
         lambda runs: any(run.memory or run.memory_pass for run in runs),
         Missing(Fact.MEMORY, "no run here holds memory statistics"),
-        _with_memory,
+        with_memory_pass,
     ),
     Part.RANKS: _Rule(
         lambda runs: any(run.manifest.rank is not None for run in runs),

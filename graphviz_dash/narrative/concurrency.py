@@ -7,7 +7,7 @@ from typing import Final
 from graphviz_dash.analysis.nodes.concurrency import Concurrency
 from graphviz_dash.analysis.nodes.measured_graph import NOT_SEEN, MeasuredGraph
 from graphviz_dash.analysis.nodes.needless_edges import NeedlessEdges
-from graphviz_dash.units import counted, format_count, format_ns, format_percent, format_ratio
+from graphviz_dash.units import counted, format_count, format_ns, format_percent
 
 
 def concurrency_sentences(concurrency: Concurrency) -> tuple[str, ...]:
@@ -46,21 +46,17 @@ def _about_gaps(measured: MeasuredGraph) -> str:
 
 
 def _streams(measured: MeasuredGraph) -> str:
-    ran = f"{format_ratio(measured.achieved)} did while anything ran"
     on = f"on {counted(measured.streams, 'stream')}"
     last = measured.schedules[-1]
     if last.streams == 1:
-        return (
-            f"Its dependencies leave one order only: {format_ratio(measured.available)} can run at "
-            f"once, {ran}, {on}."
-        )
+        return f"Its dependencies leave one order only: no two nodes can run at once. It ran {on}."
     fewer = ", ".join(
         f"{format_ns(schedule.length)} on {schedule.streams}"
         for schedule in measured.schedules[:-1]
     )
     return (
-        f"Its dependencies let {format_ratio(measured.available)} run at once on average; {ran}, "
-        f"{on}. "
+        f"Its dependencies let {measured.available:.2f} nodes run at once on average; "
+        f"{measured.achieved:.2f} did, {on}, while anything ran. "
         f"List scheduling reaches the critical path on {last.streams} streams; it takes {fewer}. "
         "Kernels that share the GPU take longer than alone, so these are bounds."
     )
@@ -83,8 +79,9 @@ def _about_edges(measured: MeasuredGraph, needless: NeedlessEdges) -> str:
         if needless.unknown
         else ""
     )
+    joining = format_count(by_memory) if by_memory else "none"
     return (
-        f"Of its {format_count(len(measured.edges))} edges {format_count(by_memory)} join nodes "
+        f"Of its {format_count(len(measured.edges))} edges {joining} join nodes "
         f"that can reach no memory in common, by the addresses among their arguments"
         f"{more if needless.by_meaning else ''}. "
         f"{_without(measured, needless)}Nodes that only read the same memory count as in need of "
@@ -111,6 +108,8 @@ def _without(measured: MeasuredGraph, needless: NeedlessEdges) -> str:
     if not needless.edges:
         return ""
     saved = measured.path.length - needless.path_ns
+    if not saved:
+        return "The critical path is as long without them. "
     return (
         f"Captured on streams of their own they would shorten the critical path by "
         f"{format_ns(saved)} at most, to {format_ns(needless.path_ns)}. "

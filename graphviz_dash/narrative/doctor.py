@@ -68,7 +68,7 @@ def verdict_text(diagnosis: Diagnosis) -> str:
     report, findings = diagnosis.report, diagnosis.findings
     what = "step" if report.subject == "workload" else "program"
     illegal, silent = len(diagnosis.illegal), len(diagnosis.silent)
-    also = f" {_places(silent)} would silently replay something else." if silent else ""
+    also = f" {_places(silent)} would be silently wrong on replay." if silent else ""
     match diagnosis.outcome:
         case CaptureOutcome.ILLEGAL:
             first = findings[0]

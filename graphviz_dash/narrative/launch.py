@@ -232,7 +232,13 @@ def own_graph_sentence(own: OwnGraph) -> str:
     if chain is None:
         return f"{text}."
     beyond = "" if chain.within else ", continued beyond the sizes that were measured"
+    roots_count = 0 if own.shape is None else own.shape.roots
+    with_roots = (
+        f"; with {format_count(roots_count)} roots it would take {format_ns(chain.with_roots)}"
+        if chain.with_roots is not None and roots_count > 1
+        else ""
+    )
     return (
         f"{text}, {format_ratio(chain.measured)} what a linear chain of as many empty kernels "
-        f"takes ({format_ns(chain.ns)}{beyond})."
+        f"takes ({format_ns(chain.ns)}{beyond}){with_roots}."
     )

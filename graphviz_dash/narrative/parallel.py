@@ -95,19 +95,25 @@ def parallel_sentences(
 def parallel_notes(prediction: ParallelPrediction) -> tuple[str, ...]:
     """What the prediction rests on, what bounds it and what contention costs."""
     least, schedule = prediction.least, prediction.plan.schedule
-    path, capacity = format_ns(round(least.path_ns)), format_ns(round(least.capacity_ns))
-    observed = prediction.work.source is NeedSource.OPERATORS
-    bound = (
-        f"{path} are the longest chain of what {'needs' if observed else 'may need'} each other, "
-        f"{capacity} all of its work at full use of the GPU, and no number of streams can undercut "
-        f"{'either' if observed else 'that'}."
-    )
+    path, capacity = format_ns(round(prediction.path_ns)), format_ns(round(least.capacity_ns))
+    if prediction.work.source is NeedSource.OPERATORS:
+        bound = (
+            f"No number of streams can undercut the longest chain of what needs each other, {path} "
+            f"with the gaps between its nodes, nor all of its work at full use of the GPU, "
+            f"{capacity}."
+        )
+    else:
+        bound = (
+            f"The longest chain of what may need each other takes {path} with the gaps between its "
+            f"nodes. No number of streams can undercut all of its work at full use of the GPU, "
+            f"{capacity}."
+        )
     notes = [
         f"As captured it takes {format_ns(round(prediction.line_ns))}: "
         f"{_BASIS[prediction.basis]}. {bound}",
         _SOURCE[prediction.work.source],
     ]
-    if prediction.plan.streams > 1:
+    if prediction.plan.streams > 1 and round(schedule.slowed_ns):
         share = schedule.slowed_ns / schedule.total_ns if schedule.total_ns else 0.0
         notes.append(
             f"Along its longest way kernels are slowed by {format_ns(round(schedule.slowed_ns))} "

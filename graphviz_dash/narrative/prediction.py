@@ -272,9 +272,9 @@ def _plural(word: str, count: int) -> str:
 
 
 _NOT_CHECKED: Final = {
-    NotChecked.STEPS_DIFFER: "one step alone does not show whether steps differ",
-    NotChecked.SOURCE_LINES: "no lines of code: the trace has no Python stacks (with_stack=True)",
-    NotChecked.OPERATORS: "no operators: the trace was recorded without ProfilerActivity.CPU",
+    NotChecked.STEPS_DIFFER: "whether steps differ: the trace has one step",
+    NotChecked.SOURCE_LINES: "lines of code: the trace has no Python stacks (with_stack=True)",
+    NotChecked.OPERATORS: "operators: the trace was recorded without ProfilerActivity.CPU",
     NotChecked.MOVED_INPUTS: (
         "whether inputs move between steps: `graphviz-dash doctor` watches the program"
     ),

@@ -24,12 +24,13 @@ _TO_GET: Final = {
         "For a trace of its steps import one beside it: a trace of torch.profiler of a few steps, "
         "with ProfilerActivity.CPU and CUDA"
     ),
-    Lack.EAGER_RUN: "For what its graphs gain collect it without graphs beside it",
+    Lack.EAGER_RUN: "To see what its graphs gain, collect it without graphs too",
     Lack.EAGER_RECORDING: (
-        "For what its graphs gain record it beside this with graphs switched off in the program"
+        "To see what its graphs gain, switch graphs off in the program and record it again, into "
+        "the same experiment"
     ),
     Lack.EAGER_TRACE: (
-        "For what its graphs gain import a trace of the same step without graphs beside it, in one "
+        "To see what its graphs gain, import a trace of the same step without graphs into the same "
         "experiment"
     ),
 }

@@ -75,8 +75,10 @@ def _tile_note(metric: str, run: RunComparison, baseline: RunComparison | None) 
 
 
 def signed_text(figure: Figure) -> str:
-    """A change with its sign."""
-    return f"+{figure.text}" if (figure.value or 0) > 0 else figure.text
+    """A change with its sign, and none in words: ``0 B`` would read as what is held."""
+    if not figure.value:
+        return figure.text if figure.value is None else "unchanged"
+    return f"+{figure.text}" if figure.value > 0 else figure.text
 
 
 def metric_title(metric: Metric) -> str:

@@ -32,7 +32,7 @@ def test_sentences() -> None:
     found = graph_concurrency(measured, {"graph-0": node_table(run, "graph-0")})
     said = concurrency_sentences(found)
     assert "critical path takes 60 ns, over 3 of 4 nodes" in said[0]
-    assert "1.33x run at once" in said[1]
+    assert "1.33 nodes run at once" in said[1]
     assert "reaches the critical path on 2 streams; it takes 80 ns on 1" in said[1]
     assert "12 ns are lost" in said[2]
     assert "shows no edge that is without need" in said[3]

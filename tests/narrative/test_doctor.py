@@ -30,7 +30,7 @@ def test_the_first_illegal_call_leads_and_others_are_counted() -> None:
     text = report_verdict(report(MOVED, WAIT, READ))
     assert text.startswith("The capture fails at train.py:18: a GPU value is read on the")
     assert "One more place after it would break it too." in text
-    assert "One more place would silently replay something else." in text
+    assert "One more place would be silently wrong on replay." in text
 
 
 def test_a_sound_step_says_how_a_replay_compares() -> None:

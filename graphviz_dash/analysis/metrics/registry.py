@@ -437,7 +437,7 @@ _GPU = (
         estimate=True,
     ),
     Metric(
-        "concurrency", "Work at once", _X, _TRACED, _HIGH,
+        "concurrency", "GPU concurrency", _X, _TRACED, _HIGH,
         "Sum of the durations of all GPU work of the traced steps divided by their GPU busy time: "
         "1 when nothing overlaps, near 2 when two streams are busy all along.",
     ),
@@ -446,11 +446,11 @@ _GPU = (
         "Median over the traced steps of the number of kernels that ran for the step.",
     ),
     Metric(
-        "copies", "Copies per step", _N, _TRACED, _NONE,
+        "copies", "Memcpys per step", _N, _TRACED, _NONE,
         "Median over the traced steps of the number of memory copies on the GPU.",
     ),
     Metric(
-        "sets", "Sets per step", _N, _TRACED, _NONE,
+        "sets", "Memsets per step", _N, _TRACED, _NONE,
         "Median over the traced steps of the number of memory sets on the GPU.",
     ),
     Metric(

@@ -107,6 +107,9 @@ class ParallelPrediction:
     """What it does."""
     costs: StreamCosts
     """What passes between its nodes."""
+    beside_ns: float
+    """What it takes beside what the simulation of it as captured does, such as launch and return;
+    below 0 where the simulation takes longer."""
     least: LeastTime
     """What no number of streams can undercut, without launch and return."""
     rows: tuple[OnStreams, ...]
@@ -115,6 +118,12 @@ class ParallelPrediction:
     """The plan of the best of these."""
     outlook: Outlook
     """Whether that gains, and if not why."""
+
+    @property
+    def path_ns(self) -> float:
+        """The longest chain, in ns, where the simulation takes longer than the graph as much
+        shorter: no prediction undercuts it."""
+        return self.least.path_ns + min(self.beside_ns, 0.0)
 
     @property
     def best(self) -> OnStreams:
@@ -148,7 +157,16 @@ def predict_parallel(
     rows = _rows(plans, line_ns, beside_ns, least, work.source)
     plan = plans[rows[-1].streams - 1]
     return ParallelPrediction(
-        measured.graph, line_ns, basis, work, costs, least, rows, plan, _outlook(rows, plan, least)
+        graph=measured.graph,
+        line_ns=line_ns,
+        basis=basis,
+        work=work,
+        costs=costs,
+        beside_ns=beside_ns,
+        least=least,
+        rows=rows,
+        plan=plan,
+        outlook=_outlook(rows, plan, least),
     )
 
 
@@ -238,9 +256,11 @@ def _rows(
     enough = next(
         number for number, time in enumerate(times, 1) if time <= (1 + _AS_FAST) * min(times)
     )
+    bound = least.capacity_ns + max(beside_ns, 0.0)
     # What is kept for want of knowledge bounds nothing.
-    bound = least.ns if source is NeedSource.OPERATORS else least.capacity_ns
-    floor = min(bound + max(beside_ns, 0.0), line_ns)
+    if source is NeedSource.OPERATORS:
+        bound = max(bound, least.path_ns + beside_ns)
+    floor = min(bound, line_ns)
     rows = []
     for streams, time in enumerate(times[:enough], 1):
         gained = line_ns - time

@@ -29,7 +29,7 @@ from graphviz_dash.analysis.trace.lanes import link_launches, merge_busy
 from graphviz_dash.analysis.trace.signatures import distinct_rows
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, exclusive_ns, steps
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.units import format_percent
+from graphviz_dash.units import format_count, format_percent
 
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
@@ -140,7 +140,8 @@ def eager_step(trace: Trace, traced_steps: tuple[Step, ...] | None = None) -> Ea
     typical = _typical(trace, like, traced_steps, calls)
     if typical.graphed:
         return _no_step(
-            f"{typical.graphed} of its {len(typical)} kernels and copies "
+            f"{format_count(typical.graphed)} of its {format_count(len(typical))} kernels, memcpys "
+            "and memsets "
             f"({format_percent(typical.graphed / len(typical))}) come from graph launches: it is "
             "no eager trace"
         )

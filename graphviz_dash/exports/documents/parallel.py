@@ -57,7 +57,7 @@ def parallel_document(prediction: ParallelPrediction) -> ParallelDocument:
         "basis": prediction.basis.value,
         "needs": prediction.work.source.value,
         "outlook": prediction.outlook.value,
-        "critical_path": round(prediction.least.path_ns),
+        "critical_path": round(prediction.path_ns),
         "capacity": round(prediction.least.capacity_ns),
         "rows": [
             {

@@ -133,7 +133,8 @@ def predicted_hero(prediction: Prediction) -> str:
     what stops a capture."""
     stops = [blocker for blocker in prediction.blockers if blocker.certain]
     more = f", and {len(stops) - 1} more" if len(stops) > 1 else ""
-    stopping = element("small", text(f"Stopped by {blocker_text(stops[0])}{more}")) if stops else ""
+    found = f"What stops a capture: {blocker_text(stops[0])}{more}" if stops else ""
+    stopping = element("small", text(found)) if found else ""
     speedup = prediction.speedup
     if isinstance(speedup, Missing):
         return element("p", text(prediction_verdict(prediction)), "uncompared")

@@ -20,8 +20,10 @@ def _life(key: str, run: Run, whole: WholeGraph) -> str:
     """What can be done with the graph: a device-side launch; what is disabled in it."""
     graph = whole.table.graph
     recorded = next((other.device_launch for other in run.graphs if other.id == graph.id), None)
-    driver = "" if recorded is None else f" (the driver: {launch_answer(recorded)})"
     answer = launch_sentence(device_launch(key, run.name, graph.id))
+    driver = "" if recorded is None else f"; the driver answered {launch_answer(recorded)}"
+    if recorded is not None and answer == launch_answer(recorded):
+        driver = ", as the driver confirmed"
     line = f"Device-side launch: {answer}{driver}."
     disabled = sum(row.node.enabled is False for row in whole.table.rows)
     if disabled:
@@ -49,7 +51,7 @@ def _in_numbers(whole: WholeGraph) -> str:
     if table.replays:
         parts.append(
             f"{format_count(table.matched_kernels)} of {format_count(table.replay_kernels)} GPU "
-            f"rows of {format_count(table.replays)} replays of the {table.timed_in} matched"
+            f"rows of {counted(table.replays, 'replay')} of the {table.timed_in} matched"
         )
         parts.append(f"{format_ns(whole.work_ns)} of GPU work, sum of the nodes' medians")
     return " · ".join(parts)

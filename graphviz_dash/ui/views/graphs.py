@@ -39,9 +39,10 @@ def render() -> None:
             )
             return
         empty(
-            "This experiment holds no loop of a program",
-            "Record a program with many graphs as it is: graphviz-dash collect -o FOLDER -- "
-            "python server.py. Bundles of older versions hold no loop.",
+            "This experiment holds no recorded program",
+            "Which of many graphs a program replays, at what size and how often, is seen where the "
+            "program itself is recorded (since bundle format 4): graphviz-dash collect -o FOLDER "
+            "-- python server.py",
         )
         return
     tell_changes([entry])

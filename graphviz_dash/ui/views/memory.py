@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Any, Final
 
 import streamlit as st
 
 from graphviz_dash.analysis.comparison.memory import MemoryComparison
+from graphviz_dash.analysis.gaps import with_memory_pass
 from graphviz_dash.analysis.memory.allocator import AllocatorUse, allocator_uses
 from graphviz_dash.analysis.memory.pools import PoolBreakdown, pool_map
 from graphviz_dash.analysis.memory.report import MemoryDifference, MemoryPart, MemoryReport
@@ -120,22 +122,29 @@ def _nothing(chosen: Chosen, result: MemoryComparison, *, known: bool) -> None:
     for name, missing in result.without.items():
         by_reason.setdefault(missing.reason, []).append(name)
     reasons = [f"{', '.join(names)}: {reason}." for reason, names in by_reason.items()]
+    runs = chosen.experiment.runs
     if known:
+        own = not any(run.mode.is_recorded or run.manifest.sources for run in runs)
+        how = (
+            "This measures it, on a machine with a CUDA GPU:"
+            if own
+            else "graphviz-dash collect --workload takes one of each mode."
+        )
         show(
             element(
                 "p",
                 text(
                     "What the memory is for, and which graph uses which part of a pool, a memory "
-                    f"pass tells. {' '.join(reasons)} graphviz-dash collect --workload takes a "
-                    "memory pass of each mode."
+                    f"pass tells. {' '.join(reasons)} {how}"
                 ),
                 "muted",
             )
+            + (element("pre", text(shlex.join(with_memory_pass(runs)))) if own else "")
         )
         return
     nothing(
         "memory",
-        chosen.experiment.runs,
+        runs,
         "No run of this experiment has a memory pass",
         "A memory pass says what each part of it is for, and what graphs use of their pools.",
         *reasons,

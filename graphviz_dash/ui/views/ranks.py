@@ -109,7 +109,8 @@ def _no_ranks(chosen: Chosen) -> None:
             )
             + element(
                 "p",
-                "A workload of your own finds torch.distributed's default group made.",
+                "For a workload of your own name its factory instead. When it is called, "
+                "torch.distributed's default process group is initialised.",
                 "muted",
             ),
             "empty",

@@ -192,7 +192,8 @@ class TestNoStep:
         step = eager_step(read_trace(trace.write(tmp_path / "t.json")))
         assert step == Missing(
             Fact.EAGER_STEP,
-            "1 of its 4 kernels and copies (25.0%) come from graph launches: it is no eager trace",
+            "1 of its 4 kernels, memcpys and memsets (25.0%) come from graph launches: it is no "
+            "eager trace",
         )
 
     def test_a_trace_without_calls_has_a_step_all_the_same(self, tmp_path: Path) -> None:
