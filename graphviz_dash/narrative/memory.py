@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from graphviz_dash.analysis.gaps import with_memory_pass
 from graphviz_dash.analysis.memory.allocator import AllocatorUse
 from graphviz_dash.analysis.memory.report import MemoryDifference, MemoryPart, MemoryReport
 from graphviz_dash.errors import printable
@@ -19,6 +21,7 @@ from graphviz_dash.units import (
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.comparison.memory import MemoryComparison
+    from graphviz_dash.model.run import Run
 
 PART_MEANINGS: Final[Mapping[MemoryPart, str]] = {
     MemoryPart.WEIGHTS: "Storages of torch.nn.Parameter.",
@@ -116,3 +119,13 @@ def allocator_sentence(use: AllocatorUse) -> str:
     if use.peak_allocated is not None:
         text += f"; at its peak {format_bytes(use.peak_allocated)} were allocated"
     return f"{text}."
+
+
+def memory_pass_hint(runs: Sequence[Run]) -> tuple[str, str]:
+    """How ``runs`` get a memory pass, and the command; empty where no command of theirs does."""
+    if any(run.mode.is_recorded or run.manifest.sources for run in runs):
+        return "graphviz-dash collect --workload takes one of each mode.", ""
+    return (
+        "On a machine with a CUDA GPU this takes one of each mode:",
+        printable(shlex.join(with_memory_pass(runs))),
+    )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import Any, Final
 
 import streamlit as st
 
 from graphviz_dash.analysis.comparison.memory import MemoryComparison
-from graphviz_dash.analysis.gaps import with_memory_pass
 from graphviz_dash.analysis.memory.allocator import AllocatorUse, allocator_uses
 from graphviz_dash.analysis.memory.pools import PoolBreakdown, pool_map
 from graphviz_dash.analysis.memory.report import MemoryDifference, MemoryPart, MemoryReport
@@ -21,6 +19,7 @@ from graphviz_dash.narrative.memory import (
     PART_MEANINGS,
     PUBLISHED_OVERHEAD,
     allocator_sentence,
+    memory_pass_hint,
     memory_sentence,
 )
 from graphviz_dash.ui.page import url_state
@@ -124,23 +123,12 @@ def _nothing(chosen: Chosen, result: MemoryComparison, *, known: bool) -> None:
     reasons = [f"{', '.join(names)}: {reason}." for reason, names in by_reason.items()]
     runs = chosen.experiment.runs
     if known:
-        own = not any(run.mode.is_recorded or run.manifest.sources for run in runs)
-        how = (
-            "This measures it, on a machine with a CUDA GPU:"
-            if own
-            else "graphviz-dash collect --workload takes one of each mode."
+        how, command = memory_pass_hint(runs)
+        said = (
+            "What the memory is for, and which graph uses which part of a pool, a memory pass "
+            f"tells. {' '.join(reasons)} {how}"
         )
-        show(
-            element(
-                "p",
-                text(
-                    "What the memory is for, and which graph uses which part of a pool, a memory "
-                    f"pass tells. {' '.join(reasons)} {how}"
-                ),
-                "muted",
-            )
-            + (element("pre", text(shlex.join(with_memory_pass(runs)))) if own else "")
-        )
+        show(element("p", text(said), "muted") + (element("pre", text(command)) if command else ""))
         return
     nothing(
         "memory",
