@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from typing import Final
 
 NAMES = (
     *("chromium-headless-shell", "chromium", "chromium-browser"),
@@ -10,6 +11,28 @@ NAMES = (
 )
 """The first that is there is taken. The headless shell is Chromium without its windows: the same
 engine, for two thirds of the CPU time of a page."""
+
+_OFF: Final = (
+    # What Playwright turns off, of which a page of this machine could notice: the last list counts.
+    *("HttpsUpgrades", "HttpsFirstBalancedModeAutoEnable", "PaintHolding", "MediaRouter"),
+    *("OptimizationHints", "NetworkTimeServiceQuerying", "AimEnabled", "PreconnectToSearch"),
+    *("AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose"),
+    # Scripts that are parsed while they come are parsed on every page; those that are looked up
+    # when they are there were compiled for the first page.
+    *("ScriptStreaming", "BackgroundResourceFetch"),
+)
+
+CHROMIUM_OPTIONS: Final = (
+    *("--no-sandbox", "--disable-gpu"),
+    # All tabs in one process, which compiles Streamlit's scripts once; without the limit each tab
+    # begins in one of its own.
+    *("--process-per-site", "--renderer-process-limit=1"),
+    f"--disable-features={','.join(_OFF)}",
+    # A page lives for a second or two: code that is compiled to run fast does not pay, code that is
+    # kept for the next page does.
+    "--js-flags=--no-opt --no-maglev --no-flush-bytecode",
+)
+"""What a browser of tests is started with: a page takes two thirds of the CPU time."""
 
 
 def system_chromium() -> str | None:

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Playwright, sync_playwright
 from graphviz_dash.ingest import cache as ingest_cache
 from graphviz_dash.ingest.limits import Limits
 from graphviz_dash.model.trace import Trace
-from tests.chromium import system_chromium
+from tests.chromium import CHROMIUM_OPTIONS, system_chromium
 from tests.order import LongestFirst, in_order
 
 # A slow machine is no failure: what is slow is measured in benchmarks/, not here.
@@ -97,11 +97,7 @@ def browser(driver: Playwright) -> Iterator[Browser]:
     have: Playwright turns it off."""
     opened = driver.chromium.launch(
         executable_path=system_chromium(),
-        # A page lives for a second or two: code that is compiled to run fast does not pay.
-        args=[
-            *("--no-sandbox", "--disable-gpu", "--process-per-site"),
-            "--js-flags=--no-opt --no-maglev",
-        ],
+        args=list(CHROMIUM_OPTIONS),
         ignore_default_args=["--disable-popup-blocking"],
     )
     yield opened
