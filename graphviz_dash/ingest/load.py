@@ -9,11 +9,17 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from graphviz_dash.bundle.parts import LOOP, RECORDING
-from graphviz_dash.bundle.read import BundleContents, is_bundle, read_bundle, read_parts
+from graphviz_dash.bundle.read import (
+    BundleContents,
+    checked_file,
+    is_bundle,
+    read_bundle,
+    read_parts,
+)
 from graphviz_dash.bundle.schema import ABOUT
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
-from graphviz_dash.model.run import ExecutionMode, Experiment, Run, RunParts
+from graphviz_dash.model.run import ExecutionMode, Experiment, FileRole, Run, RunParts
 from graphviz_dash.model.trace import Trace
 from graphviz_dash.progress import subtask
 
@@ -56,12 +62,30 @@ def load_run(
     )
 
 
+def with_replay_trace(run: Run, limits: Limits = DEFAULT_LIMITS) -> Run:
+    """``run``, of which less was read, with the trace of its steps; as it is where its bundle has
+    none.
+
+    Raises:
+        InputError: as :func:`load_run`, of the trace.
+    """
+    entries = [each for each in run.manifest.files if each.role is FileRole.REPLAY_TRACE]
+    if not entries or run.replay_trace is not None:
+        return run
+    file = checked_file(run.path, entries[0], whole=False)
+    return replace(run, replay_trace=_open_trace(file, entries[0].sha256, limits))
+
+
 def _trace(contents: BundleContents, file: Path, limits: Limits) -> Trace:
+    within = file.relative_to(contents.path).as_posix()
+    sha256 = next(entry.sha256 for entry in contents.manifest.files if entry.path == within)
+    return _open_trace(file, sha256, limits)
+
+
+def _open_trace(file: Path, sha256: str, limits: Limits) -> Trace:
     # The engine of tables comes with the first trace: the rest of a bundle does not wait for it.
     from graphviz_dash.ingest.cache import default_cache, open_trace
 
-    within = file.relative_to(contents.path).as_posix()
-    sha256 = next(entry.sha256 for entry in contents.manifest.files if entry.path == within)
     # What is temporary, uploads among it, should leave nothing behind.
     temporary = file.resolve().is_relative_to(Path(tempfile.gettempdir()).resolve())
     cache = None if temporary else default_cache()

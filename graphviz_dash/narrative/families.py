@@ -10,6 +10,7 @@ from graphviz_dash.analysis.families.family_report import FamilyReport, LoopRepo
 from graphviz_dash.analysis.families.kernel_changes import KernelChange
 from graphviz_dash.analysis.families.keys import key_text
 from graphviz_dash.analysis.families.ladder_advice import LadderAdvice
+from graphviz_dash.analysis.families.loop_columns import SizeSource
 from graphviz_dash.analysis.families.segments import PieceKind, SegmentedStep
 from graphviz_dash.analysis.families.size_comparison import SizeComparison
 from graphviz_dash.errors import printable
@@ -31,6 +32,13 @@ KEY_METHODS: Final = {
     KeyMethod.GRIDS: "the grids of its kernels, multiples of the size and not the size itself",
 }
 """How the key of a graph is known."""
+
+SIZE_SOURCES: Final = {
+    SizeSource.LABEL: "the program's own word (collectors.label)",
+    SizeSource.ENGINE: "the engine's state",
+    SizeSource.COPIES: "the copies into static inputs before the replay, in the traced window",
+}
+"""How the real size of a step is known."""
 
 _LISTED: Final = 12
 """Sizes that are named in a sentence."""
@@ -61,6 +69,22 @@ def loop_sentence(report: LoopReport) -> str:
     if report.engine:
         text += f"; keys and sizes by {printable(report.engine)}"
     return f"{text}."
+
+
+def sizes_sentence(family: FamilyReport) -> str:
+    """Of how many steps the real size is known, and how; empty where of none."""
+    if not family.real_sizes:
+        return ""
+    steps = family.replays + family.fallbacks
+    known = sum(count for _, count in family.real_sizes)
+    if len(family.real_sizes) == 1:
+        ways = SIZE_SOURCES[family.real_sizes[0][0]]
+    else:
+        ways = ", ".join(
+            f"{format_count(n)} by {SIZE_SOURCES[how]}" for how, n in family.real_sizes
+        )
+    whole = "every step" if known == steps else f"{format_count(known)} of {counted(steps, 'step')}"
+    return f"The real size of {whole} is known by {ways}."
 
 
 def loss_sentence(family: FamilyReport) -> str:

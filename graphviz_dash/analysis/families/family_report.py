@@ -10,11 +10,14 @@ from typing import Final
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Floats, Ints
+from graphviz_dash.analysis.families.copied_sizes import copied_sizes
 from graphviz_dash.analysis.families.loop_columns import (
     CAPTURE,
     FALLBACK,
     NONE,
+    SIZE_SOURCES,
     LoopColumns,
+    SizeSource,
     loop_columns,
 )
 from graphviz_dash.analysis.families.size_times import (
@@ -118,6 +121,8 @@ class FamilyReport:
     sampled, of the time to the next step less the member's median replay. None where none was."""
     samples: tuple[ReplaySamples, ...]
     """Times of the members of known size; none where no replay was timed."""
+    real_sizes: tuple[tuple[SizeSource, int], ...]
+    """Of how many of its replays and fallbacks the real size is known, and how, surest first."""
     losses: tuple[SizeLoss, ...] | Missing
     """By real size, ascending; or why padding is not known."""
 
@@ -171,7 +176,7 @@ def loop_report(run: Run) -> LoopReport | Missing:
         return Missing(Fact.FAMILIES, reason)
     if not loop.families:
         return Missing(Fact.FAMILIES, "the program captured no graph")
-    columns = loop_columns(loop)
+    columns = loop_columns(loop, copied_sizes(loop, run.replay_trace) if run.replay_trace else {})
     costs = {cost.graph: cost for cost in loop.graphs}
     recorded = {graph.graph: graph for graph in recording.graphs}
     uses = Counter(g for f in loop.families for member in f.members for g in set(member.graphs))
@@ -222,6 +227,7 @@ def _family(index: int, family: GraphFamily, columns: LoopColumns, graphs: _Grap
         captures=int((kind == CAPTURE).sum()),
         step_ns=step_ns,
         samples=samples,
+        real_sizes=_real_sizes(columns, own),
         losses=_losses(samples, columns, own, step_ns or 0.0),
     )
 
@@ -317,6 +323,12 @@ def _samples(
             group = many if len(times) >= _FEWEST else few
             group.append(ReplaySamples(member.size, member.rest, times))
     return tuple(many or few)
+
+
+def _real_sizes(columns: LoopColumns, own: Ints) -> tuple[tuple[SizeSource, int], ...]:
+    known = own[(columns.real[own] != NONE) & (columns.kind[own] != CAPTURE)]
+    counts = np.bincount(columns.size_source[known], minlength=len(SIZE_SOURCES)).tolist()
+    return tuple(pair for pair in zip(SIZE_SOURCES, counts, strict=True) if pair[1])
 
 
 def _losses(

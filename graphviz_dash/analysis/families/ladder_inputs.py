@@ -29,6 +29,9 @@ def ladder_data(
     own = own[columns.kind[own] != CAPTURE]
     fell = own[(columns.kind[own] == FALLBACK) & (columns.period_ns[own] != NONE)]
     asked = columns.real[own] if requests is None else requests
+    if requests is None and 0 < len(own) < family.replays + family.fallbacks:
+        # Not all sizes are known: among the others may be any that today's largest serves.
+        asked = np.append(asked, max(member.size or 0 for member in sized))
     if not len(asked):
         return Missing(
             Fact.LADDER,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.model.loop import ProgramLoop, StepKind
+from graphviz_dash.model.loop import ProgramLoop, SizeMethod, StepKind
 
 NONE: Final = -1
 """Stands in a column where the fact of a step is not known."""
@@ -19,6 +21,20 @@ REPLAYED: Final = (KINDS.index(StepKind.REPLAY), KINDS.index(StepKind.SEGMENTS))
 """Codes of the kinds that replay graphs."""
 FALLBACK: Final = KINDS.index(StepKind.FALLBACK)
 CAPTURE: Final = KINDS.index(StepKind.CAPTURE)
+
+
+class SizeSource(StrEnum):
+    """How the real size of a step is known, surest first."""
+
+    LABEL = "label"
+    """The program said it: ``collectors.label``."""
+    ENGINE = "engine"
+    """The public state of an engine."""
+    COPIES = "copies"
+    """The bytes that were copied into static inputs before the replay, in the traced window."""
+
+
+SIZE_SOURCES: Final = tuple(SizeSource)
 
 
 @dataclass(frozen=True)
@@ -33,6 +49,8 @@ class LoopColumns:
     """The place of its member."""
     real: Ints
     """The size that was asked for."""
+    size_source: Ints
+    """The place in ``SIZE_SOURCES`` of how that is known."""
     padded: Ints
     """The size that was computed."""
     begin_ns: Ints
@@ -52,16 +70,24 @@ class LoopColumns:
         return np.isin(self.kind, REPLAYED)
 
 
-def loop_columns(loop: ProgramLoop) -> LoopColumns:
+def loop_columns(
+    loop: ProgramLoop, copied: Mapping[int, int] = MappingProxyType({})
+) -> LoopColumns:
     """The columns of the steps of ``loop``; times of those that a profiler may have slowed down are
-    left out, but for when they began and ended."""
+    left out, but for when they began and ended. ``copied`` are real sizes by the copies into static
+    inputs, by row."""
     steps = loop.steps
+    real = _column(steps.real)
+    source = _column([None if how is None else _SOURCE_OF[how] for how in steps.size_method])
+    for row, size in copied.items():
+        real[row], source[row] = size, SIZE_SOURCES.index(SizeSource.COPIES)
     begin, thread = _column(steps.begin_ns), _column(steps.thread)
     return LoopColumns(
         kind=_codes(steps.kind),
         family=_column(steps.family),
         member=_column(steps.member),
-        real=_column(steps.real),
+        real=real,
+        size_source=source,
         padded=_column(steps.padded),
         begin_ns=begin,
         end_ns=_column(steps.end_ns),
@@ -69,6 +95,12 @@ def loop_columns(loop: ProgramLoop) -> LoopColumns:
         launch_ns=_clean(_column(steps.launch_ns), loop.clean_steps),
         period_ns=_clean(_periods(begin, thread), loop.clean_steps),
     )
+
+
+_SOURCE_OF: Final = {
+    SizeMethod.LABEL: SIZE_SOURCES.index(SizeSource.LABEL),
+    SizeMethod.ENGINE: SIZE_SOURCES.index(SizeSource.ENGINE),
+}
 
 
 def _column(values: Sequence[int | None]) -> Ints:

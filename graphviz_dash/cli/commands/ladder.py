@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from graphviz_dash.analysis.families.copied_sizes import copies_may_tell
 from graphviz_dash.analysis.families.family_report import (
     FamilyReport,
     LoopReport,
@@ -20,7 +21,7 @@ from graphviz_dash.cli.text.ladder import print_ladder
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import InputError
 from graphviz_dash.exports.documents.ladder import ladder_document
-from graphviz_dash.ingest.load import load_run
+from graphviz_dash.ingest.load import load_run, with_replay_trace
 from graphviz_dash.ingest.traffic import read_traffic
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
@@ -96,7 +97,9 @@ def _report(path: Path, name: str | None) -> LoopReport:
         if not runs:
             listed = ", ".join(run.name for run in _runs(path))
             raise InputError(path, f"no run {name!r}", f"one of {listed}")
-    reports = [loop_report(run) for run in runs]
+    reports = [
+        loop_report(with_replay_trace(run) if copies_may_tell(run.loop) else run) for run in runs
+    ]
     loops = [report for report in reports if not isinstance(report, Missing)]
     if not loops:
         reasons = "; ".join(

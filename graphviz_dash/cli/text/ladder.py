@@ -20,6 +20,7 @@ from graphviz_dash.narrative.families import (
     loop_sentence,
     loss_sentence,
     padding_text,
+    sizes_sentence,
     sizes_text,
 )
 from graphviz_dash.units import format_bytes, format_count, format_ns, significant
@@ -33,7 +34,9 @@ def print_ladder(
     if len(report.families) > 1:
         others = [each.family.name for each in report.families if each is not family]
         click.echo(printable(f"Family {family.family.name}; the others: {', '.join(others)}."))
-    click.echo(loss_sentence(family))
+    for sentence in (sizes_sentence(family), loss_sentence(family)):
+        if sentence:
+            click.echo(sentence)
     click.echo()
     if isinstance(advice, Missing):
         click.echo(printable(f"No ladder: {advice.reason}."))

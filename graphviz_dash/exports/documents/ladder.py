@@ -100,6 +100,7 @@ class LadderDocument(TypedDict):
     axes: list[str]
     families: list[str]
     members: list[MemberDocument]
+    real_sizes: dict[str, Count]
     losses: list[SizeLossDocument]
     step_time: Ns | None
     traffic: str | None
@@ -121,6 +122,7 @@ def ladder_document(
         "axes": list(family.family.axes),
         "families": [each.family.name for each in report.families],
         "members": _members(family),
+        "real_sizes": {how.value: count for how, count in family.real_sizes},
         "losses": _losses(family),
         "step_time": number(family.step_ns),
         "traffic": traffic,

@@ -17,6 +17,7 @@ from graphviz_dash.narrative.families import (
     changes_sentence,
     costs_sentence,
     loss_sentence,
+    sizes_sentence,
     step_sentence,
 )
 from graphviz_dash.ui.page.frame import draw, loop_figure
@@ -44,7 +45,8 @@ def size_panel(key: str, number: int, family: FamilyReport) -> Slots:
     """Replay time, requests and losses over size of a family of the report at the place
     ``number``."""
     st.header("Replay time, requests and what they lose, by size", anchor=False)
-    show(element("p", text(loss_sentence(family)), "said"))
+    said = " ".join(filter(None, (loss_sentence(family), sizes_sentence(family))))
+    show(element("p", text(said), "said"))
     slots = Slots(st.empty(), st.container())
     with slots.picture:
         _picture(key, number, family, ())

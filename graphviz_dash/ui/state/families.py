@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphviz_dash.analysis.families.copied_sizes import copies_may_tell
 from graphviz_dash.analysis.families.family_report import LoopReport, has_many_graphs, loop_report
 from graphviz_dash.analysis.families.kernel_changes import KernelChange, kernel_changes
 from graphviz_dash.analysis.families.ladder_advice import (
@@ -14,6 +15,7 @@ from graphviz_dash.analysis.families.ladder_inputs import ladder_data
 from graphviz_dash.analysis.families.ladder_problem import Budget
 from graphviz_dash.analysis.families.segments import SegmentedStep, segmented_step
 from graphviz_dash.bundle.read import read_node_labels
+from graphviz_dash.ingest.load import with_replay_trace
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.ui.state.results import replays, traced_steps
 from graphviz_dash.ui.state.store import STORE
@@ -21,11 +23,15 @@ from graphviz_dash.ui.state.store import STORE
 
 def loop_reports(key: str) -> tuple[LoopReport, ...]:
     """The loop of each run of an experiment that replays many graphs, that with the most steps
-    first; made without reading the graphs."""
+    first; made without reading the graphs, and the trace only where it may tell real sizes."""
     runs = STORE.loops(key)
 
     def build() -> tuple[LoopReport, ...]:
-        reports = [loop_report(run) for run in runs if has_many_graphs(run.loop)]
+        reports = [
+            loop_report(with_replay_trace(run) if copies_may_tell(run.loop) else run)
+            for run in runs
+            if has_many_graphs(run.loop)
+        ]
         loops = [report for report in reports if not isinstance(report, Missing)]
         return tuple(sorted(loops, key=lambda report: -report.steps_seen))
 
