@@ -27,7 +27,8 @@ from torch._inductor.cudagraph_trees import reset_cudagraph_trees
 
 from collectors.compiled.account import compile_account
 from collectors.passes.traced import trace_steps
-from graphviz_dash.analysis.compiled.causes import CompileCause, compile_causes
+from graphviz_dash.analysis.compiled.cause import CompileCause
+from graphviz_dash.analysis.compiled.causes import compile_causes
 from graphviz_dash.analysis.compiled.step_time import step_time
 from graphviz_dash.analysis.trace.steps import steps
 from graphviz_dash.ingest.kineto.reader import read_trace

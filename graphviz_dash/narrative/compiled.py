@@ -12,7 +12,7 @@ from graphviz_dash.model.compile_rules import COMPILE_RULES
 from graphviz_dash.units import counted, format_ns, format_percent
 
 if TYPE_CHECKING:
-    from graphviz_dash.analysis.compiled.causes import CompileCause
+    from graphviz_dash.analysis.compiled.cause import CompileCause
     from graphviz_dash.analysis.compiled.report import CompileReport
 
 PART_MEANINGS: Final[Mapping[StepPart, str]] = {

@@ -20,6 +20,9 @@ _COMMENT: Final = re.compile(
     r"^\s*# File: (?P<file>\S+):(?P<line>\d+) in (?P<function>[^,\n]+)"
     r"(?:, code: (?P<code>[^\n]*))?$"
 )
+DEVICE_CALLS: Final = re.compile(r"\.(?:cpu|cuda|to)\(|\bdevice ?=")
+"""Statements of Dynamo's graph that may copy between devices."""
+
 _CPU_INPUT: Final = re.compile(r"\b(\w+): \"[^\"]*cpu\"")
 _RENAMED: Final = re.compile(r"^\s*(\w+) = (\w+)\s*(?:;.*)?$")
 _VIEW: Final = re.compile(

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from graphviz_dash.analysis.compiled.causes import CompileCause
+from graphviz_dash.analysis.compiled.cause import CompileCause
 from graphviz_dash.analysis.compiled.step_time import StepPart, StepTime
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import (

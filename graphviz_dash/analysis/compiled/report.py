@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from graphviz_dash.analysis.absence import why_missing
-from graphviz_dash.analysis.compiled.causes import CompileCause, compile_causes
+from graphviz_dash.analysis.compiled.cause import CompileCause
+from graphviz_dash.analysis.compiled.causes import compile_causes
 from graphviz_dash.analysis.compiled.program_tree import ProgramTree, program_tree
 from graphviz_dash.analysis.compiled.rule_outcomes import CompileRuleOutcome, rule_outcomes
 from graphviz_dash.analysis.compiled.slices import has_compiled_code

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from graphviz_dash.analysis.compiled.causes import CompileCause
+from graphviz_dash.analysis.compiled.cause import CompileCause
 from graphviz_dash.analysis.compiled.step_time import StepTime
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import Compilation, CompilationFact

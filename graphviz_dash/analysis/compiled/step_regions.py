@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from graphviz_dash.analysis.compiled.causes import CompileCause
+from graphviz_dash.analysis.compiled.cause import CompileCause
 from graphviz_dash.analysis.compiled.step_time import StepDivider, StepPart, Stretch
 from graphviz_dash.model.compile_rules import CompileRuleId
 

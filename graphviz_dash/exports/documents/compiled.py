@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
-from graphviz_dash.analysis.compiled.causes import CompileCause
+from graphviz_dash.analysis.compiled.cause import CompileCause
 from graphviz_dash.analysis.compiled.program_tree import Box
 from graphviz_dash.analysis.compiled.report import CompileReport
 from graphviz_dash.analysis.compiled.rule_outcomes import CompileRuleOutcome

@@ -7,7 +7,7 @@ from typing import Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.compiled.causes import CompileCause
+from graphviz_dash.analysis.compiled.cause import CompileCause
 from graphviz_dash.analysis.compiled.report import CompileReport
 from graphviz_dash.analysis.compiled.rule_outcomes import CompileRuleOutcome
 from graphviz_dash.charts.figures.compiled import step_parts_chart

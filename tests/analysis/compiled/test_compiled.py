@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from graphviz_dash.analysis.compiled.causes import CompileCause, compile_causes
+from graphviz_dash.analysis.compiled.cause import CompileCause
+from graphviz_dash.analysis.compiled.causes import compile_causes
 from graphviz_dash.analysis.compiled.inputs import first_cpu_use, input_origin
 from graphviz_dash.analysis.compiled.program_tree import BoxKind, program_tree
 from graphviz_dash.analysis.compiled.rule_outcomes import rule_outcomes

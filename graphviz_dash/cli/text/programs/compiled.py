@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from graphviz_dash.analysis.compiled.causes import CompileCause
+from graphviz_dash.analysis.compiled.cause import CompileCause
 from graphviz_dash.analysis.compiled.program_tree import Box, ProgramTree
 from graphviz_dash.analysis.compiled.report import CompileReport
 from graphviz_dash.analysis.compiled.rule_outcomes import CompileRuleOutcome

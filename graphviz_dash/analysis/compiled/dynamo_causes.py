@@ -1,0 +1,129 @@
+"""Causes that Dynamo tells: lines at which it cannot go on, functions that it compiles again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final
+
+from graphviz_dash.analysis.compiled.cause import CompileCause, first_rule
+from graphviz_dash.analysis.compiled.inputs import frame_lines
+from graphviz_dash.analysis.compiled.savings import StepCosts, not_told, predicted
+from graphviz_dash.analysis.compiled.step_time import StepPart
+from graphviz_dash.model.compilation import Compilation, CompiledFrame, GraphBreak, Recompile
+from graphviz_dash.model.compile_rules import CompileRuleId
+
+_BREAK_RULES: Final = (
+    (
+        re.compile(r"data.dependent|\.item\(\)|Tensor\.item|\btolist", re.I),
+        CompileRuleId.VALUE_READ,
+    ),
+    (
+        # torch 2.6 to 2.8 say it in the second way.
+        re.compile(
+            r"compiler\.disable|graph_break\(\)|_dynamo\.disable|function graph_break", re.I
+        ),
+        CompileRuleId.DISABLED_FUNCTION,
+    ),
+    (re.compile(r"`?\b(print|warn\w*|logging|logger)\b", re.I), CompileRuleId.PYTHON_SIDE_EFFECT),
+)
+
+
+_ADDED: Final = (StepPart.GUARDS, StepPart.DISPATCH, StepPart.LAUNCH, StepPart.COPIES)
+"""The parts of a graph that is there only because of a break: idle time that goes with it."""
+
+
+def break_causes(compilation: Compilation, costs: StepCosts | None) -> Iterator[CompileCause]:
+    """Graph breaks, those of one line together."""
+    by_line: dict[str, list[GraphBreak]] = {}
+    for graph_break in compilation.breaks:
+        line_text = graph_break.lines[0].text if graph_break.lines else graph_break.reason
+        by_line.setdefault(line_text, []).append(graph_break)
+    rests = _rests(compilation)
+    called = {call.frame for call in costs.time.calls if call.frame} if costs else set()
+    for together in by_line.values():
+        own = [graph_break.frame for graph_break in together if graph_break.frame is not None]
+        # Functions around the line are given up because of it: their reason is none of its own.
+        first = next(
+            (graph_break for graph_break in together if not graph_break.whole_frame), together[0]
+        )
+        reason = first.reason
+        added = {rest for graph_break in together for rest in rests.get(_place(graph_break), ())}
+        # Functions between the outermost and the line are compiled by themselves because of it.
+        added |= set(own[1:])
+        added -= set(own[:1])
+        inside = set(own) & called
+        text = f"{reason} {first.explanation or ''}"
+        whole = all(graph_break.whole_frame for graph_break in together)
+
+        yield CompileCause(
+            rule=first_rule(text, _BREAK_RULES, CompileRuleId.GRAPH_BREAK),
+            reason=reason,
+            lines=first.lines,
+            frames=tuple(dict.fromkeys(own)),
+            times=len(together),
+            saves_ns=not_told(
+                "the whole function runs eagerly, and what compiling it would give is not known"
+            )
+            if whole
+            else predicted(costs, partial(_saved_by_one_graph, own[:1], inside, added)),
+            once_ns=None,
+            hints=first.hints,
+            link=first.link,
+        )
+
+
+def _saved_by_one_graph(
+    outermost: Sequence[str], inside: set[str], added: set[str], costs: StepCosts
+) -> float:
+    """What it would save if a function were one graph: the code between its parts, and all of its
+    graphs but one."""
+    between = costs.idle((StepPart.EAGER, StepPart.WAIT), inside | added)
+    replays = {call.frame: call.replays for call in costs.time.calls}
+    has_graph = any(replays.get(frame) for frame in outermost)
+    kept_ns = 0.0 if has_graph else costs.launches_of_one_graph()
+    return max(0.0, between + costs.idle(_ADDED, added) - kept_ns)
+
+
+def _place(graph_break: GraphBreak) -> tuple[str, int] | None:
+    """Where the rest behind a break begins: its line in the frame that is given up."""
+    return (graph_break.lines[0].file, graph_break.lines[0].line) if graph_break.lines else None
+
+
+def _rests(compilation: Compilation) -> dict[tuple[str, int] | None, list[str]]:
+    """The compilations of rests of functions, by the line behind which they go on."""
+    rests: dict[tuple[str, int] | None, list[str]] = {}
+    for frame in compilation.frames:
+        if frame.resumes and frame.place is not None:
+            rests.setdefault((frame.place.file, frame.place.line), []).append(frame.id)
+    return rests
+
+
+def recompile_causes(
+    compilation: Compilation, frames: dict[str, CompiledFrame]
+) -> Iterator[CompileCause]:
+    """Functions that were compiled again, each function once."""
+    by_function: dict[str, list[Recompile]] = {}
+    for again in compilation.recompiles:
+        by_function.setdefault((again.frame or "").partition("/")[0], []).append(again)
+    for together in by_function.values():
+        own = [again.frame for again in together if again.frame is not None]
+        first = frames.get(own[0]) if own else None
+        lines = [line for again in together for line in again.lines]
+        lines = lines or list(frame_lines(first))
+        took = [frames[frame].compile_ns for frame in own if frame in frames]
+        limit = any(again.limit for again in together)
+        guards = [guard for again in together for guard in again.guards]
+        yield CompileCause(
+            rule=CompileRuleId.RECOMPILE_LIMIT if limit else CompileRuleId.RECOMPILING,
+            reason=guards[0] if guards else "a guard failed",
+            lines=tuple(dict.fromkeys(lines)),
+            frames=tuple(dict.fromkeys(own)),
+            times=len(together),
+            saves_ns=not_told(
+                "what compiling it would give is not known" if limit else "it is paid once"
+            ),
+            once_ns=sum(ns or 0 for ns in took) or None,
+            details=tuple(dict.fromkeys(guards))[:8],
+        )
