@@ -17,9 +17,13 @@ from graphviz_dash.bundle.cudagraph_log import LOGGED, CudagraphLog
 from graphviz_dash.model.compilation import (
     Compilation,
     CompilationFact,
+    CompileWarning,
     FactSource,
     GraphSkip,
 )
+
+SLOW_PATH: Final = "outputs of an earlier step still wait for their backward"
+"""The trees' warning that they cannot replay a function, in short."""
 
 _COUNTERS: Final = "torch._dynamo.utils"
 _GROUPS: Final = ("stats", "frames", "inductor", "aot_autograd")
@@ -126,7 +130,7 @@ class CompileAccount:
             functions=self._trees.functions if self._trees else (),
             nodes=self._trees.nodes if self._trees else (),
             rerecordings=tuple(cudagraphs.rerecordings),
-            warnings=(*cudagraphs.warned(), *(self._trees.warnings if self._trees else ())),
+            warnings=(*cudagraphs.warned(), *self._slow()),
             counters=_counters(),
         )
 
@@ -140,6 +144,12 @@ class CompileAccount:
         frames = {skip.frame for skip in skips}
         yield from skips
         yield from (skip for skip in self._log.skips if skip.frame not in frames)
+
+    def _slow(self) -> Iterator[CompileWarning]:
+        """The functions that the trees cannot replay, at the lines that call them."""
+        for frame in self._trees.slow if self._trees else ():
+            compiled = self._log.frames.get(frame or "")
+            yield CompileWarning(SLOW_PATH, () if compiled is None else compiled.callers)
 
     def _message(self, text: str, frame: str | None) -> None:
         if text.startswith(_LIMITS):

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from collectors.compiled.callers import with_callers
 from collectors.guard import Guard
 
 OnRecord: TypeAlias = Callable[[Mapping[str, Any], "str | None"], None]
@@ -91,7 +92,8 @@ class _TraceHandler(logging.Handler):
             metadata = getattr(record, "metadata", None)
             if isinstance(metadata, dict):
                 payload = getattr(record, "payload", None)
-                self._on_record(metadata, payload if isinstance(payload, str) else None)
+                told = with_callers(metadata, sys._getframe())
+                self._on_record(told, payload if isinstance(payload, str) else None)
             self._listen()
 
 

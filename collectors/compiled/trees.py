@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from collectors.paths import short_path
 from graphviz_dash.bundle.compile_stacks import stack_lines
 from graphviz_dash.model.compilation import (
-    CompileWarning,
     CopiedInput,
     FunctionInput,
     GraphSkip,
@@ -32,9 +31,6 @@ TREES: Final = "torch._inductor.cudagraph_trees"
 MUTATED: Final = "mutated inputs"
 """The trees' reason not to record a function that writes to its inputs."""
 
-SLOW_PATH: Final = "outputs of an earlier step still wait for their backward"
-"""The trees' warning that they cannot replay a function, in short."""
-
 _MOST_NODES: Final = 20_000
 
 
@@ -46,8 +42,9 @@ class Trees:
     """The functions that are recorded."""
     nodes: tuple[TreeNode, ...]
     """Their graphs, parents before children."""
-    warnings: tuple[CompileWarning, ...]
-    """Functions that cannot be replayed, as the trees have warned."""
+    slow: tuple[str | None, ...]
+    """Compilations that cannot be replayed, as the trees have warned: outputs of an earlier step
+    still wait for their backward; None for one that is not told."""
     skips: tuple[GraphSkip, ...]
     """Functions that are not recorded, as the trees have warned."""
 
@@ -63,7 +60,7 @@ def read_trees(graph_id: Callable[[object], str | None]) -> Trees | None:
     """
     functions: list[TreeFunction] = []
     nodes: list[TreeNode] = []
-    warnings: list[CompileWarning] = []
+    slow: list[str | None] = []
     skips: list[GraphSkip] = []
     for manager in _managers():
         # Numbers of each device begin anew; those of the second follow on.
@@ -73,11 +70,11 @@ def read_trees(graph_id: Callable[[object], str | None]) -> Trees | None:
         made = [_function(manager, key, recorded) for key in manager.ids_to_funcs]
         functions.extend(_moved(made, first_function))
         nodes.extend(_moved_nodes(read, first_function, first_node))
-        warnings.extend(_warnings(manager))
+        slow.extend(_frame(manager, key) for key in getattr(manager, "warned_functions", ()))
         skips.extend(_mutating(manager))
     if not functions:
         return None
-    return Trees(tuple(functions), tuple(nodes), tuple(warnings), tuple(skips))
+    return Trees(tuple(functions), tuple(nodes), tuple(slow), tuple(skips))
 
 
 def _managers() -> Iterator[Any]:
@@ -91,12 +88,10 @@ def _managers() -> Iterator[Any]:
             yield manager
 
 
-def _warnings(manager: Any) -> Iterator[CompileWarning]:
-    for key in getattr(manager, "warned_functions", ()):
-        function = manager.ids_to_funcs.get(key)
-        placeholders = () if function is None else function.placeholders
-        lines = tuple(line for line in map(_line, placeholders) if line is not None)
-        yield CompileWarning(SLOW_PATH, tuple(dict.fromkeys(lines))[:4])
+def _frame(manager: Any, key: Any) -> str | None:
+    """The compilation of a function."""
+    frame = getattr(manager, "id_to_compile_id", {}).get(key)
+    return None if frame is None else str(frame)
 
 
 def _mutating(manager: Any) -> Iterator[GraphSkip]:
@@ -107,9 +102,8 @@ def _mutating(manager: Any) -> Iterator[GraphSkip]:
         own = [index for index in function.mutated_input_idxs if index not in static]
         holders = [function.placeholders[index] for index in own]
         lines = [line for line in map(_line, holders) if line is not None]
-        frame = getattr(manager, "id_to_compile_id", {}).get(key)
         yield GraphSkip(
-            frame=None if frame is None else str(frame),
+            frame=_frame(manager, key),
             reason=f"{MUTATED} ({len(own)} instances)",
             lines=tuple(dict.fromkeys(lines)),
         )
@@ -119,11 +113,10 @@ def _function(manager: Any, key: Any, recorded: Counter[int]) -> TreeFunction:
     function = manager.ids_to_funcs[key]
     static = set(function.static_input_idxs)
     mutated = set(function.mutated_input_idxs)
-    frame = getattr(manager, "id_to_compile_id", {}).get(key)
     mode = manager.id_to_mode.get(key)
     return TreeFunction(
         id=key.id,
-        frame=None if frame is None else str(frame),
+        frame=_frame(manager, key),
         mode=str(getattr(mode, "name", mode)).lower(),
         inputs=tuple(
             FunctionInput(str(holder.name), index in static, index in mutated, _line(holder))

@@ -51,6 +51,7 @@ _MOST: Final = 100_000
 _REASON: Final = 300
 _EXPLANATION: Final = 2_000
 _MOST_FRAMES: Final = 20_000
+_MOST_CALLERS: Final = 12
 
 _BREAK_REASON: Final = re.compile(r"^(?:Graph Break )?Reason: (?P<text>.*)", re.S | re.M)
 _ATTEMPTED: Final = re.compile(
@@ -161,7 +162,9 @@ class CompileLog:
 
     def _callers(self, stack: Sequence[Mapping[str, Any]]) -> list[UserLine]:
         lines = []
-        for caller in reversed(stack[-12:]):
+        for caller in reversed(stack):
+            if len(lines) == _MOST_CALLERS:
+                break
             file = self._file(caller)
             if file is not None and is_users(file):
                 lines.append(

@@ -32,6 +32,7 @@ from graphviz_dash.analysis.compiled.step_time import StepPart
 from graphviz_dash.model.compilation import (
     Compilation,
     CompiledFrame,
+    CompileWarning,
     GraphSkip,
     TreeNode,
     UserLine,
@@ -117,7 +118,8 @@ def rerecording_causes(
     for key, times in counts.items():
         frame, reason, names = key
         whole = frames.get(frame or "")
-        placed = lines[key] or frame_lines(whole)
+        # Where no input moved, outputs of the step before still live: the call begins the next.
+        placed = lines[key] or (frame_lines(whole) if names else call_lines(whole))
         yield CompileCause(
             rule=CompileRuleId.MOVED_INPUT if names else CompileRuleId.PENDING_BACKWARD,
             reason=reason,
@@ -172,30 +174,41 @@ def copy_causes(
 def warning_causes(
     compilation: Compilation, frames: dict[str, CompiledFrame], costs: StepCosts | None
 ) -> Iterator[CompileCause]:
-    """What the cudagraph trees warned of."""
+    """What the cudagraph trees warned of, those of one rule together. What is to be mended is the
+    call: the step that it begins, the sizes that it gives."""
+    by_rule: dict[CompileRuleId, list[CompileWarning]] = {}
+    for warning in compilation.warnings:
+        rule = first_rule(warning.text, _WARNING_RULES, CompileRuleId.NOT_RECORDED)
+        by_rule.setdefault(rule, []).append(warning)
+    for rule, together in by_rule.items():
+        if rule is CompileRuleId.PENDING_BACKWARD:
+            own = _never_replayed(compilation, costs)
+            saves = predicted(costs, partial(saved_by_recording, own))
+        else:
+            # It names no function: the one that is recorded most often, with the most sizes.
+            recorded = Counter(each.frame for each in compilation.functions if each.frame)
+            own = [frame for frame, _ in recorded.most_common(1)]
+            saves = not_told("it is paid once for each size")
+        calls = [warning.lines for warning in together if warning.lines]
+        calls += [lines for frame in own if (lines := call_lines(frames.get(frame)))]
+        places = dict.fromkeys(lines[0].text for lines in calls)
+        yield CompileCause(
+            rule=rule,
+            reason=together[0].text,
+            lines=calls[0] if calls else (),
+            frames=tuple(own),
+            times=sum(warning.times for warning in together),
+            saves_ns=saves,
+            once_ns=None,
+            details=tuple(f"called at {place}" for place in places)[1:8],
+        )
+
+
+def _never_replayed(compilation: Compilation, costs: StepCosts | None) -> list[str]:
+    """The compilations that are launched kernel by kernel though they are recorded."""
     skipped = {skip.frame for skip in compilation.skips}
-    slow = [
+    return [
         call.frame
         for call in (costs.time.calls if costs else ())
         if call.frame and call.launches and not call.replays and call.frame not in skipped
     ]
-    recorded = Counter(function.frame for function in compilation.functions if function.frame)
-    for warning in compilation.warnings:
-        rule = first_rule(warning.text, _WARNING_RULES, CompileRuleId.NOT_RECORDED)
-        if rule is CompileRuleId.PENDING_BACKWARD:
-            own, saves = slow, predicted(costs, partial(saved_by_recording, slow))
-        else:
-            # It names no function: the one that is recorded most often, with the most sizes.
-            own = [frame for frame, _ in recorded.most_common(1)]
-            saves = not_told("it is paid once for each size")
-        yield CompileCause(
-            rule=rule,
-            reason=warning.text,
-            # What is to be mended is the call: the step that it begins, the sizes that it gives.
-            lines=tuple(line for frame in own for line in call_lines(frames.get(frame)))
-            or warning.lines,
-            frames=tuple(own),
-            times=warning.times,
-            saves_ns=saves,
-            once_ns=None,
-        )

@@ -424,3 +424,22 @@ def test_a_skip_and_a_warning_without_a_line_are_placed_by_their_function() -> N
     )
     assert told[CompileRuleId.NOT_RECORDED].lines == (frame.place, call)
     assert told[CompileRuleId.CHANGING_SIZES].lines == (call,)
+
+
+def test_outputs_that_are_kept_are_told_at_the_call_and_other_calls_beside_it() -> None:
+    calls = [UserLine("train.py", line, "step", "kept.append(model(x))") for line in (30, 50)]
+    waiting = "outputs of an earlier step still wait for their backward"
+    told = Compilation(
+        "2.11", (), warnings=tuple(CompileWarning(waiting, (call,)) for call in calls)
+    )
+    cause = causes(told)[CompileRuleId.PENDING_BACKWARD]
+    assert (cause.lines, cause.times) == ((calls[0],), 2)
+    assert cause.details == ("called at train.py:50",)
+
+
+def test_a_graph_recorded_again_because_outputs_live_is_told_at_the_call() -> None:
+    call = UserLine("train.py", 30, "<module>", "model(batch)")
+    frame = msgspec.structs.replace(FRAMES[0], callers=(call,))
+    again = Rerecording("0/0", "function 0", "live outputs should be dead", ())
+    told = causes(Compilation("2.11", (), frames=(frame,), rerecordings=(again,)))
+    assert told[CompileRuleId.PENDING_BACKWARD].lines == (call,)

@@ -6,16 +6,20 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace as Object
 from typing import Any
 
 import pytest
 
-from collectors.compiled.account import CompileAccount, compile_account
+from collectors.compiled.account import SLOW_PATH, CompileAccount, compile_account
 from collectors.compiled.taps import TRACE_LOGGER
 from collectors.compiled.trees import TREES
 from collectors.guard import Guard
+from graphviz_dash.analysis.compiled.causes import compile_causes
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.compilation import CompilationFact
+from graphviz_dash.model.compile_rules import CompileRuleId
 
 SCHEDULER = "torch._inductor.scheduler"
 STACK = '  File "/app/model/steps.py", line 9, in forward\n    cache.add_(x)\n'
@@ -106,6 +110,40 @@ def test_the_structured_trace_is_heard_and_its_handler_goes() -> None:
     assert [(frame.id, frame.function) for frame in result.frames] == [("0/0", "forward")]
 
 
+PROGRAM = """\
+def step(compiled):
+    return compiled()
+
+def run(compiled):
+    result = step(compiled)
+    return result
+"""
+
+
+def test_the_innermost_caller_is_the_call_of_the_compiled_function(tmp_path: Path) -> None:
+    """The stack that torch 2.9 to 2.13 tell lacks that call: two frames too many are skipped."""
+    own = {"line": 5, "name": "forward", "filename": "/app/model/steps.py"}
+    outer = {"line": 5, "name": "run", "filename": "/app/train.py", "loc": "result = step()"}
+    told = {**START, "dynamo_start": {"stack": [outer, own]}}
+    path = tmp_path / "train.py"
+    path.write_text(PROGRAM, encoding="utf-8")
+    program: dict[str, Any] = {}
+    exec(compile(PROGRAM, str(path), "exec"), program)
+    dynamo = {"__name__": "torch._dynamo.convert_frame", "told": lambda: structured(told)}
+    exec("def compiled():\n    told()\n", dynamo)
+    with compile_account() as account:
+        program["run"](dynamo["compiled"])
+    result = account.result()
+    assert result is not None
+    (frame,) = result.frames
+    assert [(line.text, line.function, line.code) for line in frame.callers[:2]] == [
+        ("train.py:2", "step", "return compiled()"),
+        ("train.py:5", "run", "result = step(compiled)"),
+    ]
+    assert frame.place is not None
+    assert frame.place.text == "steps.py:5"
+
+
 def test_nothing_is_made_of_a_program_that_compiles_nothing() -> None:
     with compile_account() as account:
         pass
@@ -139,7 +177,7 @@ def trees() -> Any:
         id_to_compile_id={_Key(0): "0/0"},
         warmed_up_functions={_Key(0)},
         warned_mutation=[_Key(0)],
-        warned_functions=[],
+        warned_functions=[_Key(0)],
         get_roots=lambda: [node(0, node(1))],
     )
     container = {"tree_manager_containers": {0: Object(tree_manager=manager)}}
@@ -179,6 +217,29 @@ def test_the_trees_are_read_with_the_graphs_of_the_bundle(monkeypatch: pytest.Mo
     assert (function.frame, function.mode, function.recordings) == ("0/0", "inference", 2)
     assert [(skip.frame, skip.reason) for skip in result.skips] == [
         ("0/0", "mutated inputs (1 instances)")
+    ]
+
+
+def test_a_function_that_waits_for_a_backward_is_told_at_its_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, TREES, trees())
+    call = {"line": 30, "name": "train", "filename": "/app/train.py", "loc": "kept += [model(x)]"}
+    own = START["dynamo_start"]["stack"]
+    with compile_account() as account:
+        structured({**START, "dynamo_start": {"stack": [call, *own]}})
+        account.read(lambda _: None)
+    result = account.result()
+    assert result is not None
+    untimed = Missing(Fact.TRACED_STEPS, "no steps were traced")
+    (cause,) = (
+        cause
+        for cause in compile_causes(result, untimed, untimed)
+        if cause.rule is CompileRuleId.PENDING_BACKWARD
+    )
+    assert cause.reason == SLOW_PATH
+    assert [(line.text, line.code) for line in cause.lines] == [
+        ("train.py:30", "kept += [model(x)]")
     ]
 
 

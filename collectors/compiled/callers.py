@@ -1,0 +1,46 @@
+"""Who calls the function that is being compiled.
+
+torch tells the stack with ``dynamo_start``, and skips more of it than frames of its own: the
+innermost one up to torch 2.8, the two innermost from 2.9 to 2.13. Of a plain function the call
+itself is then missing. Here the stack is walked while Dynamo tells of it.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any, Final
+
+from graphviz_dash.bundle.compile_stacks import is_users
+
+_DYNAMO: Final = "torch._dynamo.convert_frame"
+"""The module that is left where the program's own frames begin."""
+
+_START: Final = "dynamo_start"
+_MOST: Final = 12
+
+
+def with_callers(metadata: Mapping[str, Any], frame: FrameType | None) -> Mapping[str, Any]:
+    """A record of the structured trace, as torch writes it: where it begins a compilation and
+    Dynamo is on the stack of ``frame``, its callers are the program's there, the innermost 12."""
+    start = metadata.get(_START)
+    stack = start.get("stack") if isinstance(start, dict) else None
+    if not stack:
+        return metadata
+    while frame is not None and frame.f_globals.get("__name__") != _DYNAMO:
+        frame = frame.f_back
+    while frame is not None and frame.f_globals.get("__name__") == _DYNAMO:
+        frame = frame.f_back
+    if frame is None:
+        return metadata
+    callers: list[dict[str, Any]] = []
+    while frame is not None and len(callers) < _MOST:
+        file, line = frame.f_code.co_filename, frame.f_lineno
+        if line is not None and is_users(file):
+            code = linecache.getline(file, line, frame.f_globals).strip()
+            callers.append(
+                {"line": line, "name": frame.f_code.co_name, "filename": file, "loc": code}
+            )
+        frame = frame.f_back
+    return {**metadata, _START: {**start, "stack": [*reversed(callers), stack[-1]]}}
