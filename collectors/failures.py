@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import linecache
 import traceback
 from pathlib import Path
+from typing import Final
 
-from collectors.paths import short_path
+from collectors.paths import GENERATED, short_path
 from graphviz_dash.errors import GraphvizDashError
 from graphviz_dash.model.run import REFUSED, Failure, Pass
 
 _OURS = str(Path(__file__).parent)
-
-
 _WORKLOADS = str(Path(__file__).parent / "workloads")
+
+_COMMENT_AT_MOST: Final = 60
+"""Lines between a call in Inductor's code and the comment on it."""
 
 
 def describe(error: BaseException, during: Pass) -> Failure:
@@ -25,7 +28,7 @@ def describe(error: BaseException, during: Pass) -> Failure:
         error=REFUSED if isinstance(cause, GraphvizDashError) else type(cause).__name__,
         message=str(cause).strip(),
         location=_location(cause),
-        traceback=_traceback(error),
+        traceback=_traceback(error) + _source_nodes(cause),
     )
 
 
@@ -44,11 +47,26 @@ def _traceback(error: BaseException) -> str:
     return "".join(whole.format())
 
 
+def _source_nodes(error: BaseException) -> str:
+    """What Inductor wrote above the call in its code that raised: the nodes that it came from. A
+    line to be read below the traceback; empty where nothing of Inductor's raised."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if GENERATED.search(frame.filename) and frame.lineno is not None:
+            for number in range(frame.lineno - 1, max(0, frame.lineno - _COMMENT_AT_MOST), -1):
+                line = linecache.getline(frame.filename, number).strip()
+                if line.startswith("def "):
+                    break
+                if "Source Nodes: [" in line:
+                    return f"{line}\n"
+    return ""
+
+
 def _location(error: BaseException) -> str | None:
     """``file:line`` of the innermost frame of the workload's own code."""
     packages = ("/torch/", "/site-packages/", "/dist-packages/", "<frozen")
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         ours = frame.filename.startswith(_OURS) and not frame.filename.startswith(_WORKLOADS)
-        if not ours and not any(part in frame.filename for part in packages):
+        made = GENERATED.search(frame.filename)
+        if not ours and not made and not any(part in frame.filename for part in packages):
             return f"{short_path(frame.filename)}:{frame.lineno}"
     return None

@@ -25,8 +25,7 @@ def with_callers(metadata: Mapping[str, Any], frame: FrameType | None) -> Mappin
     """A record of the structured trace, as torch writes it: where it begins a compilation and
     Dynamo is on the stack of ``frame``, its callers are the program's there, the innermost 12."""
     start = metadata.get(_START)
-    stack = start.get("stack") if isinstance(start, dict) else None
-    if not stack:
+    if not isinstance(start, dict) or not start.get("stack"):
         return metadata
     while frame is not None and frame.f_globals.get("__name__") != _DYNAMO:
         frame = frame.f_back
@@ -43,4 +42,4 @@ def with_callers(metadata: Mapping[str, Any], frame: FrameType | None) -> Mappin
                 {"line": line, "name": frame.f_code.co_name, "filename": file, "loc": code}
             )
         frame = frame.f_back
-    return {**metadata, _START: {**start, "stack": [*reversed(callers), stack[-1]]}}
+    return {**metadata, _START: {**start, "stack": [*reversed(callers), start["stack"][-1]]}}

@@ -161,7 +161,7 @@ class CompileLog:
         )
 
     def _callers(self, stack: Sequence[Mapping[str, Any]]) -> list[UserLine]:
-        lines = []
+        lines: list[UserLine] = []
         for caller in reversed(stack):
             if len(lines) == _MOST_CALLERS:
                 break

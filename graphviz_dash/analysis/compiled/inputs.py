@@ -106,6 +106,11 @@ def first_call(frame: CompiledFrame | None, pattern: re.Pattern[str]) -> UserLin
     return next((line for text, line in _statements(frame.code) if pattern.search(text)), None)
 
 
+def line_of_node(frame: CompiledFrame | None, name: str) -> UserLine | None:
+    """The line of the node ``name`` of Dynamo's graph; None where it has none of that name."""
+    return first_call(frame, re.compile(rf"^\s*{re.escape(name)}(?:: \"[^\"]*\")? = "))
+
+
 def call_lines(frame: CompiledFrame | None) -> tuple[UserLine, ...]:
     """The program's lines that call a compiled function, innermost first; where it is not known who
     calls it, the function's own."""

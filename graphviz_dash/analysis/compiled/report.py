@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.compiled.cause import CompileCause
 from graphviz_dash.analysis.compiled.causes import compile_causes
+from graphviz_dash.analysis.compiled.ended_steps import ended_step_causes
 from graphviz_dash.analysis.compiled.program_tree import ProgramTree, program_tree
 from graphviz_dash.analysis.compiled.rule_outcomes import CompileRuleOutcome, rule_outcomes
 from graphviz_dash.analysis.compiled.slices import has_compiled_code
@@ -16,21 +17,10 @@ from graphviz_dash.analysis.metrics.recorded_metrics import recorded_step_ns
 from graphviz_dash.analysis.metrics.run_metrics import clean_step_ns
 from graphviz_dash.analysis.trace.steps import Step, steps
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.model.compilation import Compilation, UserLine
-from graphviz_dash.model.compile_rules import CompileRuleId
+from graphviz_dash.model.compilation import Compilation
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
-
-_FAILURES = (
-    (
-        "accessing tensor output of CUDAGraphs that has been overwritten",
-        CompileRuleId.OVERWRITTEN_OUTPUT,
-    ),
-    ("accessing gradient tensor output of CUDAGraphs", CompileRuleId.OVERWRITTEN_OUTPUT),
-    ("during capture", CompileRuleId.CAPTURE_FAILED),
-    ("when stream is capturing", CompileRuleId.CAPTURE_FAILED),
-)
 
 
 @dataclass(frozen=True)
@@ -71,13 +61,13 @@ def compile_report(
     run: Run, traced_steps: tuple[Step, ...] | None = None
 ) -> CompileReport | Missing:
     """The report of ``run``; ``traced_steps`` are its steps, where they are known already."""
-    compilation = run.compilation or _traced_only(run)
+    compilation = run.compilation or _without_account(run)
     if compilation is None:
         return Missing(Fact.COMPILATION, "nothing was compiled while it was watched")
     time = _time(run, compilation, traced_steps)
     step_ns = _step_ns(run)
     causes = compile_causes(compilation, time, step_ns)
-    causes = (*_failures(run), *causes)
+    causes = (*ended_step_causes(run.manifest.failures, compilation), *causes)
     return CompileReport(
         run=run.name,
         compilation=compilation,
@@ -91,14 +81,17 @@ def compile_report(
 
 def has_compile_report(run: Run) -> bool:
     """Whether there is something to report of ``run``."""
-    return run.compilation is not None or _traced_only(run) is not None
+    return run.compilation is not None or _without_account(run) is not None
 
 
-def _traced_only(run: Run) -> Compilation | None:
-    """Of a run without an account whose trace shows compiled code: an account without facts."""
-    if run.replay_trace is None or not has_compiled_code(run.replay_trace):
-        return None
-    return Compilation(torch=run.manifest.environment.torch, sources=())
+def _without_account(run: Run) -> Compilation | None:
+    """Of a run without an account whose trace shows compiled code, or which an error of compiled
+    code has ended: an account without facts."""
+    nothing = Compilation(torch=run.manifest.environment.torch, sources=())
+    if run.replay_trace is not None and has_compiled_code(run.replay_trace):
+        return nothing
+    is_ended = run.mode.is_compiled and any(ended_step_causes(run.manifest.failures, nothing))
+    return nothing if is_ended else None
 
 
 def _time(
@@ -117,30 +110,3 @@ def _step_ns(run: Run) -> float | Missing:
     if run.recording is not None:
         return recorded_step_ns(run.recording)
     return why_missing(run, Fact.STEP_TIMES)
-
-
-def _location(text: str | None) -> tuple[UserLine, ...]:
-    """``file:line`` as a line."""
-    file, _, line = (text or "").rpartition(":")
-    return (UserLine(file, int(line)),) if file and line.isdecimal() else ()
-
-
-def _failures(run: Run) -> tuple[CompileCause, ...]:
-    """Errors of the cudagraph trees that ended the run."""
-    causes = []
-    for failure in run.manifest.failures:
-        rule = next((rule for text, rule in _FAILURES if text in failure.message), None)
-        if rule is None:
-            continue
-        causes.append(
-            CompileCause(
-                rule=rule,
-                reason=failure.message.partition("\n")[0][:300],
-                lines=_location(failure.location),
-                frames=(),
-                times=1,
-                saves_ns=Missing(Fact.SAVING, "it ended the run"),
-                once_ns=None,
-            )
-        )
-    return tuple(causes)

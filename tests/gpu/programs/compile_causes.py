@@ -33,8 +33,8 @@ class Case:
     """Builds the step."""
     line: int
     """The line at which it is to be mended."""
-    error: str | None = None
-    """What the error says that ends it; None where it runs."""
+    is_ended: bool = False
+    """Whether an error ends it, which can leave the process without a working GPU."""
 
 
 CAUSES: Final[dict[str, Case]] = {}
@@ -43,7 +43,7 @@ SIZE: Final = 256
 
 
 def causes(
-    rule: Rule, error: str | None = None
+    rule: Rule, is_ended: bool = False
 ) -> Callable[[Callable[[], Step]], Callable[[], Step]]:
     """Adds the builder of a step that breaks ``rule``."""
 
@@ -51,7 +51,7 @@ def causes(
         lines, first = inspect.getsourcelines(build)
         marked = [at for at, text in enumerate(lines, first) if text.rstrip().endswith("# cause")]
         (line,) = marked
-        CAUSES[build.__name__] = Case(rule, build, line, error)
+        CAUSES[build.__name__] = Case(rule, build, line, is_ended)
         return build
 
     return add
@@ -410,7 +410,7 @@ def keeps_outputs() -> Step:
     return step
 
 
-@causes(Rule.OVERWRITTEN_OUTPUT, "overwritten by a subsequent run")
+@causes(Rule.OVERWRITTEN_OUTPUT, is_ended=True)
 def uses_overwritten() -> Step:
     own, x = weights(), tensor()
     compiled = graphed(lambda x: layers(x, own))
@@ -425,7 +425,7 @@ def uses_overwritten() -> Step:
     return step
 
 
-@causes(Rule.CAPTURE_FAILED, "capturing")
+@causes(Rule.CAPTURE_FAILED, is_ended=True)
 def synchronises() -> Step:
     own = weights()
 
