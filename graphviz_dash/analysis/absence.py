@@ -42,7 +42,7 @@ _UNRECORDED: Final = {
 """What is said where the bundle holds no reason."""
 
 
-UNMARKED: Final = Missing(Fact.TRACED_STEPS, "the trace marks no steps")
+UNMARKED: Final = Missing(Fact.TRACED_STEPS, "the trace marks no steps, as prof.step() does")
 NO_GPU_WORK: Final = Missing(Fact.GPU_WORK, "nothing ran on the GPU in the traced steps")
 
 

@@ -51,8 +51,8 @@ def effect_sentence(effect: ObserverEffect) -> str:
         return f"{effect.run} was not timed with nothing attached."
     what = "launch" if effect.launches_graphs else "issue"
     slowdowns = [
-        f"{OBSERVER_TITLES[row.observer]} {_times(row.effects[StepMeasure.LAUNCH])} to {what} and "
-        f"{_times(row.effects[StepMeasure.STEP])} in all"
+        f"under {OBSERVER_TITLES[row.observer]} it takes {_times(row.effects[StepMeasure.LAUNCH])} "
+        f"to {what} and {_times(row.effects[StepMeasure.STEP])} in all"
         for row in effect.rows
         if row.observer not in (Observer.NONE, Observer.STOPPED)
     ]
@@ -63,13 +63,13 @@ def effect_sentence(effect: ObserverEffect) -> str:
     )
     if not slowdowns:
         return begin
-    return f"{begin} It takes so many times as long under {'; '.join(slowdowns)}."
+    return f"{begin} Beside that, {'; '.join(slowdowns)}."
 
 
 def _times(effect: MeasureEffect) -> str:
     if effect.beyond is False:
-        return "no longer"
-    return format_ratio(effect.ratio)
+        return "as long"
+    return f"{format_ratio(effect.ratio)} as long"
 
 
 def missing_observers(effect: ObserverEffect) -> tuple[str, ...]:

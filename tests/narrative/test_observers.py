@@ -34,7 +34,7 @@ def test_everything_has_a_title_and_a_meaning() -> None:
 
 def test_what_lies_within_the_noise_is_no_longer() -> None:
     sentence = effect_sentence(effect_of(run_with(*SERIES)))
-    assert "CUPTI, a record per node no longer to launch" in sentence
+    assert "under CUPTI, a record per node it takes as long to launch" in sentence
 
 
 def test_one_process_alone_has_its_times() -> None:

@@ -128,9 +128,9 @@ class Comparison:
     @property
     def gain(self) -> float | None:
         """The speedup of the best run, or where none was compared the one that is predicted; None
-        without either."""
+        without either, and where replays do other work than the step."""
         if self.best is not None:
-            return self.best.speedup.value
+            return self.best.speedup.value if self.best.replays_match else None
         outlook = None if self.predicted is None else self.predicted.outlook
         if not isinstance(outlook, Prediction) or isinstance(outlook.speedup, Missing):
             return None

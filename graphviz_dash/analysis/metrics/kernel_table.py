@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphviz_dash.analysis.absence import UNMARKED
 from graphviz_dash.analysis.arrays import Floats, Ints, column, encode
 from graphviz_dash.analysis.metrics.run_selection import measured, partner
 from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
@@ -94,7 +95,7 @@ def kernel_table(
         trace = run.replay_trace
         run_steps = traced_steps.get(run.name) or (steps(trace) if trace is not None else ())
         if trace is None or not run_steps or run_steps[0].method is StepMethod.WHOLE:
-            without[run.name] = "no traced pass" if trace is None else "the trace marks no steps"
+            without[run.name] = "no traced pass" if trace is None else UNMARKED.reason
             uses_of_runs.append(None)
             continue
         uses_of_runs.append(kernel_uses(trace, run_steps))

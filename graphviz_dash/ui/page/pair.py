@@ -18,5 +18,5 @@ def pair_panel(listed: Catalogue) -> None:
         first = st.selectbox("Baseline", runs, key="pair-baseline")
         others = [run for run in runs if run != first]
         second = st.selectbox("Compared with it", others, key="pair-run")
-        st.caption("Of whichever experiments; what differs besides graphs is for you to know.")
+        st.caption("Of any two experiments. What differs besides graphs is yours to judge.")
         link("compare", "Compare them", {"experiment": pair_name(first, second)})

@@ -65,7 +65,7 @@ def idle_markup(prediction: Prediction) -> str:
     title = idle_text(prediction)
     return (
         element("h3", "Idle time of the GPU")
-        + element("div", table(IDLE_HEADINGS, [(title, rows)], "figures"), "scroll")
+        + element("div", table(IDLE_HEADINGS, [(title, rows)], "figures idle-time"), "scroll")
         + element("p", text(IDLE_METHOD), "muted")
     )
 

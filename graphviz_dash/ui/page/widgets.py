@@ -176,7 +176,7 @@ def why(result: Comparison, best: RunComparison | None, *, reading: bool = False
     pairs = [
         ("Launches", _change(base, best, "launches")),
         ("Launch CPU time", _change(base, best, "launch_cpu_time")),
-        ("GPU idle", _arrow(_idle(base), _idle(best) if best else None)),
+        ("GPU idle", _arrow(_idle(base), _idle(best) if best else None, compared=best is not None)),
     ]
     if best is not None:
         replays, memory = best["break_even"], best["peak_reserved_change"]
@@ -192,11 +192,14 @@ def why(result: Comparison, best: RunComparison | None, *, reading: bool = False
 def _change(base: RunComparison | None, best: RunComparison | None, metric: str) -> str:
     before = base[metric].text if base and base[metric].value is not None else None
     after = best[metric].text if best and best[metric].value is not None else None
-    return _arrow(before, after)
+    return _arrow(before, after, compared=best is not None)
 
 
-def _arrow(before: str | None, after: str | None) -> str:
-    return f" {ARROW} ".join(part for part in (before, after) if part)
+def _arrow(before: str | None, after: str | None, *, compared: bool) -> str:
+    """Both sides; a dash for one of them that is unknown, so that the other is not taken for it."""
+    if not compared or not (before or after):
+        return before or after or ""
+    return f"{before or '–'} {ARROW} {after or '–'}"
 
 
 def _idle(run: RunComparison | None) -> str | None:

@@ -92,7 +92,7 @@ def concurrency_panel(outcome: Concurrency | Missing, whole: WholeGraph, theme: 
     """The sentences, the schedules, and the dependencies with the time lost in each."""
     st.header("Critical path and concurrency", anchor="critical-path")
     if isinstance(outcome, Missing):
-        st.caption(plain(outcome.reason))
+        st.caption(plain(f"Not known: {outcome.reason}."))
         return
     chart = schedule_chart(outcome.measured, theme)
     sentences = concurrency_sentences(outcome)

@@ -87,7 +87,7 @@ def _imported(runs: Sequence[Run]) -> str:
     kinds = Counter(source.kind for run in imported for source in run.manifest.sources)
     files = ", ".join(f"{count} × {kind}" for kind, count in kinds.items())
     nodes = sum(len(graph.nodes) for run in imported for graph in run.graphs)
-    graphs = sum(len(run.graphs) for run in imported)
+    graphs = sum(graph.parent is None for run in imported for graph in run.graphs)
     rows = sum(run.replay_trace.gpu.height for run in imported if run.replay_trace)
     facts = [f"Imported from {files}"]
     if graphs:

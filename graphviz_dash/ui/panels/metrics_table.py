@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import streamlit as st
+
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.metrics.registry import SECTIONS, Better, Metric
 from graphviz_dash.analysis.metrics.run_metrics import Figure
+from graphviz_dash.narrative.answer import Evidence
 from graphviz_dash.narrative.numbers import spread_text
 from graphviz_dash.narrative.summary import metric_title
-from graphviz_dash.ui.page.markup import element, table, text
+from graphviz_dash.ui.page.markup import element, show, table, text
 from graphviz_dash.ui.panels.equation import figure_anchor
 
 
-def metrics_table(result: Comparison) -> str:
-    """The table as markup: a row for each metric that any run has, a column for each run."""
-    names = [run.name for run in result.runs]
+def metrics_section(result: Comparison) -> None:
+    """A row for each metric that any run has, a column for each run; nothing where none has any."""
     groups = [
         (text(section), [_row(result, metric) for metric in metrics if _anywhere(result, metric)])
         for section, metrics in SECTIONS.items()
     ]
-    head = ["", *(text(name) for name in names), "pass"]
-    return table(head, [group for group in groups if group[1]], "figures")
+    if not any(rows for _, rows in groups):
+        return
+    head = ["", *(text(run.name) for run in result.runs), "pass"]
+    st.header("Metrics", anchor=Evidence.FIGURES.value)
+    show(element("div", table(head, [group for group in groups if group[1]], "figures"), "scroll"))
+    st.caption(
+        "Spreads are the 25th to the 75th percentile unless they say 95%. Hover a name for its "
+        "definition. Clean figures come from processes to which no profiler was ever attached."
+    )
 
 
 def _anywhere(result: Comparison, metric: Metric) -> bool:

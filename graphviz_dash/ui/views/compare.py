@@ -15,7 +15,7 @@ from graphviz_dash.ui.page.widgets import doctor_notes, failure_notes, tiles
 from graphviz_dash.ui.panels.comparison_charts import comparison_charts
 from graphviz_dash.ui.panels.equation import answer_markup, equation_panel, shown_evidence
 from graphviz_dash.ui.panels.kernel_table import kernels_section
-from graphviz_dash.ui.panels.metrics_table import metrics_table
+from graphviz_dash.ui.panels.metrics_table import metrics_section
 from graphviz_dash.ui.panels.notes import (
     low_confidence_panel,
     parallel_plans,
@@ -64,12 +64,7 @@ def render() -> None:
     parallel_plans(result)
     comparison_charts(chosen.key, result, run)
     low_confidence_panel(result)
-    st.header("Metrics", anchor=Evidence.FIGURES.value)
-    show(element("div", metrics_table(result), "scroll"))
-    st.caption(
-        "Spreads are the 25th to the 75th percentile unless they say 95%. Hover a name for its "
-        "definition. Clean figures come from processes to which no profiler was ever attached."
-    )
+    metrics_section(result)
     if recorded := recorded_section(result):
         st.header("What the recorder saw", anchor=False)
         show(recorded)

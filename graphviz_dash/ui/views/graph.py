@@ -35,8 +35,8 @@ def render() -> None:
         reasons = why_no_graph(every)
         if any(run.manifest.sources for run in every):
             reasons.append(
-                "An imported run has its graphs from the trace of its capture, or from the "
-                "driver's debug DOT."
+                "An imported run has its graphs from the trace of their capture, imported together "
+                "with one of their replays, or from the driver's debug DOT."
             )
         nothing("graph", every, "This experiment holds no captured graph", *reasons)
         return

@@ -52,7 +52,7 @@ def render() -> None:
         else [*listed.entries.values()]
     )
     if not entries:
-        empty("No experiment is like that", "Search for something else, or show all.")
+        empty("No experiment matches", "Search for something else, or choose all kinds.")
     cells: list[Entry | None] = [*entries, None]
     unread: list[tuple[Entry, DeltaGenerator]] = []
     for first in range(0, len(cells), _COLUMNS):

@@ -103,9 +103,11 @@ class TestAbsence:
         frames = Frames()
         frames.kernel("a", 1, 10, 5)
         run = compare(make_experiment(eager(trace=frames.trace()))).runs[0]
-        assert run["kernels"].missing.reason == "the trace marks no steps"
+        assert run["kernels"].missing.reason == "the trace marks no steps, as prof.step() does"
         assert run["concurrency"].value == 1
-        assert run.where == Missing(Fact.TRACED_STEPS, "the trace marks no steps")
+        assert run.where == Missing(
+            Fact.TRACED_STEPS, "the trace marks no steps, as prof.step() does"
+        )
 
     def test_idle_steps(self) -> None:
         run = compare(make_experiment(eager(trace=steps_trace(6, 1_000, [], graph=False)))).runs[0]

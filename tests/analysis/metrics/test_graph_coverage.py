@@ -140,7 +140,9 @@ class TestNone:
         frames = Frames()
         frames.kernel("k", 0, 10, 10)
         trace = frames.trace()
-        assert coverage(trace, steps(trace)).reason == "the trace marks no steps"
+        assert (
+            coverage(trace, steps(trace)).reason == "the trace marks no steps, as prof.step() does"
+        )
 
     def test_without_gpu_work(self) -> None:
         frames = Frames()

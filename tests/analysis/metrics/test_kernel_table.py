@@ -108,5 +108,5 @@ class TestChanges:
         frames = Frames()
         frames.kernel("a", 1, 10, 5)
         found = kernel_table(make_experiment(make_run("eager", trace=frames.trace())))
-        assert found.without == {"eager": "the trace marks no steps"}
+        assert found.without == {"eager": "the trace marks no steps, as prof.step() does"}
         assert found.rows == ()

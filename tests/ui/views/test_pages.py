@@ -23,6 +23,7 @@ from tests.builders import STEP, Work, make_experiment, make_run, replay_trace
 from tests.conftest import SAMPLES
 from tests.ingest.test_load import replace_trace
 from tests.ranks import make_ranks
+from tests.samples import compared_sample
 from tests.ui.views.apptests import (
     FAILURE,
     HARM,
@@ -167,7 +168,7 @@ def test_an_experiment_of_failures_alone_is_no_crash(
     expected = {
         "overview": "graph failed",
         "compare": "No kernels to show",
-        "graphs": "This experiment holds no loop of a program",
+        "graphs": "This experiment holds no recorded program",
         "graph": "holds no captured graph",
         "timeline": "This experiment holds no trace",
         "memory": "No run of this experiment has a memory pass",
@@ -243,6 +244,8 @@ def test_what_a_wrong_result_gained_is_struck_out_and_warned_of_on_every_page(
     assert re.search('value doubted">[^<]*x<', compared)
     for name in ("graph", "timeline", "memory", "export"):
         assert "do other work than the step" in markup(shown(name)), name
+    # Nor is it sorted among speedups.
+    assert compared_sample("moved-inputs").gain is None
 
 
 def test_pages_without_anything_to_show_are_dimmed_with_the_reason(

@@ -42,7 +42,11 @@ const KEYS = {
   z: (t) => t.ruler.zoomTo(),
   delete: (t) => t.ruler.remove(),
   backspace: (t) => t.ruler.remove(),
-  escape: (t) => t.selected ? t.select(null, null) : t.ruler.remove(),
+  escape: (t) => {
+    if (!t.keys.hidden) t.showKeys();
+    else if (t.selected) t.select(null, null);
+    else t.ruler.remove();
+  },
 };
 
 /** @type {Record<string, (t: Timeline) => void>} with Shift, while a ruler lies */

@@ -21,7 +21,7 @@ const KEYS = [
   [". ,", "next, previous slice"],
   ["↑ ↓", "lane above, below"],
   ["F, Esc", "fit the step, clear"],
-  ["?", "show these keys"],
+  ["?", "show or hide these keys"],
 ];
 
 /**

@@ -43,9 +43,15 @@ function listening(given) {
 }
 
 test("keys zoom, pan, step and show their own list", () => {
-  const { calls, send } = listening({ selected: null });
+  const { calls, send } = listening({ selected: null, keys: { hidden: true } });
   for (const key of ["w", "ArrowRight", ".", "F", "?", "Escape"]) send("keydown", { key });
   assert.deepEqual(calls, ["zoom 1.6", "pan 0.2", "step 1", "fit", "showKeys", "ruler.remove"]);
+});
+
+test("Escape first takes away the list of keys", () => {
+  const { calls, send } = listening({ selected: "a", keys: { hidden: false } });
+  send("keydown", { key: "Escape" });
+  assert.deepEqual(calls, ["showKeys"]);
 });
 
 test("with Shift the arrows move the ruler while one lies", () => {
