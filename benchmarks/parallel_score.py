@@ -24,11 +24,10 @@ from graphviz_dash.analysis.parallel.measured import chosen_attempt
 from graphviz_dash.model.parallel import ParallelPlan
 from graphviz_dash.planning.operations import (
     MEASURED_COSTS,
-    Operation,
     Piece,
     divided,
 )
-from graphviz_dash.planning.operators import dependencies
+from graphviz_dash.planning.operators import step_operations
 from graphviz_dash.planning.share import KernelLaunch, kernel_pieces
 from graphviz_dash.planning.streams import replay_ns
 
@@ -95,7 +94,7 @@ class Score(Struct, frozen=True):
     then_ns: float | None
     """What the collection predicted; None where no plan was timed."""
     now_ns: float
-    """What the model predicts now."""
+    """What the model predicts now for the plan that was taken."""
 
     @property
     def error(self) -> float:
@@ -117,16 +116,8 @@ def decoded(path: Path) -> RecordedPlan:
 def score(recorded: RecordedPlan) -> Score:
     """The prediction for the plan that was taken."""
     plan = recorded.plan
-    operations = [
-        Operation(
-            max(0.0, (operator.device_ns or 0) - MEASURED_COSTS.follow_ns),
-            operator.demand or 0.0,
-            tuple(need.source for need in needs),
-            operator.nodes,
-        )
-        for operator, needs in zip(plan.operators, dependencies(plan.operators), strict=True)
-    ]
-    parts, owners = divided(operations, _pieces(recorded), MEASURED_COSTS.follow_ns)
+    operations = step_operations(plan.operators, MEASURED_COSTS)
+    parts, owners = divided(operations, recorded_pieces(recorded), MEASURED_COSTS.follow_ns)
     shorter = replay_ns(parts, [0] * len(parts), MEASURED_COSTS) - replay_ns(
         parts, [plan.stream[owner] for owner in owners], MEASURED_COSTS
     )
@@ -135,7 +126,8 @@ def score(recorded: RecordedPlan) -> Score:
     return Score(recorded, then_ns, recorded.line_ns - shorter)
 
 
-def _pieces(recorded: RecordedPlan) -> list[list[Piece]]:
+def recorded_pieces(recorded: RecordedPlan) -> list[list[Piece]]:
+    """By operator its kernels, as the planner takes them; none where they were not recorded."""
     if recorded.nodes is None:
         return [[] for _ in recorded.plan.operators]
     return [
@@ -164,15 +156,16 @@ def lines(scores: list[Score]) -> Iterator[str]:
         yield "| --- |" + " ---: |" * (len(HEADINGS) - 1)
         for each in own:
             recorded = each.recorded
-            times = (recorded.line_ns, each.then_ns, each.now_ns, recorded.measured_ns)
+            now = (each.then_ns, each.now_ns) if recorded.plan.chosen > 1 else (None, None)
+            times = (recorded.line_ns, *now, recorded.measured_ns)
             known = "" if recorded.nodes is not None else " (*)"
             nodes = sum(operator.nodes for operator in recorded.plan.operators)
             cells = [f"{recorded.name}{known}", f"{nodes}", f"{recorded.plan.chosen}"]
             cells += ["–" if time is None else f"{time / 1e3:,.0f}" for time in times] + [
-                f"{each.error:+.1%}"
+                f"{each.error:+.1%}" if recorded.plan.chosen > 1 else "the line"
             ]
             yield "| " + " | ".join(cells) + " |"
-        errors = [abs(each.error) for each in own]
+        errors = [abs(each.error) for each in own if each.recorded.plan.chosen > 1]
         within = sum(error <= GOAL_MOST for error in errors)
         yield ""
         yield (

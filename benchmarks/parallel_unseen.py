@@ -205,7 +205,7 @@ def recorded(factory: Callable[[], Step]) -> RecordedPlan:
     torch.manual_seed(0)
     step = factory()
     graph = collectors.parallel_graph(step)
-    line = StepGraph(step, streams_of([None])[0])
+    line = StepGraph(step, streams_of([True])[0])
     line_replays, replays = time_replays([line, graph.captured])
     device = torch.cuda.get_device_properties(torch.cuda.current_device())
     return RecordedPlan(

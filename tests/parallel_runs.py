@@ -53,7 +53,6 @@ PLAN: Final = ParallelPlan(
     cross_ns=800,
     line=Attempt(1, 1, 0, 18_000, (18_000, 18_400), 34 << 20, 33 << 20),
     attempts=(Attempt(2, 1, 1, 14_000, (13_900, 14_200), 38 << 20, 35 << 20),),
-    wide_kib=None,
     chosen=2,
     verdict=Verdict.FASTER,
     memory_limit_bytes=51 << 20,

@@ -15,6 +15,5 @@ def test_the_page_shows_what_the_recorded_plans_give() -> None:
     missing = [line for line in lines(scores) if line and line not in page]
     assert missing == [], "run: python -m benchmarks.parallel_score, and put it into the page"
     for each in scores:
-        assert each.recorded.plan.chosen > 1
         assert 0 < each.now_ns <= each.recorded.line_ns
-    assert {each.recorded.split for each in scores} >= {Split.FITTED, Split.SEEN}
+    assert {each.recorded.split for each in scores} == set(Split)

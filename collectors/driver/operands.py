@@ -87,6 +87,11 @@ class Reach:
             self._known[address] = self._find(address)
         return self._known[address]
 
+    def extent(self, operand: Operand) -> Extent:
+        """Where an operand lies, which this found."""
+        base = list(self._numbers)[operand.allocation]
+        return base + operand.offset, base + operand.offset + operand.bytes
+
     def _find(self, address: int) -> Operand | None:
         segment = self._places.of(address)
         if segment is not None:

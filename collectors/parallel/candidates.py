@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from collectors.parallel.observe import ObservedStep
-from collectors.parallel.streams import NARROW_KIB
 from graphviz_dash.model.parallel import Operator
 from graphviz_dash.planning.operations import MEASURED_COSTS, Operation, divided
-from graphviz_dash.planning.operators import dependencies
+from graphviz_dash.planning.operators import dependencies, step_operations
 from graphviz_dash.planning.plan import Plan, placed
 from graphviz_dash.planning.streams import plan_streams, replay_ns
 
+if TYPE_CHECKING:
+    from collectors.parallel.observe import ObservedStep
+
 MOST_STREAMS: Final = 8
 
-_WIDE: Final = (1, 2, 3)
+_WIDE: Final = (1, 2, 3, MOST_STREAMS)
 """Numbers of streams that operators which need workspace may be on."""
 _LARGE: Final = (1, 2, 4, 8)
 """Numbers of streams that operators which take large blocks may be on."""
@@ -25,6 +26,8 @@ _LARGE_SEGMENT: Final = 20 << 20
 """What torch's allocator takes from the device for the first small and the first large block of a
 stream."""
 _FEWER: Final = 0.5
+_WORTH: Final = 0.9
+"""More memory is worth a word for less than this of the time."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +45,16 @@ class Candidate:
     """What its capture should take from the device, workspaces included."""
 
 
-def candidates(observed: ObservedStep, limit: int | None) -> list[Candidate]:
-    """The plans that should fit ``limit`` bytes, the fastest first; of those that are nearly as
-    fast on at most half the streams, the fastest comes third."""
+def candidates(observed: ObservedStep) -> list[Candidate]:
+    """The plans on several streams, for each number of them and each size the fastest, the fastest
+    first."""
     operators, storages = observed.operators, observed.storages
     needs = dependencies(operators)
-    parts, owners = divided(operations(observed), observed.pieces, MEASURED_COSTS.follow_ns)
+    parts, owners = divided(
+        step_operations(observed.operators, MEASURED_COSTS),
+        observed.pieces,
+        MEASURED_COSTS.follow_ns,
+    )
     line_ns = replay_ns(parts, [0] * len(parts), MEASURED_COSTS)
     gpu_ns = observed.line_ns - observed.fixed_ns
     plans: dict[tuple[int, int, int], Candidate] = {}
@@ -65,20 +72,35 @@ def candidates(observed: ObservedStep, limit: int | None) -> list[Candidate]:
             candidate = Candidate(plan, wide, max(gpu_ns - shorter, 0.0), size)
             if kind not in plans or candidate.expected_ns < plans[kind].expected_ns:
                 plans[kind] = candidate
-    fitting = [each for each in plans.values() if limit is None or each.expected_bytes <= limit]
-    fitting.sort(key=lambda each: (each.expected_ns, each.expected_bytes))
-    if fitting:
-        most = _FEWER * fitting[0].plan.streams
-        fewer = next((each for each in fitting if each.plan.streams <= most), None)
-        if fewer in fitting[3:]:
-            fitting.remove(fewer)
-            fitting.insert(2, fewer)
-    return fitting
+    return sorted(plans.values(), key=lambda each: (each.expected_ns, each.expected_bytes))
 
 
-def stream_sizes(wide: Sequence[bool], wide_kib: int | None) -> list[int | None]:
-    """What workspace each stream has, in KiB, of which the wide ones are told."""
-    return [wide_kib if each else NARROW_KIB for each in wide]
+def fitting(plans: Sequence[Candidate], limit: int | None) -> list[Candidate]:
+    """Those of ``plans``, the fastest first, that should fit ``limit`` bytes; of those that are
+    nearly as fast on at most half the streams, the fastest comes third."""
+    chosen = [each for each in plans if limit is None or each.expected_bytes <= limit]
+    if chosen:
+        most = _FEWER * chosen[0].plan.streams
+        fewer = next((each for each in chosen if each.plan.streams <= most), None)
+        if fewer in chosen[3:]:
+            chosen.remove(fewer)
+            chosen.insert(2, fewer)
+    return chosen
+
+
+def larger(plans: Sequence[Candidate], limit: int | None, line_ns: float) -> list[Candidate]:
+    """Those of ``plans`` that take more than ``limit`` bytes and are worth it, by memory: each
+    should take a good deal less time than all that take less memory, and than ``line_ns``, the
+    line's."""
+    least_ns = line_ns
+    worth = []
+    for each in sorted(plans, key=lambda each: each.expected_bytes):
+        if limit is not None and each.expected_bytes > limit:
+            if each.expected_ns >= _WORTH * least_ns:
+                continue
+            worth.append(each)
+        least_ns = min(least_ns, each.expected_ns)
+    return worth
 
 
 def wide_streams(operators: Sequence[Operator], plan: Plan) -> tuple[bool, ...]:
@@ -91,26 +113,10 @@ def wide_streams(operators: Sequence[Operator], plan: Plan) -> tuple[bool, ...]:
     return tuple(lane in wide for lane in range(plan.streams))
 
 
-def operations(observed: ObservedStep) -> list[Operation]:
-    """The operators as the planner takes them."""
-    return [
-        Operation(
-            duration_ns=max(0.0, (operator.device_ns or 0) - MEASURED_COSTS.follow_ns),
-            share=operator.demand or 0.0,
-            after=tuple(need.source for need in needs),
-            nodes=operator.nodes,
-            streams=1 if operator.opaque or operator.is_collective else None,
-        )
-        for operator, needs in zip(
-            observed.operators, dependencies(observed.operators), strict=True
-        )
-    ]
-
-
 def _bounds(observed: ObservedStep) -> list[list[Operation]]:
     """The operators bound to few streams where they need much memory of them, in several ways."""
     working = [operator for operator in observed.operators if operator.nodes]
-    free = operations(observed)
+    free = step_operations(observed.operators, MEASURED_COSTS)
     bounds = []
     for wide in _WIDE if any(operator.wide for operator in working) else _WIDE[:1]:
         for large in _LARGE if any(operator.large for operator in working) else _LARGE[:1]:
@@ -136,7 +142,7 @@ def _expected_bytes(observed: ObservedStep, plan: Plan, wide: tuple[bool, ...]) 
         for operator, lane in zip(observed.operators, plan.stream, strict=True)
         if operator.large
     }
-    pool = observed.line_bytes - observed.line_workspace_bytes
+    pool = observed.line_bytes - observed.wide_bytes
     more = (plan.streams - 1) * _SMALL_SEGMENT + max(0, len(large) - 1) * _LARGE_SEGMENT
     workspaces = sum(wide) * observed.wide_bytes + wide.count(False) * observed.narrow_bytes
     return pool + more + workspaces

@@ -11,7 +11,8 @@ from typing import Any, Final, Protocol
 
 import torch
 
-from collectors.driver.topology import read_graph
+from collectors.driver.operands import Reach
+from collectors.driver.topology import read_graph, read_graph_and_handles
 from collectors.parallel.refusal import RefusedError
 from collectors.parallel.streams import on
 from collectors.workloads import Step
@@ -60,7 +61,7 @@ class StepGraph:
                 on(stream),
                 torch.cuda.graph(self.graph, stream=stream),
             ):
-                self.result = step() if mode is None else _watched(step, mode)
+                self.result: object = step() if mode is None else _watched(step, mode)
         except RuntimeError as error:
             # Leaving a broken capture raises another error on top.
             if isinstance(error.__context__, RefusedError):
@@ -70,9 +71,19 @@ class StepGraph:
         self.memory_bytes = max(0, torch.cuda.memory_reserved() - before)
         """What the allocator took from the device for it."""
 
+    def drop_result(self) -> None:
+        """Lets go of what the step returned. A loss keeps autograd's nodes alive, which are bound
+        to the stream of this capture: in a later one on another stream gradients would be handed
+        from stream to stream, and torch would warn of it."""
+        self.result = None
+
     def read(self) -> CapturedGraph:
         """Its nodes and edges, as the driver has them."""
         return read_graph(self.graph.raw_cuda_graph(), "graph-0")[0]
+
+    def read_operands(self, reach: Reach) -> tuple[CapturedGraph, ...]:
+        """The same and after it the bodies in it, with what their nodes may reach."""
+        return read_graph_and_handles(self.graph.raw_cuda_graph(), "graph-0", reach)[0]
 
     def numbers_inside(self, storages: Mapping[int, torch.UntypedStorage]) -> list[int]:
         """The keys of those ``storages`` that lie in the memory that the capture took."""

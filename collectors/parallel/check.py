@@ -113,7 +113,8 @@ class Checker:
         runs += [(each, left, False) for each, left in delayed for _ in range(_DELAYED)]
         control: dict[int, float] = {}
         apart: dict[int, float] = {}
-        bitwise = 0
+        unequal: list[set[int]] = []
+        self._leave_out_untouched()
         for seed, (replayed, left, loaded) in enumerate(runs):
             wanted = set(left)
             first, second = self._eager(seed, wanted), self._eager(seed, wanted)
@@ -124,19 +125,35 @@ class Checker:
                 replay = difference(eager, own[number], storage)
                 control[number] = max(control.get(number, 0.0), between)
                 apart[number] = max(apart.get(number, 0.0), replay)
-            bitwise += all(torch.equal(eager, own[number]) for number, eager in first.items())
+            unequal.append(
+                {number for number, eager in first.items() if not torch.equal(eager, own[number])}
+            )
+        for number in self._observed.hidden & control.keys():
+            # A library's notes to itself, that say another thing after each of two eager steps.
+            if control[number]:
+                del control[number], apart[number]
         wrong = [number for number, by in apart.items() if by > _SLACK * control[number]]
         check = ParallelCheck(
             replays=len(runs),
             delayed_replays=_DELAYED * len(delayed),
             loaded_replays=_LOADED,
             tensors=len(apart),
-            bitwise_replays=bitwise,
+            bitwise_replays=sum(not numbers & apart.keys() for numbers in unequal),
             eager_difference=max(control.values(), default=0.0),
             difference=max(apart.values(), default=0.0),
         )
         noisy = [number for number, by in control.items() if by > _NOISE]
         return Outcome(check, self._first(wrong), self._first(noisy))
+
+    def _leave_out_untouched(self) -> None:
+        """Compares no hidden memory that an eager step leaves as it is: weights of compiled code,
+        and workspaces that are another's there."""
+        hidden = self._observed.hidden & self._written.keys()
+        if hidden:
+            self._eager(0, set())
+            for number in hidden:
+                if self._observed.state.is_as_kept(number):
+                    del self._written[number]
 
     def first_differing(self, graph: StepGraph, copies: Copies) -> int | None:
         """The first operator whose results in a replay are not those of an eager step, of a graph

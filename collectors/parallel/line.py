@@ -132,10 +132,12 @@ def need_workspace(
     storages: Sequence[Storage],
     graph: CapturedGraph,
     narrow: torch.cuda.Stream,
-) -> set[int]:
-    """The operators that run other kernels on a ``narrow`` stream than in ``graph``."""
+) -> tuple[set[int], StepGraph]:
+    """The operators that run other kernels on a ``narrow`` stream than in ``graph``, and the line
+    captured there."""
     counted = _Counted(operators, storages)
-    other = StepGraph(step, narrow, counted).read()
+    captured = StepGraph(step, narrow, counted)
+    other = captured.read()
     sizes = [
         counted.nodes[index] if operator.name else operator.nodes
         for index, operator in enumerate(operators)
@@ -147,7 +149,7 @@ def need_workspace(
         position += size
         if _kernels(graph.nodes[nodes.start : nodes.stop]) != _kernels(here):
             differing.add(index)
-    return differing
+    return differing, captured
 
 
 def _kernels(nodes: Sequence[GraphNode]) -> list[object]:

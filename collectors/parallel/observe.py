@@ -7,13 +7,17 @@ from dataclasses import dataclass
 import torch
 from msgspec.structs import replace
 
+from collectors.allocator.history import segments
+from collectors.driver.operands import Reach, lived
 from collectors.parallel.capture import StepGraph, median_ns, time_replays
+from collectors.parallel.hidden import hidden_extents, may_hide, with_hidden
 from collectors.parallel.line import need_workspace, operator_ns, operator_pieces
 from collectors.parallel.observer import Observer
 from collectors.parallel.refusal import RefusedError
-from collectors.parallel.state import OutsideState
-from collectors.parallel.streams import MIDDLE_KIB, NARROW_KIB, make_workspaces, streams_of
+from collectors.parallel.state import OutsideState, storage_at
+from collectors.parallel.streams import make_workspaces, streams_of
 from collectors.workloads import Step
+from graphviz_dash.model.memory import DEFAULT_POOL
 from graphviz_dash.model.parallel import Operator, Storage
 from graphviz_dash.planning.operations import Piece
 from graphviz_dash.planning.proof import not_joined, without_bookkeeping
@@ -33,22 +37,22 @@ class ObservedStep:
     """For each operator its nodes, and what each asks of the GPU."""
     state: OutsideState
     """The memory from outside that it reaches, as it was before any replay."""
+    hidden: frozenset[int]
+    """The storages of that which no operator was given: an operator may write them."""
     line: StepGraph
     """Its plain capture."""
     line_bytes: int
     """What that took from the device, workspaces included."""
-    line_workspace_bytes: int
-    """The workspaces of that."""
-    wide_kib: int | None
-    """The workspace that a wide stream needs, in KiB; None: what any other stream has."""
     wide_bytes: int
-    """The workspaces of a wide stream."""
+    """The workspaces of its stream, and of any other wide one."""
     narrow_bytes: int
     """The workspaces of a narrow stream."""
     line_ns: float
     """What a replay of it takes, from launch to completion."""
     fixed_ns: float
     """What of that is launch and return, which any graph has."""
+    narrow_line_ns: float | None
+    """What it takes on a narrow stream; None where no operator runs other kernels there."""
 
 
 def observe(step: Step) -> ObservedStep:
@@ -58,12 +62,14 @@ def observe(step: Step) -> ObservedStep:
     Raises:
         RefusedError: it cannot be run in parallel.
     """
-    stream, narrow = streams_of([None, NARROW_KIB])
-    line_workspace_bytes, narrow_bytes = make_workspaces([stream]), make_workspaces([narrow])
+    stream, narrow = streams_of([True, False])
+    wide_bytes, narrow_bytes = make_workspaces([stream]), make_workspaces([narrow])
     line = StepGraph(step, stream)
+    line.drop_result()
     observer = Observer()
     watched = StepGraph(step, stream, observer)
-    operators, storages = _with_foreign(observer, watched)
+    watched.drop_result()
+    operators, storages, hidden = _with_hidden(observer, watched)
     graph = watched.read()
     apart = not_joined(*without_bookkeeping(operators, graph))
     if apart is not None:
@@ -76,13 +82,9 @@ def observe(step: Step) -> ObservedStep:
     line_ns = median_ns(time_replays([line])[0])
     fixed_ns = min(_launch_ns(stream), line_ns)
     took = operator_ns(step, operators, storages, stream, line_ns - fixed_ns)
-    wide = need_workspace(step, operators, storages, graph, narrow)
-    wide_kib, wide_bytes = None, line_workspace_bytes
-    if wide:
-        middle = streams_of([MIDDLE_KIB])
-        middle_bytes = make_workspaces(middle)
-        if not need_workspace(step, operators, storages, graph, middle[0]):
-            wide_kib, wide_bytes = MIDDLE_KIB, middle_bytes
+    wide, narrow_line = need_workspace(step, operators, storages, graph, narrow)
+    narrow_line_ns = median_ns(time_replays([line, narrow_line])[1]) if wide else None
+    del narrow_line
     large = _with_large_blocks(observer)
     pieces = operator_pieces(operators, graph, took)
     described = tuple(
@@ -101,20 +103,35 @@ def observe(step: Step) -> ObservedStep:
         storages,
         pieces,
         state,
+        hidden,
         line,
-        line.memory_bytes + line_workspace_bytes,
-        line_workspace_bytes,
-        wide_kib,
+        line.memory_bytes + wide_bytes,
         wide_bytes,
         narrow_bytes,
         line_ns,
         fixed_ns,
+        narrow_line_ns,
     )
 
 
-def _with_foreign(
+def _with_hidden(
     observer: Observer, watched: StepGraph
-) -> tuple[list[Operator], tuple[Storage, ...]]:
+) -> tuple[list[Operator], tuple[Storage, ...], frozenset[int]]:
+    """The operators and storages with what :func:`hidden_extents` finds, and the numbers of the
+    storages that no operator was given."""
+    operators, storages = _with_foreign(observer, watched)
+    if not any(map(may_hide, operators)):
+        return operators, tuple(storages), frozenset()
+    held = [segment for segment in segments() if segment.pool == DEFAULT_POOL]
+    blocks = lived(held, ())
+    reach = Reach(held, blocks, lambda _address: None)
+    reached = hidden_extents(operators, watched.read_operands(reach), reach, set(blocks))
+    operators, storages, unknown = with_hidden(operators, storages, observer.outside, reached)
+    observer.outside |= {number: storage_at(*extent) for number, extent in unknown.items()}
+    return operators, tuple(storages), frozenset(unknown)
+
+
+def _with_foreign(observer: Observer, watched: StepGraph) -> tuple[list[Operator], list[Storage]]:
     """The operators and storages; memory that the step took without an operator is made by the
     first that uses it, which keeps its order to all other work."""
     operators, storages = list(observer.operators), list(observer.storages)
@@ -127,7 +144,7 @@ def _with_foreign(
         )
         operators[first] = replace(operators[first], opaque=True)
         storages[number] = replace(storages[number], maker=first)
-    return operators, tuple(storages)
+    return operators, storages
 
 
 def _name(operator: Operator) -> str:

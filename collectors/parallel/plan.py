@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from dataclasses import replace as replace_field
 from typing import Final
 
+import torch
 from msgspec.structs import replace
 
 from collectors.parallel.candidates import (
     Candidate,
     candidates,
-    operations,
-    stream_sizes,
+    fitting,
+    larger,
     wide_streams,
 )
 from collectors.parallel.capture import StepGraph, median_ns, time_replays
@@ -33,25 +34,24 @@ from graphviz_dash.model.parallel import (
     Storage,
     Verdict,
 )
-from graphviz_dash.planning.operations import MEASURED_COSTS, least_time
-from graphviz_dash.planning.operators import dependencies
+from graphviz_dash.planning.operations import MEASURED_COSTS, divided
+from graphviz_dash.planning.operators import dependencies, step_operations
 from graphviz_dash.planning.plan import Plan, line, placed
 from graphviz_dash.planning.proof import unordered, without_bookkeeping
-from graphviz_dash.planning.streams import plan_streams
+from graphviz_dash.planning.streams import line_verdict, plan_streams
 
 _TRIED: Final = 6
 """Plans that are captured and timed, at least, where there are so many."""
 _GAIN: Final = 0.99
 """A plan is faster than the line if the median of its replays is below this of the line's."""
-_MUCH: Final = 0.95
-"""A plan that takes too much memory is worth a word if it should take less than this of the line's
-time on the GPU."""
+_LEAST_LIMIT: Final = 48 << 20
+"""What any plan may take: less than two of cuBLAS's workspaces on a Hopper GPU."""
+_ROOM: Final = 0.5
+"""Of the free memory of the device, what a plan may take that is tried for its time alone."""
 _MOST_TRIED: Final = 10
 _DELAYED_GRAPHS: Final = 2
 _DELAYED_PART: Final = 0.15
 _LONGEST_DELAY_CYCLES: Final = 40_000
-_WHOLE: Final = 0.9
-"""Of the line's time on the GPU, a bound that leaves next to nothing to gain."""
 
 
 @dataclass(frozen=True)
@@ -67,39 +67,63 @@ class _Tried:
     """The median replay of the line, in turns with those of the plan."""
 
     @property
+    def gains(self) -> bool:
+        """Whether it was faster than the line."""
+        return self.part < _GAIN
+
+    @property
     def part(self) -> float:
         """What its median replay takes of the line's: the clock of a GPU changes, so that only
         replays in turns can be compared."""
         return median_ns(self.attempt.replays_ns) / self.line_ns
 
 
-def plan_step(step: Step, memory_factor: float | None) -> ParallelPlan:
+def plan_step(
+    step: Step, memory_factor: float | None, *, tries_larger: bool = False
+) -> ParallelPlan:
     """How ``step``, which has been warmed up, is best captured on several streams.
 
     It is called some dozen times, eagerly and under capture, and afterwards has the state that it
-    had before. ``memory_factor``: of the memory of a plain capture, what the plan may take; None:
-    as much as it likes.
+    had before, as have torch's generators of random numbers.
+
+    Args:
+        step: what one replay does.
+        memory_factor: of the memory of a plain capture, what the plan may take, and 48 MiB in any
+            case; None: as much as it likes.
+        tries_larger: whether plans that take more and should be worth it are captured and timed,
+            not only predicted. The workspaces of their streams stay with this process.
 
     Raises:
         RefusedError: it cannot be done, or replays differ from eager steps.
     """
-    observed = observe(step)
-    try:
-        return _planned(observed, memory_factor)
-    finally:
-        observed.state.restore()
+    with torch.random.fork_rng(devices=[torch.cuda.current_device()]):
+        observed = observe(step)
+        try:
+            return _planned(observed, memory_factor, tries_larger)
+        finally:
+            observed.state.restore()
 
 
-def _planned(observed: ObservedStep, memory_factor: float | None) -> ParallelPlan:
+def _planned(
+    observed: ObservedStep, memory_factor: float | None, tries_larger: bool
+) -> ParallelPlan:
     ranks = Ranks(any(operator.is_collective for operator in observed.operators))
     _same_step(observed, ranks)
-    limit = None if memory_factor is None else round(memory_factor * observed.line_bytes)
-    tried = _tries(observed, limit, ranks)
-    fitting = [each for each in tried if _fits(each, limit)]
-    best = min(fitting, key=lambda each: each.part, default=None)
-    gaining = best if best and best.part < _GAIN else None
-    number = ranks.first(None if gaining is None else tried.index(gaining))
-    gains = number is not None
+    limit = None
+    if memory_factor is not None:
+        limit = max(round(memory_factor * observed.line_bytes), _LEAST_LIMIT)
+    plans = candidates(observed)
+    tried = _tries(observed, fitting(plans, limit), limit, ranks)
+    gpu_ns = observed.line_ns - observed.fixed_ns
+    beyond = ranks.first(larger(plans, limit, gpu_ns))
+    if tries_larger:
+        room = min(ranks.each(_ROOM * torch.cuda.mem_get_info()[0]))
+        tried += [_try(observed, each, ranks) for each in beyond if each.expected_bytes <= room]
+        beyond = [each for each in beyond if each.expected_bytes > room]
+    within = [each for each in tried if _fits(each, limit)]
+    best = min(within, key=lambda each: each.part, default=None)
+    number = ranks.first(None if best is None or not best.gains else tried.index(best))
+    gains_beyond = bool(beyond) or any(each.gains for each in tried if not _fits(each, limit))
     plan = line(observed.operators, observed.storages) if number is None else tried[number].plan
     check = _checked(observed, plan, ranks)
     return ParallelPlan(
@@ -110,12 +134,15 @@ def _planned(observed: ObservedStep, memory_factor: float | None) -> ParallelPla
         follow_ns=round(MEASURED_COSTS.follow_ns),
         cross_ns=round(MEASURED_COSTS.cross_ns),
         line=_line_attempt(observed),
-        attempts=tuple(each.attempt for each in tried),
-        wide_kib=observed.wide_kib,
+        attempts=(
+            *(each.attempt for each in tried),
+            *(_expected(observed, each) for each in beyond),
+        ),
         chosen=plan.streams,
-        verdict=Verdict.FASTER if gains else _why_not(observed, limit),
+        verdict=_verdict(observed, number is not None, gains_beyond),
         memory_limit_bytes=limit,
         check=check,
+        narrow_line_ns=None if observed.narrow_line_ns is None else round(observed.narrow_line_ns),
     )
 
 
@@ -124,7 +151,6 @@ def capture_by(
     operators: Sequence[Operator],
     storages: Sequence[Storage],
     plan: Plan,
-    wide_kib: int | None,
     delays: dict[int, int] | None = None,
     *,
     copies: bool = False,
@@ -132,14 +158,13 @@ def capture_by(
     """Captures a step by a plan, and proves by the graph's own edges that all which shares memory
     is ordered.
 
-    ``wide_kib`` is the workspace of wide streams, ``delays`` are those of :class:`Issuer`, and
-    ``copies`` says whether results are copied.
+    ``delays`` are those of :class:`Issuer`, and ``copies`` says whether results are copied.
 
     Raises:
         RefusedError: the step is not what was observed; or two operators are not ordered, which no
             plan should lead to.
     """
-    streams = streams_of(stream_sizes(wide_streams(operators, plan), wide_kib))
+    streams = streams_of(wide_streams(operators, plan))
     make_workspaces(streams)
     issuer = Issuer(operators, storages, plan, streams, delays)
     if copies:
@@ -178,34 +203,42 @@ def _same_step(observed: ObservedStep, ranks: Ranks) -> None:
         raise RefusedError("ranks whose collectives wait for each other call other operators")
 
 
-def _tries(observed: ObservedStep, limit: int | None, ranks: Ranks) -> list[_Tried]:
-    """Captures and times the candidates that should be fastest within ``limit`` bytes, on all ranks
-    those of the first."""
+def _tries(
+    observed: ObservedStep, plans: Sequence[Candidate], limit: int | None, ranks: Ranks
+) -> list[_Tried]:
+    """Captures and times the best of ``plans``, on all ranks those of the first."""
     tried: list[_Tried] = []
-    operators, storages = observed.operators, observed.storages
-    needs = dependencies(operators)
-    for candidate in ranks.first(candidates(observed, limit)[:_MOST_TRIED]):
-        own = placed(operators, storages, needs, candidate.plan.stream)
-        tried.append(_try(observed, replace_field(candidate, plan=own), ranks))
+    for candidate in ranks.first(plans[:_MOST_TRIED]):
+        tried.append(_try(observed, candidate, ranks))
         enough = len(tried) >= _TRIED and any(_fits(each, limit) for each in tried)
         if ranks.first(enough):
             break
     return tried
 
 
+def _expected(observed: ObservedStep, candidate: Candidate) -> Attempt:
+    """A plan that is not tried."""
+    return Attempt(
+        streams=candidate.plan.streams,
+        wide_streams=sum(candidate.wide),
+        edges=candidate.plan.edges,
+        expected_ns=round(candidate.expected_ns + observed.fixed_ns),
+        expected_bytes=candidate.expected_bytes,
+    )
+
+
 def _try(observed: ObservedStep, candidate: Candidate, ranks: Ranks) -> _Tried:
-    plan = candidate.plan
-    workspaces = make_workspaces(streams_of(stream_sizes(candidate.wide, observed.wide_kib)))
+    """Captures and times a plan of the first rank, with this one's memory."""
+    operators, storages = observed.operators, observed.storages
+    plan = placed(operators, storages, dependencies(operators), candidate.plan.stream)
+    workspaces = make_workspaces(streams_of(candidate.wide))
     graph, _ = _captured(observed, plan, ranks)
     line_replays, replays = time_replays([observed.line, graph])
     line_ns = median_ns(line_replays)
     return _Tried(
         plan,
-        Attempt(
-            streams=plan.streams,
-            wide_streams=sum(candidate.wide),
-            edges=plan.edges,
-            expected_ns=round(candidate.expected_ns + observed.fixed_ns),
+        replace(
+            _expected(observed, replace_field(candidate, plan=plan)),
             replays_ns=replays,
             memory_bytes=graph.memory_bytes + workspaces,
             workspace_bytes=workspaces,
@@ -222,19 +255,18 @@ def _captured(
     replays alone would wait for ever."""
     refusal, captured = None, None
     try:
-        captured = capture_by(
-            observed.step, observed.operators, observed.storages, plan, observed.wide_kib, delays
-        )
+        captured = capture_by(observed.step, observed.operators, observed.storages, plan, delays)
     except RefusedError as error:
         refusal = error
     refused = any(ranks.each(refusal is not None))
     if captured is None or refused:
         raise refusal or RefusedError("another rank cannot be captured so")
+    captured[0].drop_result()
     return captured
 
 
 def _line_attempt(observed: ObservedStep) -> Attempt:
-    (plan,) = plan_streams(operations(observed), 1, MEASURED_COSTS)
+    (plan,) = plan_streams(step_operations(observed.operators, MEASURED_COSTS), 1, MEASURED_COSTS)
     return Attempt(
         streams=1,
         wide_streams=1,
@@ -242,7 +274,7 @@ def _line_attempt(observed: ObservedStep) -> Attempt:
         expected_ns=round(plan.schedule.total_ns + observed.fixed_ns),
         replays_ns=time_replays([observed.line])[0],
         memory_bytes=observed.line_bytes,
-        workspace_bytes=observed.line_workspace_bytes,
+        workspace_bytes=observed.wide_bytes,
     )
 
 
@@ -289,9 +321,7 @@ def _difference(
     """Why a plan is refused whose replays differ from eager steps here or on another rank: all run
     the step once more to find the first operator that differs."""
     operators, check = observed.operators, outcome.check
-    copying, copier = capture_by(
-        observed.step, operators, observed.storages, plan, observed.wide_kib, copies=True
-    )
+    copying, copier = capture_by(observed.step, operators, observed.storages, plan, copies=True)
     first = checker.first_differing(copying, copier.copies or {})
     index = outcome.differs_at if first is None else first
     if index is None:
@@ -304,20 +334,15 @@ def _difference(
     )
 
 
-def _why_not(observed: ObservedStep, limit: int | None) -> Verdict:
-    """Why the line is as good as any plan."""
-    gpu_ns = observed.line_ns - observed.fixed_ns
-    least = least_time(operations(observed), MEASURED_COSTS)
-    if limit is not None and any(
-        each.expected_bytes > limit and each.expected_ns < _MUCH * gpu_ns
-        for each in candidates(observed, None)
-    ):
+def _verdict(observed: ObservedStep, gains: bool, gains_beyond: bool) -> Verdict:
+    """Whether a plan gains, within the memory allowed or beyond it, and if none does why."""
+    if gains:
+        return Verdict.FASTER
+    if gains_beyond:
         return Verdict.MEMORY
-    if least.path_ns >= _WHOLE * gpu_ns:
-        return Verdict.CHAIN
-    if least.capacity_ns >= _WHOLE * gpu_ns:
-        return Verdict.FULL
-    return Verdict.NOISE
+    whole = step_operations(observed.operators, MEASURED_COSTS)
+    kernels, _ = divided(whole, observed.pieces, MEASURED_COSTS.follow_ns)
+    return line_verdict(kernels, MEASURED_COSTS)
 
 
 def _fits(tried: _Tried, limit: int | None) -> bool:

@@ -69,6 +69,18 @@ class OutsideState:
             values.mul_(1 - _SHRINK * factor.to(dtype))
         torch.cuda.synchronize()
 
+    def is_as_kept(self, number: int) -> bool:
+        """Whether a storage that :meth:`vary` does not change is as it was."""
+        now = as_tensor(self.storages[number], torch.uint8)
+        return torch.equal(now, as_tensor(self._kept[number], torch.uint8).to(now.device))
+
+
+def storage_at(begin: int, end: int) -> torch.UntypedStorage:
+    """The bytes of the device between two addresses; whoever took them must keep them."""
+    described = {"shape": (end - begin,), "typestr": "|u1", "data": (begin, False), "version": 3}
+    memory = type("Memory", (), {"__cuda_array_interface__": described})()
+    return torch.as_tensor(memory, device="cuda").untyped_storage()
+
 
 def as_tensor(storage: torch.UntypedStorage, dtype: torch.dtype) -> torch.Tensor:
     """A whole storage as one tensor."""

@@ -3,13 +3,15 @@
 torch gives cuBLAS a workspace for each thread and stream, of the size that CUBLAS_WORKSPACE_CONFIG
 says when it is first used there: 32 MiB on a Hopper GPU. Most of what runs beside other work needs
 next to nothing of it, so there are narrow streams, with little; whatever would run another kernel
-with less is kept on wide ones. The streams are this process's for good, and no other code has them:
-a workspace keeps its size, and is no one else's.
+with less is kept on wide ones. There is nothing between: whatever ran another kernel with 1 MiB did
+so with 16. The streams are this process's for good, and no other code has them: a workspace keeps
+its size, and is no one else's.
 """
 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -19,50 +21,47 @@ from cuda.bindings import runtime
 
 from collectors.driver.calls import call
 
-NARROW_KIB: Final = 1000
-"""With cuBLASLt's own of that size a stream's workspaces fit one of the allocator's segments."""
-MIDDLE_KIB: Final = 10 * 1024
-"""The least of which the allocator takes no more from the device than it is."""
-
 _CONFIG: Final = "CUBLAS_WORKSPACE_CONFIG"
-_DETERMINISTIC: Final = {NARROW_KIB: ":16:8", MIDDLE_KIB: ":4096:8"}
+_NARROW: Final = ":1024:1"
+"""What cuBLASLt has by default: the two workspaces of a stream fill one of the allocator's small
+segments, and torch does not warn that cuBLASLt's is the larger."""
+_DETERMINISTIC: Final = ":16:8"
 """What torch accepts where it is asked to be deterministic."""
 
-_streams: dict[int | None, list[torch.cuda.Stream]] = {}
-_kib: dict[int, int | None] = {}
+_streams: dict[bool, list[torch.cuda.Stream]] = {True: [], False: []}
+_is_wide: dict[int, bool] = {}
 _workspace_bytes: dict[int, int] = {}
 _before: list[str | None] = []
 """The setting before each of the streams that are current, the first of which is the program's."""
 
 
-def streams_of(kib: Sequence[int | None]) -> list[torch.cuda.Stream]:
-    """A stream for each entry, with a workspace of so many KiB (None: as any other stream has), on
-    the current device."""
-    count: dict[int | None, int] = {}
+def streams_of(wide: Sequence[bool]) -> list[torch.cuda.Stream]:
+    """A stream for each entry, with a workspace as any other stream has where that is true, on the
+    current device."""
+    count = {True: 0, False: 0}
     chosen = []
-    for size in kib:
-        own = _streams.setdefault(size, [])
-        position = count.get(size, 0)
+    for is_wide in wide:
+        own = _streams[is_wide]
+        position = count[is_wide]
         if position == len(own):
             handle = int(call(runtime.cudaStreamCreateWithFlags, runtime.cudaStreamNonBlocking))
             own.append(torch.cuda.ExternalStream(handle))
-            _kib[own[-1].cuda_stream] = size
+            _is_wide[own[-1].cuda_stream] = is_wide
         chosen.append(own[position])
-        count[size] = position + 1
+        count[is_wide] = position + 1
     return chosen
 
 
 @contextmanager
 def on(stream: torch.cuda.Stream) -> Iterator[None]:
     """Makes one of the streams current, with the workspace that is its own; nests."""
-    size = _kib[stream.cuda_stream]
     _before.append(os.environ.get(_CONFIG))
-    if size is None:
+    if _is_wide[stream.cuda_stream]:
         _configure(_before[0])
     elif torch.are_deterministic_algorithms_enabled():
-        _configure(_DETERMINISTIC[size])
+        _configure(_DETERMINISTIC)
     else:
-        _configure(f":{size}:1")
+        _configure(_NARROW)
     try:
         with torch.cuda.stream(stream):
             yield
@@ -97,5 +96,8 @@ def make_workspaces(streams: Sequence[torch.cuda.Stream]) -> int:
 
 def _use_workspaces() -> None:
     square = torch.ones(8, 8, device="cuda", dtype=torch.half)
-    torch.mm(square, square)
-    torch.addmm(square[0], square, square)
+    with warnings.catch_warnings():
+        # Where cuBLASLt was given more than a narrow stream has: meant, and no news to a program.
+        warnings.simplefilter("ignore")
+        torch.mm(square, square)
+        torch.addmm(square[0], square, square)

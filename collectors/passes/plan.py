@@ -13,6 +13,9 @@ from graphviz_dash.bundle import parts
 
 
 def run(request: PassRequest) -> None:
-    """Writes parallel.json.gz into ``request.out``."""
+    """Writes parallel.json.gz into ``request.out``. This process ends, so that it may have the
+    workspaces of plans that take more memory than allowed, and tell what they would give."""
     step, _ = prepare(request)
-    write_result(parts.PARALLEL, plan_step(step, MEMORY_FACTOR), Path(request.out))
+    write_result(
+        parts.PARALLEL, plan_step(step, MEMORY_FACTOR, tries_larger=True), Path(request.out)
+    )

@@ -24,14 +24,16 @@ def parallel_graph(
     ``plan`` how it was planned, tried and checked. It is never slower than a plain capture: where
     no plan is faster it is one.
 
-    ``step`` does the same each time on the same memory. It is called some dozen times to plan and
-    to check; the memory from outside that it changes is put back. What it leaves in Python objects,
+    ``step`` does the same each time on the same memory. It is called three times to warm up,
+    which counts, and then dozens of times to plan and to check: the memory from outside that it
+    changes meanwhile is put back, also what custom operators keep to themselves in torch's
+    memory, and so are torch's generators of random numbers. What it leaves in Python objects,
     such as ``.grad``, is then the capture's.
 
     Args:
         step: what one replay does; takes nothing.
-        memory_factor: of the memory of a plain capture, what it may take; None: as much as it
-            likes.
+        memory_factor: of the memory of a plain capture, what it may take, and 48 MiB in any case;
+            None: as much as it likes.
 
     Raises:
         RefusedError: it cannot be done without the danger of wrong results; the message says why

@@ -102,6 +102,8 @@ class Attempt(Struct, frozen=True, forbid_unknown_fields=True):
     """The median replay of the line, timed in turns with these; None where it was not."""
     differs_at: Count | None = None
     """Index of the first operator whose results differed from eager; None where none did."""
+    expected_bytes: Count | None = None
+    """What its capture was predicted to take from the device; None where that was not recorded."""
 
 
 class Verdict(StrEnum):
@@ -166,5 +168,6 @@ class ParallelPlan(Struct, frozen=True, forbid_unknown_fields=True):
     """What a plan might take; None: as much as it likes."""
     check: ParallelCheck
     """How the plan that was taken was checked."""
-    wide_kib: Count | None = None
-    """The workspace that cuBLAS has on a wide stream, in KiB; None: as on any other stream."""
+    narrow_line_ns: Nanoseconds | None = None
+    """The median replay of the line on a stream with little workspace, where operators run other
+    kernels, so that results differ in their last bits; None where no operator does."""

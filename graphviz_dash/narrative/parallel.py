@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from graphviz_dash.analysis.parallel.eager_bounds import EagerBounds
-from graphviz_dash.analysis.parallel.measured import attempt_ns, attempt_speedup, chosen_attempt
+from graphviz_dash.analysis.parallel.measured import (
+    LargerPlan,
+    attempt_ns,
+    attempt_speedup,
+    chain_share,
+    chosen_attempt,
+    larger_plans,
+)
 from graphviz_dash.analysis.parallel.needs import NodeNeed
 from graphviz_dash.analysis.parallel.prediction import (
     LineBasis,
@@ -192,6 +199,9 @@ def eager_row(bounds: EagerBounds) -> tuple[str, str, str, str]:
     return str(bounds.streams), low, value, high
 
 
+_NO_SLOWER: Final = 1.02
+"""Of the line's time, what it may take with little workspace to be worth a try."""
+
 ATTEMPT_HEADINGS: Final = (
     "streams",
     "edges between them",
@@ -206,7 +216,7 @@ ATTEMPT_HEADINGS: Final = (
 _VERDICT: Final = {
     Verdict.CHAIN: "each operator needs the one before, nearly all along the step",
     Verdict.FULL: "what could run together fills the GPU by itself",
-    Verdict.MEMORY: "the faster plans take more memory than allowed",
+    Verdict.MEMORY: "the faster plans take more memory than that",
     Verdict.NOISE: "no plan was measurably faster",
 }
 
@@ -218,7 +228,11 @@ def plan_sentences(name: str, plan: ParallelPlan) -> tuple[str, ...]:
     plan_ns = None if chosen is None else attempt_ns(chosen)
     if plan.verdict is not Verdict.FASTER or chosen is None or not line_ns or not plan_ns:
         reason = _VERDICT.get(plan.verdict, "no plan was timed")
-        return (f"{printable(name)}: the line is as good: {reason}.", _check(plan.check))
+        within = ""
+        if plan.verdict is Verdict.MEMORY and plan.memory_limit_bytes is not None:
+            within = f" of what takes at most {format_bytes(plan.memory_limit_bytes)}"
+        outcome = f"{printable(name)}: the line is as good{within}: {reason}."
+        return (outcome, *_bounds(plan), *_for_more_memory(plan), _check(plan.check))
     memory = ""
     if chosen.memory_bytes is not None and plan.line.memory_bytes is not None:
         memory = (
@@ -231,7 +245,52 @@ def plan_sentences(name: str, plan: ParallelPlan) -> tuple[str, ...]:
         f"{format_ns(round(plan_ns))} instead of {format_ns(round(line_ns))} on one: "
         f"{format_ratio(line_ns / plan_ns)} as fast; {format_ns(chosen.expected_ns)} were "
         f"predicted ({off:+.1%}).{memory}",
+        *_bounds(plan),
+        *_for_more_memory(plan),
         _check(plan.check),
+    )
+
+
+def _bounds(plan: ParallelPlan) -> tuple[str, ...]:
+    share = chain_share(plan)
+    if not share:
+        return ()
+    return (
+        f"The longest chain of operators that need each other is {format_percent(share)} of the "
+        f"line: no plan can be much more than {format_ratio(1 / share)} as fast.",
+    )
+
+
+def _for_more_memory(plan: ParallelPlan) -> tuple[str, ...]:
+    """What more memory would buy, and how else it can be had."""
+    larger = larger_plans(plan)
+    if not larger:
+        return ()
+    first, last = larger[0], larger[-1]
+    ways = [_larger(plan, first)] + ([_larger(plan, last)] if last is not first else [])
+    sentences = [f"With more memory: {'; '.join(ways)}."]
+    narrow_ns, line_ns = plan.narrow_line_ns, attempt_ns(plan.line)
+    if narrow_ns and line_ns and narrow_ns <= _NO_SLOWER * line_ns:
+        wide = sum(operator.wide and operator.nodes > 0 for operator in plan.operators)
+        sentences.append(
+            f"{counted(wide, 'operator')} of it {'runs' if wide == 1 else 'run'} other kernels "
+            "where cuBLAS has less workspace than by default, so that each stream that they are on "
+            f"takes all of that. On one stream with little the step takes {format_ns(narrow_ns)}: "
+            "with CUBLAS_WORKSPACE_CONFIG=:1024:1 in the environment of the program, eager steps "
+            "and graphs alike run these kernels, and every stream can have them. Results then "
+            "differ in their last bits from those without it."
+        )
+    return tuple(sentences)
+
+
+def _larger(plan: ParallelPlan, each: LargerPlan) -> str:
+    line = plan.line.memory_bytes
+    times = f", {format_ratio(each.memory_bytes / line)} the line's" if line else ""
+    verb = "takes" if each.measured else "should take"
+    return (
+        f"on {counted(each.streams, 'stream')} it {verb} {format_ns(round(each.time_ns))} "
+        f"({format_ratio(each.speedup)} as fast as the line) and "
+        f"{format_bytes(each.memory_bytes)}{times}"
     )
 
 
@@ -261,6 +320,8 @@ def attempt_row(plan: ParallelPlan, attempt: Attempt) -> tuple[str, ...]:
         "–" if size is None else format_bytes(size)
         for size in (attempt.memory_bytes, attempt.workspace_bytes)
     ]
+    if attempt.memory_bytes is None and attempt.expected_bytes is not None:
+        sizes[0] = f"{format_bytes(attempt.expected_bytes)} predicted"
     chosen = chosen_attempt(plan)
     mark = ", chosen" if attempt is chosen else ""
     return (

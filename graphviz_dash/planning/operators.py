@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from graphviz_dash.model.parallel import Access, Operator
+from graphviz_dash.planning.operations import Operation, StreamCosts
 
 
 class Need(StrEnum):
@@ -70,6 +71,20 @@ def dependencies(operators: Sequence[Operator]) -> tuple[tuple[Dependency, ...],
             needs.pop(index, None)
         needed.append(tuple(needs[source] for source in sorted(needs)))
     return tuple(needed)
+
+
+def step_operations(operators: Sequence[Operator], costs: StreamCosts) -> list[Operation]:
+    """The operators as the planner takes them: their times begin behind what passes before them."""
+    return [
+        Operation(
+            duration_ns=max(0.0, (operator.device_ns or 0) - costs.follow_ns),
+            share=operator.demand or 0.0,
+            after=tuple(need.source for need in needs),
+            nodes=operator.nodes,
+            streams=1 if operator.opaque or operator.is_collective else None,
+        )
+        for operator, needs in zip(operators, dependencies(operators), strict=True)
+    ]
 
 
 class _Accesses:

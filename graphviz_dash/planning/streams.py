@@ -13,8 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from graphviz_dash.planning.operations import Operation, StreamCosts
+from graphviz_dash.model.parallel import Verdict
+from graphviz_dash.planning.operations import Operation, StreamCosts, least_time
 from graphviz_dash.planning.simulation import Schedule, Wait, simulate
+
+_WHOLE: Final = 0.9
+"""Of the line's time, a bound that leaves next to nothing to gain."""
 
 _Choice: TypeAlias = Callable[[Sequence[Operation], int, StreamCosts], list[int]]
 
@@ -62,6 +66,16 @@ def replay_ns(operations: Sequence[Operation], stream: Sequence[int], costs: Str
     several = len(set(stream)) > 1
     costs = costs.branched if several else replace(costs, issue_ns=0.0)
     return simulate(operations, stream_waits(operations, stream, costs), costs.issue_ns).total_ns
+
+
+def line_verdict(operations: Sequence[Operation], costs: StreamCosts) -> Verdict:
+    """Why several streams gain nothing, by what bounds them of the line as the same model has it:
+    measured times of the line and of its operators are never quite of one sum."""
+    line_ns = replay_ns(operations, [0] * len(operations), costs)
+    least = least_time(operations, costs)
+    if least.path_ns >= _WHOLE * line_ns:
+        return Verdict.CHAIN
+    return Verdict.FULL if least.capacity_ns >= _WHOLE * line_ns else Verdict.NOISE
 
 
 def stream_waits(

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphviz_dash.model.parallel import Verdict
 from graphviz_dash.planning.operations import (
     Operation,
     Piece,
@@ -17,7 +18,7 @@ from graphviz_dash.planning.operations import (
     least_time,
 )
 from graphviz_dash.planning.share import kernel_share
-from graphviz_dash.planning.streams import plan_streams, replay_ns
+from graphviz_dash.planning.streams import line_verdict, plan_streams, replay_ns
 
 COSTS = StreamCosts(follow_ns=500, cross_ns=1500)
 
@@ -50,6 +51,21 @@ def test_kernels_that_fill_the_gpu_gain_nothing_but_the_gaps() -> None:
     plan = plan_streams(chains(4, 10, share=1.0), 4, COSTS)[-1]
     assert plan.schedule.total_ns >= 40 * 2000
     assert plan.schedule.slowed_ns > 0
+
+
+@pytest.mark.parametrize(
+    ("operations", "verdict"),
+    [
+        (chains(1, 6), Verdict.CHAIN),
+        (chains(4, 6, share=1.0), Verdict.FULL),
+        (chains(2, 6), Verdict.NOISE),
+    ],
+)
+def test_the_line_is_as_good_for_a_reason(operations: list[Operation], verdict: Verdict) -> None:
+    # However far measured times of operators are from the measured line.
+    for factor in (6, 20):
+        longer = [replace(each, duration_ns=each.duration_ns * factor) for each in operations]
+        assert line_verdict(longer, COSTS) is verdict
 
 
 def test_a_wavefront_runs_on_a_stream_for_each_layer() -> None:

@@ -18,6 +18,7 @@ class AttemptDocument(TypedDict):
     expected: Ns
     measured: Ns | None
     replays: Count
+    expected_memory: Bytes | None
     memory: Bytes | None
     workspaces: Bytes | None
     sound: bool
@@ -80,6 +81,7 @@ def _attempt(attempt: Attempt) -> AttemptDocument:
         "expected": attempt.expected_ns,
         "measured": number(attempt_ns(attempt)),
         "replays": len(attempt.replays_ns),
+        "expected_memory": attempt.expected_bytes,
         "memory": attempt.memory_bytes,
         "workspaces": attempt.workspace_bytes,
         "sound": attempt.differs_at is None,

@@ -70,6 +70,46 @@ def test_where_the_line_is_as_good_it_says_why() -> None:
     assert chosen_attempt(plan) is plan.line
 
 
+def test_what_more_memory_would_buy_is_told() -> None:
+    line = msgspec.structs.replace(PLAN.line, memory_bytes=36 << 20)
+    predicted = Attempt(2, 2, 0, 1_000_000, expected_bytes=72 << 20)
+    tried = Attempt(8, 8, 0, 300_000, (400_000,), 252 << 20, 238 << 20, line_ns=1_600_000)
+    slower = Attempt(3, 3, 0, 1_200_000, expected_bytes=108 << 20)
+    plan = msgspec.structs.replace(
+        PLAN,
+        line=line,
+        attempts=(predicted, slower, tried),
+        memory_limit_bytes=54 << 20,
+        verdict=Verdict.MEMORY,
+        chosen=1,
+        narrow_line_ns=1_100_000,
+    )
+    outcome, memory, workspaces, _ = plan_sentences("p", plan)
+    assert outcome == (
+        "p: the line is as good of what takes at most 54.0 MiB: "
+        "the faster plans take more memory than that."
+    )
+    assert memory == (
+        "With more memory: on 2 streams it should take 1.00 ms (1.65x as fast as the line) and "
+        "72.0 MiB, 2.00x the line's; on 8 streams it takes 400 µs (4.00x as fast as the line) and "
+        "252 MiB, 7.00x the line's."
+    )
+    assert "CUBLAS_WORKSPACE_CONFIG=:1024:1" in workspaces
+    assert attempt_row(plan, predicted)[6:] == ("72.0 MiB predicted", "–")
+    slow = msgspec.structs.replace(plan, narrow_line_ns=1_800_000)
+    assert "CUBLAS_WORKSPACE_CONFIG" not in " ".join(plan_sentences("p", slow))
+
+
+def test_the_plan_that_was_taken_is_one_that_fits() -> None:
+    fits = Attempt(4, 4, 0, 1, (900_000,), 50 << 20, 0, line_ns=1_000_000)
+    larger = msgspec.structs.replace(fits, replays_ns=(500_000,), memory_bytes=99 << 20)
+    plan = msgspec.structs.replace(
+        PLAN, attempts=(larger, fits), memory_limit_bytes=54 << 20, chosen=4
+    )
+    assert chosen_attempt(plan) is fits
+    assert "With more memory: on 4 streams it takes 500 µs" in plan_sentences("p", plan)[1]
+
+
 def test_a_plan_that_was_not_tried_has_no_time() -> None:
     predicted, tried = PLAN.attempts
     assert attempt_row(PLAN, predicted)[:6] == ("2", "0", "900 µs", "–", "–", "–")

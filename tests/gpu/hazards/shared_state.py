@@ -102,12 +102,18 @@ def _library() -> None:
         return x.sum()
 
     @torch.library.custom_op("hazards::hidden", mutates_args=())
-    def hidden(x: torch.Tensor) -> torch.Tensor:
-        _HIDDEN[0].copy_(x)
+    def hidden(x: torch.Tensor, place: int) -> torch.Tensor:
+        _HIDDEN[place].copy_(x)
         return x.sum()
+
+    @torch.library.custom_op("hazards::average", mutates_args=())
+    def average(x: torch.Tensor, place: int) -> torch.Tensor:
+        return _HIDDEN[place].mul_(0.5).add_(x).clone()
 
 
 _HIDDEN: list[torch.Tensor] = []
+"""What custom operators keep to themselves, a tensor for each step: a graph reaches that of its own
+for as long as it lives."""
 
 
 @hazard
@@ -139,12 +145,26 @@ def a_custom_operator_that_does_not_say_what_it_writes() -> Step:
 @hazard
 def a_custom_operator_with_a_hidden_tensor() -> Step:
     _library()
-    _HIDDEN[:] = [data()]
+    place = len(_HIDDEN)
+    _HIDDEN.append(data())
     x = data()
 
     def step() -> object:
-        before = busy(_HIDDEN[0])
-        total = torch.ops.hazards.hidden(busy(x))
-        return before, total, busy(_HIDDEN[0])
+        before = busy(_HIDDEN[place])
+        total = torch.ops.hazards.hidden(busy(x), place)
+        return before, total, busy(_HIDDEN[place])
+
+    return step
+
+
+@hazard
+def a_custom_operator_that_keeps_an_average() -> Step:
+    _library()
+    place = len(_HIDDEN)
+    _HIDDEN.append(data())
+    x, y = data(), data()
+
+    def step() -> object:
+        return busy(y), torch.ops.hazards.average(busy(x), place)
 
     return step

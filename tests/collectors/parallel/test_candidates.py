@@ -1,0 +1,70 @@
+"""Which plans of a step are tried, on steps that were recorded on a GPU."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from benchmarks.parallel_score import DATA, decoded, recorded_pieces
+from collectors.parallel.candidates import Candidate, candidates, fitting, larger
+
+MIB = 1 << 20
+
+
+def observed(name: str) -> Any:
+    """What a collection had observed of a step before it planned it."""
+    recorded = decoded(DATA / f"{name}.json.gz")
+    plan = recorded.plan
+    return SimpleNamespace(
+        operators=plan.operators,
+        storages=plan.storages,
+        pieces=recorded_pieces(recorded),
+        line_ns=recorded.line_ns,
+        fixed_ns=10_000,
+        line_bytes=plan.line.memory_bytes,
+        wide_bytes=plan.line.workspace_bytes,
+        narrow_bytes=2 * MIB,
+    )
+
+
+@pytest.fixture(scope="module")
+def cells() -> tuple[Any, list[Candidate]]:
+    """Stacked LSTM cells, whose products need a whole workspace each."""
+    step = observed("lstm2")
+    return step, candidates(step)
+
+
+def test_where_nothing_fits_the_larger_plans_are_a_curve(
+    cells: tuple[Any, list[Candidate]],
+) -> None:
+    step, plans = cells
+    limit = round(1.5 * step.line_bytes)
+    assert fitting(plans, limit) == []
+    curve = larger(plans, limit, step.line_ns - step.fixed_ns)
+    assert len(curve) >= 4
+    sizes = [each.expected_bytes for each in curve]
+    times = [each.expected_ns for each in curve]
+    assert sizes == sorted(sizes)
+    assert times == sorted(times, reverse=True)
+    assert limit < sizes[0] <= 2 * step.line_bytes
+    assert times[-1] < 0.4 * step.line_ns
+
+
+def test_with_any_amount_of_memory_nothing_is_too_large(
+    cells: tuple[Any, list[Candidate]],
+) -> None:
+    step, plans = cells
+    assert {each.plan.streams for each in fitting(plans, None)} > {2, 3, 4}
+    assert larger(plans, None, step.line_ns) == []
+
+
+def test_a_larger_plan_must_be_worth_more_than_what_fits() -> None:
+    step = observed("mlp-train")
+    plans = candidates(step)
+    limit = round(1.5 * step.line_bytes)
+    best = fitting(plans, limit)[0]
+    assert best.expected_bytes <= limit
+    for each in larger(plans, limit, step.line_ns - step.fixed_ns):
+        assert each.expected_ns < 0.9 * best.expected_ns
