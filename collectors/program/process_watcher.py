@@ -104,10 +104,16 @@ class ProcessWatcher:
 
     def label(self, name: Any, real: Any, phase: Any, key: Mapping[str, Any]) -> LabelScope | None:
         """The block of a label; None where nothing records."""
-        with self._guard:
-            self._follow_fork()
+        # A context of the guard's would take as long as all of this.
+        try:
+            if self._parents is not None:
+                self._follow_fork()
             if self._recorder is not None:
                 return self._recorder.loop.label(name, real, phase, key)
+        except BaseException as error:
+            if self._guard.keeps(error):
+                return None
+            raise
         return None
 
     def begins(self, graph: object, pool: Any) -> ReplayCounter | None:

@@ -186,6 +186,7 @@ class ProgramRecorder:
     def disown(self) -> None:
         """In a forked child: it records nothing, and no file of the parent is touched."""
         self._stopped = True
+        self.loop.tick = None
         self._compiled.stop()
         for capture in self._captures.values():
             capture.counter.awake = False
@@ -462,6 +463,7 @@ class ProgramRecorder:
 
     def _stop_ticking(self) -> None:
         self._stopped = True
+        self.loop.tick = None
         self._ticking.close()
 
     def end_traces(self) -> None:
@@ -487,6 +489,7 @@ class ProgramRecorder:
                 self.loop.flush()
                 if self.loop.log.is_full:
                     self._stop_noting()
+                    self.loop.log.count_scopes()
 
     def _write_state(self) -> None:
         with self._lock:

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
+from time import perf_counter_ns
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 from collectors.program.loop.events import ScopeFacts
 from graphviz_dash.model.loop import Phase
 
+LabelEnded: TypeAlias = Callable[[int, int], None]
+"""Gets the number of the facts of a label, and when its block began; raises nothing of ours."""
+
 
 class LabelScope:
-    """A block of the program that is one step; ``ended`` gets the number of its facts and when it
-    began."""
+    """A block of the program that is one step. Made without ``__init__``, which would take as long
+    again: whoever makes it sets ``number`` and ``ended``."""
 
-    __slots__ = ("_begin", "_ended", "_number")
+    __slots__ = ("_begin", "ended", "number")
 
-    def __init__(self, number: int, ended: Callable[[int, int], None]) -> None:
-        self._number = number
-        self._ended = ended
-        self._begin = 0
+    number: int
+    """The number of the label's facts."""
+    ended: LabelEnded
+    """Is called when the block ends."""
+    _begin: int
 
     def __enter__(self) -> None:
         """The step begins."""
-        self._begin = time.perf_counter_ns()
+        self._begin = perf_counter_ns()
 
     def __exit__(
         self,
@@ -33,7 +37,7 @@ class LabelScope:
         trace: TracebackType | None,
     ) -> None:
         """The step ends."""
-        self._ended(self._number, self._begin)
+        self.ended(self.number, self._begin)
 
 
 def label_facts(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
-from threading import Lock
+from threading import Lock, get_ident
+from time import perf_counter_ns
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 import torch
 
@@ -32,6 +32,7 @@ from collectors.program.loop.memory_costs import (
     pool_bytes,
 )
 
+_SCOPE: Final = int(EventKind.SCOPE)
 _SHAPES = 4
 """Tensors of a module's arguments whose shapes are kept."""
 
@@ -53,12 +54,14 @@ class LoopRecorder:
         self._engine: str | None = None
         self._folder = folder
         self._guard = guard
-        self._tick = tick
+        self.tick: Callable[[str | None], None] | None = tick
+        """Is called as above; None: no longer."""
         self._gpu_times = GpuTimes(self.log)
         self._graphs: list[GraphFacts] = []
         self._labels: dict[object, int] = {}
         self._modules: dict[int, int] = {}
         self._module_names: list[str] = []
+        self._on_label_end = self._label_ended
         self._naming = Lock()
         self._clean = True
         self.serves = False
@@ -106,7 +109,7 @@ class LoopRecorder:
 
     def captured(self, number: int, graph: Any, began: int, instantiate_ns: int) -> None:
         """A capture, begun at ``began`` by the performance counter, has ended."""
-        self.log.add(EventKind.CAPTURE, number, began, time.perf_counter_ns())
+        self.log.add(EventKind.CAPTURE, number, began, perf_counter_ns())
         facts = self._graphs[number]
         facts.instantiate_ns = instantiate_ns
         before_end = self._outside.pop(number, None)
@@ -158,29 +161,40 @@ class LoopRecorder:
     def module_returned(self, module: Any, begin: int) -> None:
         """Such a pass is over."""
         self.serves = True
-        self.log.add(EventKind.PASS, self._modules[id(module)], begin, time.perf_counter_ns())
+        self.log.add(EventKind.PASS, self._modules[id(module)], begin, perf_counter_ns())
 
     def label(self, name: Any, real: Any, phase: Any, key: Mapping[str, Any]) -> LabelScope:
         """The block of a label."""
-        said = (name, real, phase, *key.items())
+        said = (name, real, phase, *key, *key.values())
         number = self._labels.get(said)
         if number is None:
             self.serves = True
             number = self.log.scope_number(label_facts(name, real, phase, key))
             self._labels[said] = number
-        return LabelScope(number, self._label_ended)
+        scope = LabelScope()
+        scope.number = number
+        scope.ended = self._on_label_end
+        return scope
 
     def _label_ended(self, number: int, begin: int) -> None:
-        with self._guard:
-            self.log.add_scope(number, begin)
-            self._tick(None)
+        # A context of the guard's would take as long as all of this.
+        try:
+            self.log.note_scope((_SCOPE, number, get_ident(), begin, perf_counter_ns()))
+            if self.tick is not None:
+                self.tick(None)
+        except BaseException as error:
+            if self._guard.keeps(error):
+                return
+            raise
 
     def _engine_stepped(self, engine: str, facts: ScopeFacts, begin: int) -> None:
         with self._guard:
             self._engine = engine
             self.serves = True
-            self.log.add_scope(self.log.scope_number(facts), begin)
-            self._tick(engine)
+            number = self.log.scope_number(facts)
+            self.log.note_scope((_SCOPE, number, get_ident(), begin, perf_counter_ns()))
+            if self.tick is not None:
+                self.tick(engine)
 
     def step_ended(self, now: int) -> None:
         """A step ended by the step clock."""
@@ -194,7 +208,7 @@ class LoopRecorder:
         """From here on times are not the program's own."""
         if self._clean:
             self._clean = False
-            now = time.perf_counter_ns()
+            now = perf_counter_ns()
             self.log.add(EventKind.PROFILER, 0, now, now)
 
     # What is written.

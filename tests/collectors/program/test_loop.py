@@ -8,7 +8,15 @@ import pytest
 from msgspec.structs import replace
 
 from collectors.program.loop.assembly import assemble
-from collectors.program.loop.events import Event, EventKind, GraphFacts, LoopFacts, ScopeFacts
+from collectors.program.loop.events import (
+    Event,
+    EventKind,
+    GraphFacts,
+    LoopFacts,
+    LoopLog,
+    ScopeFacts,
+    read_events,
+)
 from collectors.program.loop.families import shape_keys
 from collectors.program.loop.grids import with_grid_keys
 from collectors.program.loop.units import replay_units
@@ -454,3 +462,23 @@ def test_what_is_served_is_noted_to_the_end(tmp_path: Path) -> None:
     """
     assert run(tmp_path, CAPTURE + _flat(program), "--steps", "0").returncode == 0
     assert loop_of(tmp_path).steps.kind.count(StepKind.REPLAY) == 1300
+
+
+def test_events_are_drained_whole_and_in_order(tmp_path: Path) -> None:
+    log = LoopLog()
+    for number in range(2_345):
+        log.note((EventKind.REPLAY, number, 7, log.origin + number, log.origin + number + 1))
+    file = tmp_path / "loop.bin"
+    file.write_bytes(log.drained())
+    events = list(read_events(file, log.origin))
+    assert [event.ref for event in events] == list(range(2_345))
+    assert events[-1] == Event(EventKind.REPLAY, 2_344, 7, 2_344, 2_345)
+    assert log.drained() == b""
+
+
+def test_scopes_are_counted_when_no_event_is_kept() -> None:
+    log = LoopLog()
+    log.count_scopes()
+    for _ in range(3):
+        log.note_scope((EventKind.SCOPE, 0, 7, 1, 2))
+    assert (log.dropped, log.drained()) == (3, b"")
