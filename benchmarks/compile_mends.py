@@ -1,8 +1,8 @@
 """Whether mending the first cause saves what was promised, on models that the predictions were not
-made with. Needs a GPU with torch, torchvision and transformers; a model whose library is absent is
-left out.
+made with. Needs a GPU with torch, torchvision and transformers; each model runs in a process of its
+own, and one that fails is told as failed.
 
-    python -m benchmarks.compile_mends [--steps 150] [MODEL...]
+    python -m benchmarks.compile_mends [--steps 150] [--seconds 60] [MODEL...]
 
 Each model is written once as one may write it and once mended. Both are timed in turns without a
 profiler, the first is traced besides. Prints a line a model: the first cause with its line, what
@@ -12,33 +12,34 @@ was promised and what was saved.
 from __future__ import annotations
 
 import argparse
-import gc
 import statistics
 import tempfile
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch import nn
 from torch._inductor import config as inductor_config
-from torch._inductor.cudagraph_trees import reset_cudagraph_trees
 
-from collectors.compiled.account import compile_account
-from collectors.passes.traced import trace_steps
-from graphviz_dash.analysis.compiled.cause import CompileCause
+from benchmarks.compile_steps import (
+    DEVICE,
+    WARM_UP,
+    Step,
+    each_apart,
+    graphed,
+    inference,
+    observed,
+    random,
+    timed,
+)
 from graphviz_dash.analysis.compiled.causes import compile_causes
-from graphviz_dash.analysis.compiled.step_time import step_time
-from graphviz_dash.analysis.trace.steps import steps
-from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.absence import Missing
 
-Step = Callable[[], object]
 Build = Callable[[bool], Step]
 
 MODELS: Final[dict[str, Build]] = {}
-_WARM_UP: Final = 15
 _TURNS: Final = 5
 _WITHIN: Final = 0.2
 
@@ -49,28 +50,12 @@ def model(build: Build) -> Build:
     return build
 
 
-def graphed(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` compiled so that CUDA graphs are recorded."""
-    return torch.compile(function, mode="reduce-overhead")
-
-
-def inference(function: Callable[..., Any], *inputs: torch.Tensor) -> Step:
-    """A step that calls ``function``, compiled, without gradients."""
-    compiled = graphed(function)
-
-    def step() -> object:
-        with torch.no_grad():
-            return compiled(*inputs)
-
-    return step
-
-
 def vision(name: str) -> nn.Module:
     """A model of torchvision with random weights."""
     import torchvision
 
     made: nn.Module = getattr(torchvision.models, name)(weights=None)
-    return made.cuda().eval()
+    return made.to(DEVICE).eval()
 
 
 @model
@@ -85,7 +70,7 @@ def resnet50_logs_each_stage(mended: bool) -> Step:
                 print(end="")
         return own.fc(torch.flatten(own.avgpool(x), 1))
 
-    return inference(forward, torch.randn(4, 3, 160, 160, device="cuda"))
+    return inference(forward, random(4, 3, 160, 160))
 
 
 @model
@@ -98,7 +83,7 @@ def efficientnet_scales_by_its_norm(mended: bool) -> Step:
         y = y / (norm if mended else norm.item())
         return own.classifier(torch.flatten(own.avgpool(y), 1))
 
-    return inference(forward, torch.randn(4, 3, 160, 160, device="cuda"))
+    return inference(forward, random(4, 3, 160, 160))
 
 
 @model
@@ -110,7 +95,7 @@ def swin_keeps_a_mean_on_the_cpu(mended: bool) -> Step:
         mean = y.mean()
         return own.head(own.norm(y).mean((1, 2))), mean if mended else mean.cpu()
 
-    return inference(forward, torch.randn(2, 3, 224, 224, device="cuda"))
+    return inference(forward, random(2, 3, 224, 224))
 
 
 @model
@@ -122,7 +107,7 @@ def densenet_finds_what_fires(mended: bool) -> Step:
         fires = torch.where(y > 1e6, y, 0) if mended else torch.nonzero(y > 1e6)
         return own.classifier(y.mean((2, 3))), fires
 
-    return inference(forward, torch.randn(2, 3, 128, 128, device="cuda"))
+    return inference(forward, random(2, 3, 128, 128))
 
 
 @model
@@ -130,7 +115,7 @@ def bert_skips_empty_rows(mended: bool) -> Step:
     from transformers import BertConfig, BertModel
 
     sizes = {"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024}
-    own = BertModel(BertConfig(num_hidden_layers=4, **sizes)).cuda().eval()
+    own = BertModel(BertConfig(num_hidden_layers=4, **sizes)).to(DEVICE).eval()
 
     def forward(tokens: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         hidden: torch.Tensor = own(tokens).last_hidden_state
@@ -141,15 +126,15 @@ def bert_skips_empty_rows(mended: bool) -> Step:
             hidden = hidden * weight
         return hidden.mean(1)
 
-    tokens = torch.randint(0, 30_000, (4, 64), device="cuda")
-    return inference(forward, tokens, torch.ones(64, 1, device="cuda"))
+    tokens = torch.randint(0, 30_000, (4, 64), device=DEVICE)
+    return inference(forward, tokens, torch.ones(64, 1, device=DEVICE))
 
 
 @model
 def gpt2_calls_what_is_disabled(mended: bool) -> Step:
     from transformers import GPT2Config, GPT2Model
 
-    own = GPT2Model(GPT2Config(n_embd=256, n_layer=4, n_head=4)).cuda().eval()
+    own = GPT2Model(GPT2Config(n_embd=256, n_layer=4, n_head=4)).to(DEVICE).eval()
 
     def soften(x: torch.Tensor) -> torch.Tensor:
         return torch.tanh(x / 10) * 10
@@ -160,7 +145,7 @@ def gpt2_calls_what_is_disabled(mended: bool) -> Step:
         hidden: torch.Tensor = own(tokens).last_hidden_state
         return capped(hidden) @ own.wte.weight.T
 
-    return inference(forward, torch.randint(0, 50_000, (1, 64), device="cuda"))
+    return inference(forward, torch.randint(0, 50_000, (1, 64), device=DEVICE))
 
 
 @model
@@ -168,7 +153,7 @@ def t5_averages_into_an_argument(mended: bool) -> Step:
     from transformers import T5Config, T5EncoderModel
 
     sizes = {"d_model": 256, "d_ff": 1024, "d_kv": 64, "num_heads": 4, "num_layers": 4}
-    own = T5EncoderModel(T5Config(**sizes)).cuda().eval()
+    own = T5EncoderModel(T5Config(**sizes)).to(DEVICE).eval()
 
     def forward(tokens: torch.Tensor, mean: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         hidden: torch.Tensor = own(tokens).last_hidden_state
@@ -178,8 +163,8 @@ def t5_averages_into_an_argument(mended: bool) -> Step:
             mean.mul_(0.9).add_(hidden.mean((0, 1)), alpha=0.1)
         return hidden - mean, mean
 
-    tokens = torch.randint(0, 30_000, (4, 64), device="cuda")
-    return inference(forward, tokens, torch.zeros(256, device="cuda"))
+    tokens = torch.randint(0, 30_000, (4, 64), device=DEVICE)
+    return inference(forward, tokens, torch.zeros(256, device=DEVICE))
 
 
 @model
@@ -187,9 +172,9 @@ def unet_with_a_scale_on_the_cpu(mended: bool) -> Step:
     def block(inside: int, outside: int) -> nn.Sequential:
         return nn.Sequential(nn.Conv2d(inside, outside, 3, padding=1), nn.GroupNorm(8, outside))
 
-    down = nn.ModuleList([block(8, 32), block(32, 64), block(64, 128)]).cuda()
-    up = nn.ModuleList([block(128, 64), block(64, 32)]).cuda()
-    scale = torch.tensor(0.7, device="cuda" if mended else "cpu")
+    down = nn.ModuleList([block(8, 32), block(32, 64), block(64, 128)]).to(DEVICE)
+    up = nn.ModuleList([block(128, 64), block(64, 32)]).to(DEVICE)
+    scale = torch.tensor(0.7, device=DEVICE if mended else "cpu")
 
     def forward(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
         x = torch.relu(down[0](x))
@@ -200,27 +185,27 @@ def unet_with_a_scale_on_the_cpu(mended: bool) -> Step:
             x = torch.relu(layer(nn.functional.interpolate(x, scale_factor=2.0)))
         return x
 
-    return inference(forward, torch.randn(2, 8, 64, 64, device="cuda"), scale)
+    return inference(forward, random(2, 8, 64, 64), scale)
 
 
 @model
 def recommender_with_a_table_as_argument(mended: bool) -> Step:
-    table = torch.randn(400_000, 64, device="cuda")
-    head = nn.Sequential(nn.Linear(64 * 8, 256), nn.ReLU(), nn.Linear(256, 1)).cuda()
+    table = random(400_000, 64)
+    head = nn.Sequential(nn.Linear(64 * 8, 256), nn.ReLU(), nn.Linear(256, 1)).to(DEVICE)
     if mended:
         torch._dynamo.mark_static_address(table)
 
     def forward(index: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
         return head(table[index].flatten(1))
 
-    return inference(forward, torch.randint(0, 400_000, (512, 8), device="cuda"), table)
+    return inference(forward, torch.randint(0, 400_000, (512, 8), device=DEVICE), table)
 
 
 @model
 def training_reads_its_loss(mended: bool) -> Step:
     own = nn.Sequential(*(part for _ in range(5) for part in (nn.Linear(512, 512), nn.GELU())))
-    own.cuda()
-    x, goal = torch.randn(64, 512, device="cuda"), torch.randn(64, 512, device="cuda")
+    own.to(DEVICE)
+    x, goal = random(64, 512), random(64, 512)
 
     def losses(x: torch.Tensor) -> torch.Tensor:
         loss = (own(x) - goal).square().mean()
@@ -238,51 +223,26 @@ def training_reads_its_loss(mended: bool) -> Step:
     return step
 
 
-def timed(step: Step, count: int) -> list[int]:
-    """Times of synchronised steps, in ns."""
-    times = []
-    for _ in range(count):
-        begun = time.perf_counter_ns()
-        result = step()
-        torch.cuda.synchronize()
-        times.append(time.perf_counter_ns() - begun)
-        del result
-    return times
-
-
-def first_cause(build: Build, count: int, folder: Path) -> tuple[CompileCause | None, list[int]]:
-    """The first cause with a known saving, and the times of the step that it was found in."""
-    with compile_account() as account:
-        step = build(False)
-        timed(step, _WARM_UP)
-        account.read(lambda _: None)
-        times = timed(step, count)
-        told = account.result()
-    path = folder / "trace.json"
-    trace_steps(step, 8, path)
-    trace = read_trace(path)
-    if told is None:
-        return None, times
-    divided = step_time(trace, steps(trace), told)
-    found = compile_causes(told, divided, statistics.median(times))
-    return next((each for each in found if not isinstance(each.saves_ns, Missing)), None), times
-
-
-def measured(name: str, count: int, folder: Path) -> tuple[str, bool]:
+def measured(name: str, count: int) -> tuple[str, bool]:
     """The line of a model, and whether the promise was kept."""
-    cause, _ = first_cause(MODELS[name], count, folder)
-    torch._dynamo.reset()
-    before, after = MODELS[name](False), MODELS[name](True)
-    for step in (before, after):
-        timed(step, _WARM_UP)
+    # A graph from the cache does not say why it is split.
+    inductor_config.force_disable_caches = True
+    with tempfile.TemporaryDirectory() as folder:
+        seen = observed(lambda: MODELS[name](False), count, Path(folder))
+    causes = compile_causes(seen.compilation, seen.time, seen.step_ns) if seen.compilation else ()
+    cause = next((each for each in causes if not isinstance(each.saves_ns, Missing)), None)
+    before, after = seen.step, MODELS[name](True)
+    timed(after, WARM_UP)
     took: tuple[list[int], list[int]] = ([], [])
     for _ in range(_TURNS):
         took[0].extend(timed(before, count // _TURNS))
         took[1].extend(timed(after, count // _TURNS))
     first, last = (statistics.median(times) for times in took)
-    if cause is None or isinstance(cause.saves_ns, Missing):
-        return f"| {name} | none | | {first / 1e3:.0f} | | {(first - last) / 1e3:.0f} | |", False
     saved = first - last
+    if cause is None or isinstance(cause.saves_ns, Missing):
+        named = ", ".join(cause.rule.value for cause in causes)
+        why = f"none with a saving ({named or 'no cause'})"
+        return f"| {name} | {why} | | {first / 1e3:.0f} | | {saved / 1e3:.0f} | |", False
     off = cause.saves_ns / saved - 1 if saved > 0 else float("inf")
     place = cause.lines[0].text if cause.lines else ""
     row = (
@@ -297,24 +257,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="*", choices=[[], *MODELS])
     parser.add_argument("--steps", type=int, default=150)
+    parser.add_argument("--seconds", type=float, default=60, help="Most for each model.")
     chosen = parser.parse_args()
-    # A graph from the cache does not say why it is split.
-    inductor_config.force_disable_caches = True
     kept = tried = 0
     print("| model | first cause | line | before, µs | promised | saved | off |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    for name in chosen.models or MODELS:
-        torch._dynamo.reset()
-        reset_cudagraph_trees()
-        gc.collect()
-        torch.cuda.empty_cache()
-        try:
-            with tempfile.TemporaryDirectory() as folder:
-                row, within = measured(name, chosen.steps, Path(folder))
-        except (ImportError, RuntimeError) as error:
-            print(f"| {name} | not run: {str(error).splitlines()[0][:120]} |", flush=True)
+    print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
+    measure = partial(measured, count=chosen.steps)
+    for outcome in each_apart(chosen.models or tuple(MODELS), measure, chosen.seconds):
+        tried += 1
+        if outcome.result is None:
+            print(f"| {outcome.name} | failed: {outcome.failure} | | | | | |", flush=True)
             continue
-        tried, kept = tried + 1, kept + within
+        row, within = outcome.result
+        kept += within
         print(row, flush=True)
     print(f"{kept} of {tried} within {_WITHIN:.0%}")
 

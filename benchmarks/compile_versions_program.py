@@ -10,6 +10,7 @@ import importlib.util
 import json
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -63,18 +64,22 @@ def written(x: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:
     return cache * 2
 
 
+def call(function: Callable[..., torch.Tensor], *inputs: object) -> torch.Tensor:
+    return function(*inputs)  # call
+
+
 def run() -> list[torch.Tensor]:
     """All of it; the results."""
     ones = torch.ones(8)
     results = []
     for function in (broken, reading, disabled):
-        results.append(torch.compile(function, backend="eager")(ones))
+        results.append(call(torch.compile(function, backend="eager"), ones))
     say = torch.compile(worded, backend="eager", dynamic=False)
-    results += [say(ones, "x" * length) for length in range(6)]
+    results += [call(say, ones, "x" * length) for length in range(6)]
     size = torch.compile(sized, backend="eager")
-    results += [size(torch.ones(length)) for length in (8, 9, 10)]
+    results += [call(size, torch.ones(length)) for length in (8, 9, 10)]
     write = torch.compile(written, mode="reduce-overhead")
-    results += [write(ones, torch.ones(8)) for _ in range(2)]
+    results += [call(write, ones, torch.ones(8)) for _ in range(2)]
     return results
 
 
@@ -104,6 +109,8 @@ def facts_of(made: Compilation | None, guard: Guard, equal: bool) -> dict[str, A
     facts["errors of ours"] = guard.errors
     facts["compilations"] = len(frames)
     facts["with their line"] = _share(frame.place is not None for frame in frames)
+    whole = [frame for frame in frames if not frame.resumes]
+    facts["with the line of their call"] = _share(has_line(each.callers, "call") for each in whole)
     facts["with their FX graph"] = _share(frame.code is not None for frame in frames)
     facts["with guards counted"] = _share(frame.guards is not None for frame in frames)
     facts["with guards timed"] = _share(frame.guard_ns is not None for frame in frames)

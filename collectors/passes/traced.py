@@ -5,22 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from torch.profiler import ProfilerActivity, profile, record_function
 
 from collectors.compiled.account import compile_account
 from collectors.driver.graph_ids import ids_from_torch
 from collectors.passes.capture_listener import NullListener, recording
 from collectors.passes.executor import prepare
 from collectors.passes.modes import make_ready
-from collectors.passes.trace_file import export_trace
+from collectors.passes.traced_steps import trace_steps
 from collectors.process.requests import TRACE_FILE, PassRequest
 from collectors.process.results import write_result
 from collectors.workloads import Step
 from graphviz_dash.bundle import parts
-from graphviz_dash.model.marks import STEP
-
-_SETTLE = 3
-"""Iterations under the profiler before the marked ones: CUPTI allocates its buffers then."""
 
 
 def run(request: PassRequest) -> None:
@@ -58,16 +53,3 @@ def _compiled(request: PassRequest) -> Step:
     if compilation is not None:
         write_result(parts.COMPILATION, compilation, out)
     return iterate
-
-
-def trace_steps(iterate: Step, iterations: int, path: Path) -> None:
-    """Writes the trace of ``iterations`` marked iterations to ``path``."""
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
-        for _ in range(_SETTLE):
-            iterate()
-            torch.cuda.synchronize()
-        for index in range(iterations):
-            with record_function(f"{STEP}{index}"):
-                iterate()
-                torch.cuda.synchronize()
-    export_trace(profiler, path)

@@ -22,7 +22,7 @@ from collectors.passes.capture_listener import recording
 from collectors.passes.executor import LifeListener, warm_up
 from collectors.passes.modes import make_ready
 from collectors.passes.step_timing import time_steps
-from collectors.passes.traced import trace_steps
+from collectors.passes.traced_steps import trace_steps
 from collectors.predict.requests import DONE, EAGER, GRAPH, SuiteRequest
 from collectors.predict.suites import load_suite
 from collectors.process.lifeline import die_with_parent

@@ -161,10 +161,17 @@ class _Profile:
             raise RuntimeError("Can't disable Kineto profiler when it's not running")
         _Profile.running = False
 
+    def __enter__(self) -> Any:
+        self.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
+
     def export_chrome_trace(self, path: str) -> None:
         import gzip
 
-        with gzip.open(path, "wt") as file:
+        with (gzip.open if path.endswith(".gz") else open)(path, "wt") as file:
             json.dump({"traceEvents": ranges}, file)
 
 
