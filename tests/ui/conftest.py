@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, expect
 from streamlit.components.v2 import manifest_scanner
 
 from graphviz_dash.ui.state import catalogue
-from graphviz_dash.ui.views import overview
+from graphviz_dash.ui.views import graph, overview
 from tests.bundle.examples import MEMORY_PASS
+from tests.conftest import SAMPLES
 from tests.experiments import fork_join, make_experiment, make_run
 from tests.serving import ROOT, served
 
@@ -36,13 +39,26 @@ def _no_browser_is_given_time_to_draw() -> Iterator[None]:
     """Where a page is run by itself; servers of tests pause as they do for readers."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(overview, "_DRAWING_S", 0.0)
+        patched.setattr(graph, "_ASKING_S", 0.0)
         yield
 
 
+SERVED: Final = (
+    *("all-nodes", "compile-mends", "decode", "experts", "fork-join", "gpt-train", "launch-h200"),
+    *("mlp-train", "moved-inputs", "recorded-lightning", "recorded-server", "sync-in-step"),
+    *("tp-transformer", "transformer-train"),
+)
+"""The samples that browsers look at: one of each kind, for to read and to draw all takes 15 s more
+(tests/ui/views/test_samples_open.py opens them)."""
+
+
 @pytest.fixture(scope="session")
-def dashboard() -> Iterator[str]:
-    """The address of the dashboard on sample_traces, as ``streamlit run app.py`` serves it."""
-    with served(ROOT / "app.py", "sample_traces") as server:
+def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the dashboard on samples, as ``streamlit run app.py`` serves it."""
+    folder = tmp_path_factory.mktemp("served") / "sample_traces"
+    for name in SERVED:
+        shutil.copytree(SAMPLES / name, folder / name)
+    with served(ROOT / "app.py", folder) as server:
         yield server.address
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
 import streamlit as st
@@ -10,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from graphviz_dash.analysis.fold.fold import FoldBy
 from graphviz_dash.narrative.graphs import why_no_graph
 from graphviz_dash.ui.components.dag import dag_view
-from graphviz_dash.ui.components.dag.preparing import LARGE, begin, is_ready, nodes_of
+from graphviz_dash.ui.components.dag.preparing import LARGE, begin, is_ready, next_view, nodes_of
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, nothing
 from graphviz_dash.ui.page.markup import element, show
@@ -24,6 +25,10 @@ from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.units import counted
 
 _FOLD: Final = "fold"
+_ASKING_S: Final = 0.4
+"""How long a new drawing may take to ask for its view before what stands beside it is sent."""
+_DRAWING_S: Final = 0.1
+"""How long the browser then has to draw it."""
 
 
 def render() -> None:
@@ -53,13 +58,16 @@ def _graph(chosen: Chosen, choice: GraphChoice) -> None:
     with st.container(key="graph-said", gap="small"):
         drawn = _introduction(choice, count, ready=ready)
     left, right = st.columns([0.7, 0.3], gap="small")
+    first_view = None if _key(choice) in st.session_state else next_view(choice.drawn)
     with left:
         selected = _drawing(choice, drawn, fold, ready=ready)
     _select(selected)
-    if ready:
-        graph_details(chosen, choice, right, selected)
-    else:
+    if not ready:
         _waiting(right)
+        return
+    if first_view is not None and first_view.wait(_ASKING_S):
+        time.sleep(_DRAWING_S)
+    graph_details(chosen, choice, right, selected)
 
 
 def _introduction(choice: GraphChoice, count: int, *, ready: bool) -> int:
@@ -99,8 +107,13 @@ def _drawing(choice: GraphChoice, count: int, fold: str, *, ready: bool) -> int 
         fold=fold,
         on_fold=_refold,
         ready=ready,
-        key=f"dag-{choice.identity}",
+        key=_key(choice),
     )
+
+
+def _key(choice: GraphChoice) -> str:
+    """The drawing's; in the session from when it is on the page until it is not."""
+    return f"dag-{choice.identity}"
 
 
 def _waiting(side: DeltaGenerator) -> None:

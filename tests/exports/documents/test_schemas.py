@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.memory import compare_memory
 from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.metrics.kernel_table import kernel_table
@@ -27,6 +26,7 @@ from graphviz_dash.exports.documents.run import SingleRunDocument, single_run_do
 from graphviz_dash.exports.documents.schemas import document_schema
 from graphviz_dash.ingest.load import load_experiment
 from scripts.document_schemas import schema_files
+from tests.samples import compared_sample
 
 ROOT = Path(__file__).parents[3]
 PUBLISHED = ROOT / "docs" / "schemas"
@@ -101,8 +101,8 @@ def printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("sample", SAMPLES)
 def test_documents_of_the_samples_are_valid(sample: str) -> None:
     """Made of one reading of each sample, as the commands make them."""
+    result = compared_sample(sample)
     experiment = load_experiment(ROOT / "sample_traces" / sample)
-    result = compare(experiment)
     kernels = kernel_table(experiment, result.baseline)
     ranks = rank_comparison(experiment)
     documents = {

@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 
 from graphviz_dash.analysis.fold.fold import FoldBy
 from graphviz_dash.ui.components.dag import preparing, routes
+from graphviz_dash.ui.components.dag.preparing import next_view
 from graphviz_dash.ui.state.store import STORE
 from tests.builders import chain, make_run
 
@@ -42,6 +43,16 @@ def test_a_view(client: TestClient, key: str) -> None:
     assert [box[0] for box in again.json()["boxes"]] == [box[0] for box in body["boxes"]]
     focused = view(client, key, focus="300", expanded="")
     assert "n300" in [box[0] for box in focused.json()["boxes"]]
+
+
+def test_who_awaits_the_first_view_of_a_graph_is_told(client: TestClient, key: str) -> None:
+    awaited, other = next_view((key, "graph", "graph-0")), next_view((key, "graph", "graph-1"))
+    view(client, key, colour="none")
+    assert not awaited.is_set()
+    view(client, key)
+    assert awaited.is_set()
+    assert not other.is_set()
+    assert not next_view((key, "graph", "graph-0")).is_set()
 
 
 def test_a_view_by_module(client: TestClient, key: str) -> None:

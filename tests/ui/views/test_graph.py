@@ -5,7 +5,10 @@ from __future__ import annotations
 from html import unescape
 from pathlib import Path
 
+import pytest
+
 from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.ui.views import graph
 from tests.builders import STEP, make_experiment
 from tests.conftest import SAMPLES
 from tests.ui.views.apptests import (
@@ -53,6 +56,29 @@ def test_without_a_node_the_longest_are_offered(roots: Path) -> None:
     times = page.dataframe[0].value["µs"].tolist()
     assert times[0] == max(work.duration for work in STEP) / 1e3
     assert times == sorted(times, reverse=True)
+
+
+def test_what_stands_beside_a_drawing_waits_until_it_has_asked_for_its_view(
+    roots: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_experiment(roots / "toy")
+    done: list[str] = []
+
+    class Asked:
+        def wait(self, _: float) -> bool:
+            done.append("asked")
+            return False
+
+    def note(*_: object) -> None:
+        done.append("details")
+
+    monkeypatch.setattr(graph, "next_view", lambda _: Asked())
+    monkeypatch.setattr(graph, "graph_details", note)
+    page = shown("graph", experiment="toy")
+    assert done == ["asked", "details"]
+    # The same drawing stands already, and asks for nothing.
+    rerun(page)
+    assert done[2:] == ["details"]
 
 
 def test_nodes_are_searched_by_operator_module_and_source(roots: Path) -> None:

@@ -23,7 +23,13 @@ from graphviz_dash.charts.dag.unfolding import USUAL_WIDTH
 from graphviz_dash.charts.dag.view import DagView, dag_view, search
 from graphviz_dash.progress import CancelledError
 from graphviz_dash.ui.components.dag.drawing import Drawing, dot_drawing, svg_drawing
-from graphviz_dash.ui.components.dag.preparing import cancel, drawable, prepared, standing
+from graphviz_dash.ui.components.dag.preparing import (
+    cancel,
+    drawable,
+    prepared,
+    standing,
+    view_is_made,
+)
 from graphviz_dash.ui.components.requests import (
     BadParameterError,
     answering,
@@ -91,7 +97,7 @@ def _view(request: Request) -> DagView:
         node = integer(request, "focus", 0, 1 << 40)
         if node >= len(graph.rows):
             raise UnknownKeyError(f"no node {node}")
-    return dag_view(
+    view = dag_view(
         graph,
         colour,
         _ratio(request),
@@ -101,6 +107,8 @@ def _view(request: Request) -> DagView:
         _shown(request),
         _width(request),
     )
+    view_is_made(_wanted(request)[0])
+    return view
 
 
 def _search(request: Request) -> Hits:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Event
 from typing import Final
 
 from graphviz_dash.analysis.fold.fold import FoldBy
@@ -30,6 +31,25 @@ LARGE: Final = 5_000
 
 _PATIENCE: Final = 60.0
 """Seconds between two looks at a job, which wakes who waits for it when it ends."""
+
+_AWAITED: Final[dict[GraphAddress, Event]] = {}
+
+
+def next_view(address: GraphAddress) -> Event:
+    """What is set when a view of the graph is made for whoever asks next.
+
+    What a page has beside and under a drawing, charts above all, keeps a browser busy for longer
+    than the drawing does: sent together with it, it is drawn first, for a drawing has to ask for
+    its view.
+    """
+    return _AWAITED.setdefault(address, Event())
+
+
+def view_is_made(address: GraphAddress) -> None:
+    """Lets those go on who await it."""
+    awaited = _AWAITED.pop(address, None)
+    if awaited is not None:
+        awaited.set()
 
 
 def is_ready(of: GraphAddress, against: GraphAddress | None, by: FoldBy = FoldBy.ORDER) -> bool:
