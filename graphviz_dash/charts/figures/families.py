@@ -18,7 +18,7 @@ from graphviz_dash.analysis.families.kernel_changes import KernelChange
 from graphviz_dash.analysis.families.ladder_advice import LadderAdvice
 from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.charts.figures.axes import time_unit
-from graphviz_dash.charts.figures.theme import dress
+from graphviz_dash.charts.figures.theme import dress, keep_margins, tick_room
 from graphviz_dash.charts.shades import (
     ACCENT,
     BLUE,
@@ -76,7 +76,8 @@ def family_chart(
     bottom = f"y{len(titles)}" if len(titles) > 1 else "y"
     _size_axis(figure, family, [member.size or 0 for member in members], losses, bottom)
     figure.update_yaxes(rangemode="tozero", tickformat=",", nticks=4)
-    return figure
+    figure.update_layout(showlegend=bool(changes) or len({member.rest for member in timed}) > 1)
+    return keep_margins(figure, _labels_room(figure))
 
 
 _LAYOUTS: Final = (
@@ -386,7 +387,14 @@ def stairs_chart(family: FamilyReport, theme: Theme) -> go.Figure | None:
     dress(figure, theme, 320)
     _size_axis(figure, family, sizes, [], "y2")
     figure.update_yaxes(rangemode="tozero", tickformat=",", nticks=4)
-    return figure
+    figure.update_layout(showlegend=False)
+    return keep_margins(figure, _labels_room(figure))
+
+
+def _labels_room(figure: go.Figure) -> float:
+    """The pixels that the labels of axes from zero take, by the largest value of all."""
+    largest = max((y for trace in figure.data for y in trace.y if y is not None), default=0.0)
+    return tick_room([f"{largest:,.0f}", "0.05"])
 
 
 def _stair_notes(sizes: Sequence[int], words: Sequence[str], name: str) -> list[str]:

@@ -53,7 +53,9 @@ def ladder_panel(key: str, run: int, family: int, report: FamilyReport) -> None:
     left, right = st.columns([0.5, 0.5], gap="medium")
     with left:
         show(element("div", _uses(result), "scroll"))
-        st.code(sizes_text(result.ladder.sizes), language=None, wrap_lines=True)
+        # Not Streamlit's, which fetches the colours of all languages for it.
+        sizes = element("code", text(sizes_text(result.ladder.sizes)))
+        show(element("pre", sizes, "sizes", tabindex="0", title="The best sizes, to be copied"))
     with right:
         what = ("ladder", run, family, budget)
         chart = loop_figure(key, what, lambda seen: ladder_chart(result, seen))
