@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
+from benchmarks.attack.visitor import Visitor
 from graphviz_dash.analysis.metrics.registry import METRICS
 from graphviz_dash.cli.main import cli
 from graphviz_dash.exports.trace.perfetto_check import check_trace
@@ -106,7 +107,7 @@ def test_a_deep_link_restores_what_was_seen(page: Page, dashboard: str) -> None:
 
 
 def test_a_damaged_upload_is_one_line_and_a_good_one_opens_until_it_is_removed(
-    page: Page, browser: Browser, dashboard: str
+    page: Page, dashboard: str
 ) -> None:
     page.goto(dashboard)
     page.get_by_text("Open files from this computer").click()
@@ -131,10 +132,9 @@ def test_a_damaged_upload_is_one_line_and_a_good_one_opens_until_it_is_removed(
     idle(page)
     page.get_by_role("link", name="Look at it").click()
     expect(page).to_have_url(re.compile(r"/compare\?experiment=from-elsewhere$"))
-    with browser.new_context() as other:
-        beside = other.new_page()
-        beside.goto(f"{dashboard}/compare?experiment=from-elsewhere")
-        expect(beside.get_by_text("This experiment is not here")).to_be_visible()
+    with Visitor(dashboard) as other:
+        other.open("compare", "experiment=from-elsewhere")
+        assert "This experiment is not here" in other.text
     page.goto(dashboard)
     page.get_by_role("button", name="Remove").click()
     expect(page.get_by_role("link", name="from-elsewhere", exact=True)).to_have_count(0)
