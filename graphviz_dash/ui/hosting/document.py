@@ -22,11 +22,12 @@ from graphviz_dash.ui.hosting.preload import preload
 
 STYLE: Final = Path(__file__).parents[1] / "assets" / "style.css"
 SCRIPTS: Final = Path(streamlit.__file__).parent / "static" / "static" / "js"
-OVERVIEW: Final = ("Html", "PageLink", "DynamicIcon", "StreamlitMarkdown")
-OTHERS: Final = (*OVERVIEW, "ButtonGroup", "Selectbox", "BidiComponent", "DownloadButton")
+_EVERYWHERE: Final = ("Html", "PageLink", "DynamicIcon", "StreamlitMarkdown", "Selectbox")
+OVERVIEW: Final = (*_EVERYWHERE, "TextInput")
+OTHERS: Final = (*_EVERYWHERE, "ButtonGroup", "BidiComponent", "DownloadButton")
 """Parts of Streamlit's front end that the first screen of the start page and of the other pages is
 made of; one that a later version has not, or calls otherwise, is asked for when it is needed."""
-LATER: Final = ("Selectbox", "ButtonGroup", "BidiComponent", "DataFrame", "DownloadButton")
+LATER: Final = ("ButtonGroup", "BidiComponent", "DataFrame", "DownloadButton")
 """Parts that other pages begin with and Streamlit loads when they are gone to, 0.6 s for a graph:
 loaded when the first page stands and the browser has nothing to do."""
 IMPORT: Final = re.compile(r"""(?:from|import)\s*["'`]\./([\w.-]+\.js)["'`]""")

@@ -93,8 +93,8 @@ def test_streamlits_own_document_is_completed() -> None:
     start = completed(stored, overview=True).decode()
     head, _, body = start.partition("</head>")
     assert "/static/js/Html." in head
-    assert "/static/js/Selectbox." not in head
-    assert "/static/js/Selectbox." in body
+    assert "/static/js/DataFrame." not in head
+    assert "/static/js/DataFrame." in body
 
 
 @pytest.mark.parametrize("elements", [OVERVIEW, OTHERS, LATER])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 import pytest
 from playwright.sync_api import BrowserContext, Page
 
-from graphviz_dash.ui.hosting.document import LATER
+from graphviz_dash.ui.hosting.document import LATER, OVERVIEW, first_requests
 from graphviz_dash.ui.hosting.server import ASSETS
 from tests.ui.tabs import tab
 
@@ -15,6 +16,9 @@ ICON = """async () => {
   const link = document.querySelector("link[rel='shortcut icon']")
   return [...new Uint8Array(await (await fetch(link.href)).arrayBuffer())]
 }"""
+
+SCRIPTS_ASKED = """() => performance.getEntriesByType("resource").map(one => one.name)
+  .filter(name => name.includes("/static/js/")).map(name => name.split("/").pop())"""
 
 
 @pytest.fixture
@@ -38,6 +42,9 @@ def test_the_tab_has_our_icon(page: Page, made: str, path: str) -> None:
 def test_parts_of_other_pages_are_loaded_when_the_first_stands(page: Page, made: str) -> None:
     page.goto(made)
     page.locator(".own").wait_for()
+    # None was found to be needed only when an element came: that costs another round of requests.
+    asked = takewhile(lambda name: name.split(".")[0] not in LATER, page.evaluate(SCRIPTS_ASKED))
+    assert [name for name in asked if f"/static/js/{name}" not in first_requests(OVERVIEW)] == []
     for part in LATER:
         page.wait_for_function(
             "part => performance.getEntriesByType('resource')"
