@@ -216,7 +216,7 @@ ATTEMPT_HEADINGS: Final = (
 _VERDICT: Final = {
     Verdict.CHAIN: "each operator needs the one before, nearly all along the step",
     Verdict.FULL: "what could run together fills the GPU by itself",
-    Verdict.MEMORY: "the faster plans take more memory than that",
+    Verdict.MEMORY: "the faster plans take more memory",
     Verdict.NOISE: "no plan was measurably faster",
 }
 
@@ -230,7 +230,7 @@ def plan_sentences(name: str, plan: ParallelPlan) -> tuple[str, ...]:
         reason = _VERDICT.get(plan.verdict, "no plan was timed")
         within = ""
         if plan.verdict is Verdict.MEMORY and plan.memory_limit_bytes is not None:
-            within = f" of what takes at most {format_bytes(plan.memory_limit_bytes)}"
+            within = f" within {format_bytes(plan.memory_limit_bytes)}"
         outcome = f"{printable(name)}: the line is as good{within}: {reason}."
         return (outcome, *_bounds(plan), *_for_more_memory(plan), _check(plan.check))
     memory = ""
@@ -253,7 +253,7 @@ def plan_sentences(name: str, plan: ParallelPlan) -> tuple[str, ...]:
 
 def _bounds(plan: ParallelPlan) -> tuple[str, ...]:
     share = chain_share(plan)
-    if not share:
+    if not share or plan.verdict is Verdict.CHAIN:
         return ()
     return (
         f"The longest chain of operators that need each other is {format_percent(share)} of the "
@@ -273,12 +273,12 @@ def _for_more_memory(plan: ParallelPlan) -> tuple[str, ...]:
     if narrow_ns and line_ns and narrow_ns <= _NO_SLOWER * line_ns:
         wide = sum(operator.wide and operator.nodes > 0 for operator in plan.operators)
         sentences.append(
-            f"{counted(wide, 'operator')} of it {'runs' if wide == 1 else 'run'} other kernels "
-            "where cuBLAS has less workspace than by default, so that each stream that they are on "
-            f"takes all of that. On one stream with little the step takes {format_ns(narrow_ns)}: "
-            "with CUBLAS_WORKSPACE_CONFIG=:1024:1 in the environment of the program, eager steps "
-            "and graphs alike run these kernels, and every stream can have them. Results then "
-            "differ in their last bits from those without it."
+            f"{counted(wide, 'operator')} of the step {'runs' if wide == 1 else 'run'} other "
+            "kernels where cuBLAS has less workspace than by default, so that each stream with any "
+            f"of them needs all of it. With little of it the line takes {format_ns(narrow_ns)}: "
+            "set CUBLAS_WORKSPACE_CONFIG=:1024:1 for the whole program, and eager steps and graphs "
+            "alike run those kernels, on any stream. Results then differ in their last bits from "
+            "those without it."
         )
     return tuple(sentences)
 

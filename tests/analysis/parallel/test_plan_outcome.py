@@ -85,10 +85,7 @@ def test_what_more_memory_would_buy_is_told() -> None:
         narrow_line_ns=1_100_000,
     )
     outcome, memory, workspaces, _ = plan_sentences("p", plan)
-    assert outcome == (
-        "p: the line is as good of what takes at most 54.0 MiB: "
-        "the faster plans take more memory than that."
-    )
+    assert outcome == ("p: the line is as good within 54.0 MiB: the faster plans take more memory.")
     assert memory == (
         "With more memory: on 2 streams it should take 1.00 ms (1.65x as fast as the line) and "
         "72.0 MiB, 2.00x the line's; on 8 streams it takes 400 µs (4.00x as fast as the line) and "
