@@ -83,6 +83,7 @@ class Checker:
                         min(begin, access.begin),
                         max(end, access.end),
                     )
+        self._hidden = observed.hidden & self._written.keys()
 
     def check(
         self,
@@ -114,7 +115,6 @@ class Checker:
         control: dict[int, float] = {}
         apart: dict[int, float] = {}
         unequal: list[set[int]] = []
-        self._leave_out_untouched()
         for seed, (replayed, left, loaded) in enumerate(runs):
             wanted = set(left)
             first, second = self._eager(seed, wanted), self._eager(seed, wanted)
@@ -145,16 +145,6 @@ class Checker:
         noisy = [number for number, by in control.items() if by > _NOISE]
         return Outcome(check, self._first(wrong), self._first(noisy))
 
-    def _leave_out_untouched(self) -> None:
-        """Compares no hidden memory that an eager step leaves as it is: weights of compiled code,
-        and workspaces that are another's there."""
-        hidden = self._observed.hidden & self._written.keys()
-        if hidden:
-            self._eager(0, set())
-            for number in hidden:
-                if self._observed.state.is_as_kept(number):
-                    del self._written[number]
-
     def first_differing(self, graph: StepGraph, copies: Copies) -> int | None:
         """The first operator whose results in a replay are not those of an eager step, of a graph
         that copies them all; None where none is, with the copies in the way."""
@@ -179,7 +169,16 @@ class Checker:
     def _eager(self, seed: int, wanted: set[int]) -> Bytes:
         kept = _Kept(self._observed.operators, self._observed.storages, wanted)
         self._run(seed, kept)
+        self._leave_out_untouched()
         return self._read(kept.kept)
+
+    def _leave_out_untouched(self) -> None:
+        """Compares no hidden memory that the first eager step leaves as it is: weights of compiled
+        code, and workspaces that are another's there."""
+        for number in self._hidden:
+            if self._observed.state.is_as_kept(number):
+                del self._written[number]
+        self._hidden = frozenset()
 
     def _run(self, seed: int, kept: _Kept) -> None:
         """An eager step."""

@@ -79,12 +79,16 @@ def observe(step: Step) -> ObservedStep:
         )
     del watched
     state = OutsideState(operators, storages, observer.outside, observer.mixed)
-    line_ns = median_ns(time_replays([line])[0])
-    fixed_ns = min(_launch_ns(stream), line_ns)
-    took = operator_ns(step, operators, storages, stream, line_ns - fixed_ns)
-    wide, narrow_line = need_workspace(step, operators, storages, graph, narrow)
-    narrow_line_ns = median_ns(time_replays([line, narrow_line])[1]) if wide else None
-    del narrow_line
+    try:
+        line_ns = median_ns(time_replays([line])[0])
+        fixed_ns = min(_launch_ns(stream), line_ns)
+        took = operator_ns(step, operators, storages, stream, line_ns - fixed_ns)
+        wide, narrow_line = need_workspace(step, operators, storages, graph, narrow)
+        narrow_line_ns = median_ns(time_replays([line, narrow_line])[1]) if wide else None
+        del narrow_line
+    finally:
+        # Also where the step is refused in the midst of it.
+        state.restore()
     large = _with_large_blocks(observer)
     pieces = operator_pieces(operators, graph, took)
     described = tuple(

@@ -7,6 +7,7 @@ import streamlit as st
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.failures import refused, when
 from graphviz_dash.analysis.parallel.measured import attempts_by_streams
+from graphviz_dash.charts.figures.plan_memory import plan_memory_chart
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.low_confidence import low_confidence_notes
@@ -17,6 +18,7 @@ from graphviz_dash.narrative.parallel import (
     plan_sentences,
 )
 from graphviz_dash.narrative.prediction import scored_text
+from graphviz_dash.ui.page.frame import draw, theme
 from graphviz_dash.ui.page.markup import element, plain, show, text
 from graphviz_dash.ui.page.prediction import prediction_panel
 
@@ -46,13 +48,16 @@ def low_confidence_panel(result: Comparison) -> None:
 
 def parallel_plans(result: Comparison) -> None:
     """What came of each run that was captured on several streams: verdict, check, and the plans by
-    streams with their time and memory."""
+    memory and time."""
     for run in result.runs:
         plan = run.run.parallel
         if plan is None:
             continue
         st.header(f"{plain(run.name)}: the step on several streams", anchor=False)
         show(*(element("p", text(line)) for line in plan_sentences(run.name, plan)))
+        curve = plan_memory_chart(plan, theme())
+        if curve is not None:
+            draw(curve, f"{run.name}-plan-memory")
         rows = [attempt_row(plan, attempt) for attempt in attempts_by_streams(plan)]
         st.dataframe(
             {
