@@ -27,6 +27,8 @@ CHROMIUM_OPTIONS: Final = (
     # All tabs in one process, which compiles Streamlit's scripts once; without the limit each tab
     # begins in one of its own.
     *("--process-per-site", "--renderer-process-limit=1"),
+    # No other machine is reached, whatever a page asks for.
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
     f"--disable-features={','.join(_OFF)}",
     # A page lives for a second or two: code that is compiled to run fast does not pay, code that is
     # kept for the next page does.
