@@ -270,7 +270,7 @@ class CompileWarning(Struct, frozen=True, forbid_unknown_fields=True):
     text: str
     """What it said, in a line."""
     lines: tuple[UserLine, ...]
-    """The program's lines that it names."""
+    """The program's lines that it names, or that call what it is about, innermost first."""
     times: Count = 1
     """How often it came."""
 

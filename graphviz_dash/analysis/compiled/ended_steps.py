@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from graphviz_dash.analysis.compiled.cause import CompileCause
@@ -31,6 +32,8 @@ _RULES: Final = (
 _FRAME: Final = re.compile(r'^ *File "(?P<file>[^"\n]+)", line \d+, in (?P<function>\S+)$', re.M)
 _RESUMED: Final = re.compile(r"^(?:torch_dynamo_resume_in_)+(.+?)(?:_at_\d+)+$")
 _SOURCE_NODES: Final = re.compile(r"Source Nodes: \[(?P<names>[^\]]*)\]")
+_RAISED: Final = "the call that raised was made from this line"
+_KNOWN: Final = "the first operator of the graph that is known to synchronise"
 _SYNCHRONISES: Final = re.compile(
     r"\b(?:\w*nonzero|unique\w*|masked_select|bincount|repeat_interleave|linalg_\w+|svd\w*|item"
     r"|tolist)\("
@@ -45,17 +48,20 @@ def ended_step_causes(
         rule = _rule(failure)
         if rule is None:
             continue
-        frame, line = None, None
+        failed = None
         if rule is CompileRuleId.CAPTURE_FAILED:
-            frame, line = _failed_operator(failure, compilation.frames)
+            failed = _failed_operator(failure, compilation.frames)
         yield CompileCause(
             rule=rule,
             reason=failure.message.partition("\n")[0][:300],
-            lines=_location(failure.location) if line is None else (line, *call_lines(frame)),
-            frames=() if frame is None else (frame.id,),
+            lines=(failed.line, *call_lines(failed.frame))
+            if failed
+            else _location(failure.location),
+            frames=(failed.frame.id,) if failed else (),
             times=1,
             saves_ns=Missing(Fact.SAVING, "it ended the run"),
             once_ns=None,
+            details=(failed.method,) if failed else (),
         )
 
 
@@ -65,10 +71,17 @@ def _rule(failure: Failure) -> CompileRuleId | None:
     return next((rule for text in texts for said, rule in _RULES if said in text), None)
 
 
-def _failed_operator(
-    failure: Failure, frames: Sequence[CompiledFrame]
-) -> tuple[CompiledFrame | None, UserLine | None]:
-    """The compilation in which a recording failed and the line of the operator that failed it."""
+@dataclass(frozen=True)
+class _FailedOperator:
+    """The operator that failed a recording."""
+
+    frame: CompiledFrame
+    line: UserLine
+    method: str
+
+
+def _failed_operator(failure: Failure, frames: Sequence[CompiledFrame]) -> _FailedOperator | None:
+    """The operator that failed a recording, in the innermost compilation on the failure's stack."""
     on_stack = {
         (match["file"], _RESUMED.sub(r"\1", match["function"])): match.start()
         for match in _FRAME.finditer(failure.traceback)
@@ -84,12 +97,12 @@ def _failed_operator(
         for name in reversed(named[-1].split(", ") if named else []):
             line = line_of_node(frame, name)
             if line is not None:
-                return frame, line
+                return _FailedOperator(frame, line, _RAISED)
     for frame in inside:
         line = first_call(frame, _SYNCHRONISES)
         if line is not None:
-            return frame, line
-    return None, None
+            return _FailedOperator(frame, line, _KNOWN)
+    return None
 
 
 def _location(text: str | None) -> tuple[UserLine, ...]:

@@ -56,6 +56,7 @@ def test_a_recording_that_failed_has_the_line_of_its_operator(
     (cause,) = ended_step_causes([failed(message, text)], told)
     assert (cause.rule, cause.frames) == (CompileRuleId.CAPTURE_FAILED, ("1/0",))
     assert [line.text for line in cause.lines] == ["model.py:12", "train.py:40"]
+    assert ("raised" in cause.details[0]) == bool(nodes)
 
 
 def test_without_an_account_the_line_is_that_of_the_compiled_function() -> None:
