@@ -238,6 +238,7 @@ def changes_too_often() -> Step:
     return lambda: compiled(x, "x" * (next(calls) % 12))
 
 
+# The longest by far: Inductor compiles C++ for it, 52 of the 93 s that all took on an H200's host.
 @causes(Rule.CPU_WORK)
 def scales_on_cpu() -> Step:
     own = weights()
