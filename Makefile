@@ -22,7 +22,7 @@ SCRIPTS := graphviz_dash/ui/components tests/ui/components/scripts
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check audit attack format docs pictures constraints clean python-matches
+.PHONY: help run test suite check types lint audit attack format docs pictures constraints clean python-matches
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -30,14 +30,22 @@ help: ## List the targets
 run: $(VENV)/.run python-matches ## Serve the dashboard on the sample experiments (PORT=8501 HOST=127.0.0.1 TRACES=folder)
 	@exec $(VENV)/bin/graphviz-dash serve --host "$(HOST)" --port "$(PORT)" $(TRACES)
 
-test: check ## Run the checks and every test, those in a real browser included (JOBS=3 PYTEST_ARGS=...)
+# Types take half a minute of one core, which the tests leave now and then.
+test: audit lint ## Run the checks and every test, those in a real browser included (JOBS=3 PYTEST_ARGS=...)
 	@sh tests/chromium.sh $(IN_VENV)
+	@$(MAKE) --no-print-directory -j 2 types suite
+
+suite: $(VENV)/.dev python-matches ## Run every test, without the checks
 	$(IN_VENV) -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
-check: audit $(VENV)/.dev python-matches ## Lint, format, types, import walls and audit, changing nothing
+check: audit lint types ## Lint, format, types, import walls and audit, changing nothing
+
+types: $(VENV)/.dev python-matches ## Check the types
+	$(IN_VENV) -m mypy
+
+lint: $(VENV)/.dev python-matches ## Lint, format and import walls
 	$(IN_VENV) -m ruff check .
 	$(IN_VENV) -m ruff format --check .
-	$(IN_VENV) -m mypy
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/deno fmt --quiet --check
 	$(VENV)/bin/deno lint --quiet
