@@ -30,7 +30,7 @@ def test_what_differs_and_what_the_driver_answered_are_told(roots: Path) -> None
 def test_without_another_graph_its_life_is_told(roots: Path) -> None:
     shutil.copytree(SAMPLES / "superset", roots / "superset")
     told = markup(shown("graph", experiment="superset"))
-    assert "Device-side launch: yes (the driver: yes)." in told
+    assert "Device-side launch: yes, as the driver confirmed." in told
     assert "3 nodes are disabled in the graph exec." in told
 
 
