@@ -48,6 +48,9 @@ SHOWN: Final = {
     "memory": ".js-plotly-plot .main-svg, .empty, table.figures",
     "launch": ".js-plotly-plot .main-svg",
     "doctor": ".badge, .empty",
+    "graphs": ".js-plotly-plot .main-svg, .empty",
+    "compile": ".program [role=treeitem], .empty",
+    "ranks": ".js-plotly-plot .main-svg, .empty",
     "export": ".perfetto .row, .empty",
 }
 """Of each page, what shows that it is there."""
