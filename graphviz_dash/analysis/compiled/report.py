@@ -87,11 +87,12 @@ def has_compile_report(run: Run) -> bool:
 def _without_account(run: Run) -> Compilation | None:
     """Of a run without an account whose trace shows compiled code, or which an error of compiled
     code has ended: an account without facts."""
+    shows_code = run.replay_trace is not None and has_compiled_code(run.replay_trace)
+    failures = run.manifest.failures if run.mode.is_compiled else ()
+    if not shows_code and not failures:
+        return None
     nothing = Compilation(torch=run.manifest.environment.torch, sources=())
-    if run.replay_trace is not None and has_compiled_code(run.replay_trace):
-        return nothing
-    is_ended = run.mode.is_compiled and any(ended_step_causes(run.manifest.failures, nothing))
-    return nothing if is_ended else None
+    return nothing if shows_code or any(ended_step_causes(failures, nothing)) else None
 
 
 def _time(
