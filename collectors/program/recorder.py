@@ -46,7 +46,6 @@ from collectors.program.process_facts import (
     write_failure,
     write_memory,
 )
-from collectors.program.rest import Rest
 from collectors.program.steps import StepClock
 from collectors.program.watch import COUNTER, ReplayCounter, attach, read_open_capture
 from collectors.program.window import CaptureSession, TracedWindow
@@ -142,7 +141,6 @@ class ProgramRecorder:
         self._step_captured = False
         self._strangers = 0
         self._previous: dict[int, _Capture] = {}
-        self._rest = Rest(self.loop.log)
         self._forwards = OutermostCalls(self._called, guard, self.loop.module_returned)
         self._ticking = ExitStack()
         self._stopped = False
@@ -175,7 +173,7 @@ class ProgramRecorder:
             partial(write_environment, self._folder),
             partial(write_memory, self._folder),
             self._write_state,
-            self._rest.count,
+            self.loop.rest.count,
             self.loop.finish,
         ):
             # One that fails must not keep the others from what they have to do.
@@ -190,10 +188,10 @@ class ProgramRecorder:
         self._compiled.stop()
         for capture in self._captures.values():
             capture.counter.awake = False
+        self.loop.rest.forget()
         self._stop_noting()
 
     def _stop_noting(self) -> None:
-        self._rest.end()
         for capture in tuple(self._captures.values()):
             capture.counter.note = None
 
@@ -216,7 +214,7 @@ class ProgramRecorder:
 
     def begins(self, graph: object, pool: Any) -> ReplayCounter:
         """A capture begins: where in the program, and after how many steps."""
-        self._rest.end()
+        self.loop.rest.disturb()
         caller = sys._getframe(1)
         lines = caller_lines(caller, _CALLERS)
         facts, name = self.loop.facts_of(lines, caller), self.loop.name_of(caller)
@@ -289,7 +287,7 @@ class ProgramRecorder:
 
     def replays(self, counter: ReplayCounter) -> None:
         """A replay of a graph that could be the one that ends steps."""
-        self._rest.end()
+        self.loop.rest.disturb()
         capture = self._captures.get(counter.id)
         if self._stopped or capture is None:
             counter.awake = False
@@ -331,7 +329,7 @@ class ProgramRecorder:
         capture = here[-1].counter.number if here else None
         noted = self.loop.module_called(module, inputs, capture)
         if noted:
-            self._rest.end()
+            self.loop.rest.disturb()
         if self._clock.wants(BoundaryKind.FORWARDS):
             name = f"forward of {type(module).__name__}"
             self._tick(BoundaryKind.FORWARDS, id(module), name)
@@ -459,7 +457,7 @@ class ProgramRecorder:
     def _begin_rest(self) -> None:
         if not self.loop.serves:
             counters = [capture.counter for capture in self._captures.values()]
-            self._rest.begin(counters, self._clock.boundary_kind)
+            self.loop.rest.begin(counters, self._clock.boundary_kind)
 
     def _stop_ticking(self) -> None:
         self._stopped = True
@@ -485,9 +483,10 @@ class ProgramRecorder:
         with self._guard:
             if not self._open:
                 self._write_state()
-                self._rest.count()
+                self.loop.rest.count()
                 self.loop.flush()
                 if self.loop.log.is_full:
+                    self.loop.rest.end()
                     self._stop_noting()
                     self.loop.log.count_scopes()
 

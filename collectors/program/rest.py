@@ -18,11 +18,12 @@ from graphviz_dash.model.recording import BoundaryKind
 
 
 class Rest:
-    """The graph whose replays are counted, not noted; none at first."""
+    """The graphs whose replays are counted, not noted; none at first."""
 
     def __init__(self, log: LoopLog) -> None:
         self._log = log
-        self._counter: ReplayCounter | None = None
+        self._resting: tuple[ReplayCounter, ...] = ()
+        self._alone: ReplayCounter | None = None
         self._counted = 0
         self._lock = Lock()
 
@@ -34,36 +35,47 @@ class Rest:
             counters: those of all graphs.
             boundary: what ended steps.
         """
-        replayed = [counter for counter in counters if counter.replays]
-        if boundary in BOUNDED:
-            for counter in replayed:
-                if counter.replays > LAUNCHES_KEPT:
-                    counter.note = None
-        elif len(replayed) == 1:
-            with self._lock:
-                (self._counter,) = replayed
-                self._counted = self._counter.replays
-                self._counter.note = None
-                for other in counters:
-                    other.awake = other is not self._counter
+        replayed = tuple(counter for counter in counters if counter.replays)
+        with self._lock:
+            if boundary in BOUNDED:
+                self._resting = tuple(each for each in replayed if each.replays > LAUNCHES_KEPT)
+            elif len(replayed) == 1:
+                self._resting = replayed
+                (self._alone,) = replayed
+                self._counted = self._alone.replays
+                for counter in counters:
+                    counter.awake = counter is not self._alone
+            for counter in self._resting:
+                counter.note = None
+
+    def disturb(self) -> None:
+        """Another graph is captured or replayed, or a module runs eagerly: the graph that was alone
+        is so no longer."""
+        if self._alone is not None:
+            self.end()
 
     def end(self) -> None:
-        """Something else happened: each replay is noted again."""
-        if self._counter is None:
+        """Replays belong to steps again, as those in a label do: each is noted."""
+        if not self._resting:
             return
         with self._lock:
-            if self._counter is not None:
-                self._count(self._counter)
-                self._counter.note = self._log.note
-                self._counter = None
+            self._count()
+            for counter in self._resting:
+                counter.note = self._log.note
+            self._resting, self._alone = (), None
+
+    def forget(self) -> None:
+        """In a forked child, where another thread may have held the lock: nothing rests."""
+        self._lock = Lock()
+        self._resting, self._alone = (), None
 
     def count(self) -> None:
         """Counts what was replayed meanwhile as steps that were not kept."""
         with self._lock:
-            if self._counter is not None:
-                self._count(self._counter)
+            self._count()
 
-    def _count(self, counter: ReplayCounter) -> None:
-        replays = counter.replays
-        self._log.dropped += replays - self._counted
-        self._counted = replays
+    def _count(self) -> None:
+        if self._alone is not None:
+            replays = self._alone.replays
+            self._log.dropped += replays - self._counted
+            self._counted = replays

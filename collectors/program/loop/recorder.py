@@ -31,6 +31,7 @@ from collectors.program.loop.memory_costs import (
     bytes_outside,
     pool_bytes,
 )
+from collectors.program.rest import Rest
 
 _SCOPE: Final = int(EventKind.SCOPE)
 _SHAPES = 4
@@ -51,6 +52,8 @@ class LoopRecorder:
         self, folder: ProcessFolder, guard: Guard, tick: Callable[[str | None], None]
     ) -> None:
         self.log = LoopLog()
+        self.rest = Rest(self.log)
+        """Which graphs are replayed without being noted."""
         self._engine: str | None = None
         self._folder = folder
         self._guard = guard
@@ -169,6 +172,7 @@ class LoopRecorder:
         number = self._labels.get(said)
         if number is None:
             self.serves = True
+            self.rest.end()
             number = self.log.scope_number(label_facts(name, real, phase, key))
             self._labels[said] = number
         scope = LabelScope()
@@ -189,6 +193,8 @@ class LoopRecorder:
 
     def _engine_stepped(self, engine: str, facts: ScopeFacts, begin: int) -> None:
         with self._guard:
+            if self._engine is None:
+                self.rest.end()
             self._engine = engine
             self.serves = True
             number = self.log.scope_number(facts)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,7 +28,7 @@ from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.loop import KeyMethod, Phase, ProgramLoop, SizeMethod, StepKind
 from graphviz_dash.model.recording import BoundaryKind, StartMethod
-from tests.collectors.program.test_recorder import CAPTURE, run, seen
+from tests.collectors.program.test_recorder import CAPTURE, FAKE, ROOT, run, seen
 from tests.loops import make_server
 
 R, F, C = StepKind.REPLAY, StepKind.FALLBACK, StepKind.CAPTURE
@@ -450,6 +453,56 @@ def test_a_graph_that_is_replayed_over_and_over_is_only_counted(
     kinds = loop.steps.kind
     captures = kinds.count(StepKind.CAPTURE)
     assert (len(kinds) - captures, loop.steps_seen - captures) == (noted, seen_steps)
+
+
+@pytest.mark.parametrize("step", ["", "collectors.step()"], ids=["replays", "explicit"])
+def test_what_is_said_after_a_rest_has_its_replays(tmp_path: Path, step: str) -> None:
+    program = f"""
+    import collectors
+    g = captured()
+    for i in range(1300):
+        g.replay()
+        {step or "pass"}
+    for i in range(20):
+        with collectors.label("decode", real=i % 7, batch=8):
+            g.replay()
+    """
+    assert run(tmp_path, CAPTURE + _flat(program), "--steps", "0").returncode == 0
+    steps = loop_of(tmp_path).steps
+    assert StepKind.FALLBACK not in steps.kind
+    assert len([real for real in steps.real if real is not None]) == 20
+
+
+FORKED_WHILE_COUNTING = """
+from collectors.program.loop.events import LoopLog
+from collectors.program.rest import Rest
+from collectors.program.watch import ReplayCounter
+from graphviz_dash.model.recording import BoundaryKind
+
+log = LoopLog()
+counter = ReplayCounter("graph-0", log, 0, log.note)
+counter.replays = 7
+rest = Rest(log)
+rest.begin([counter], BoundaryKind.REPLAYS)
+print(counter.note)
+with rest._lock:
+    rest.forget()
+    rest.end()
+    rest.count()
+print(counter.note, log.dropped)
+"""
+
+
+def test_a_forked_child_is_not_held_by_the_lock_of_a_rest() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED_WHILE_COUNTING],
+        env=os.environ | {"PYTHONPATH": f"{FAKE}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.stdout.split() == ["None", "None", "0"], done.stderr
 
 
 def test_what_is_served_is_noted_to_the_end(tmp_path: Path) -> None:
