@@ -11,7 +11,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, TracebackType
-from typing import Any
+from typing import Any, Final
 
 
 class Guard:
@@ -64,6 +64,27 @@ def hide_frame(error: BaseException) -> None:
     """
     if error.__traceback__ is not None:
         error.__traceback__ = error.__traceback__.tb_next
+
+
+class _HiddenFrame:
+    """The same as a context, which the caller enters. Nothing is caught: the error goes on."""
+
+    def __enter__(self) -> None:
+        """Nothing."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """An error has the frame that entered as its first; none is added when it goes on."""
+        if error is not None:
+            hide_frame(error)
+
+
+HIDDEN_FRAME: Final = _HiddenFrame()
+"""Around what a method of ours calls in place of the program's or a library's."""
 
 
 def _named(

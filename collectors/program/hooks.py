@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from collectors.guard import Guard, hide_frame
+from collectors.guard import HIDDEN_FRAME, Guard
 
 Callback: TypeAlias = Callable[[Any], None]
 
@@ -107,13 +107,11 @@ class OutermostCalls:
                 if not inside:
                     local.inside = True
                     began = outermost(module, (*args, *kwargs.values()))
-                if kind is None:
-                    return original(module, *args, **kwargs)
-                # What a base class, or the program for all modules, has put there by now.
-                return super(kind, module).__call__(*args, **kwargs)  # type: ignore[misc]
-            except BaseException as error:
-                hide_frame(error)
-                raise
+                with HIDDEN_FRAME:
+                    if kind is None:
+                        return original(module, *args, **kwargs)
+                    # What a base class, or the program for all modules, has put there by now.
+                    return super(kind, module).__call__(*args, **kwargs)  # type: ignore[misc]
             finally:
                 if not inside:
                     local.inside = False
@@ -156,11 +154,8 @@ class OutermostCalls:
             with self._guard:
                 self.stop()
                 args = tuple(self._bare(arg) for arg in args)
-            try:
+            with HIDDEN_FRAME:
                 return entry(*args, **kwargs)
-            except BaseException as error:
-                hide_frame(error)
-                raise
 
         return compile_without_us
 

@@ -22,7 +22,7 @@ from cuda.bindings import driver
 
 from collectors.driver.capture_mode import relaxed_capture
 from collectors.driver.topology import DriverError, call, read_graph
-from collectors.guard import hide_frame
+from collectors.guard import HIDDEN_FRAME, hide_frame
 from collectors.program.loop.events import EventKind, Note
 from collectors.program.loop.gpu_times import ReplayTimer
 from graphviz_dash.model.graph import CapturedGraph
@@ -225,11 +225,8 @@ def _watched_instantiate(
 
     def timed_instantiate(self: Any, *args: Any, **kwargs: Any) -> None:
         began = perf_counter_ns()
-        try:
+        with HIDDEN_FRAME:
             instantiate(self, *args, **kwargs)
-        except BaseException as error:
-            hide_frame(error)
-            raise
         counter = getattr(self, COUNTER, earlier)
         if counter is not earlier:
             watcher.instantiated(counter, perf_counter_ns() - began)

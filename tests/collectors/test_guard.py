@@ -10,7 +10,7 @@ from types import FrameType
 
 import pytest
 
-from collectors.guard import Guard, hide_frame
+from collectors.guard import HIDDEN_FRAME, Guard, hide_frame
 
 
 class LateError(Exception):
@@ -91,7 +91,12 @@ def test_a_frame_of_ours_is_not_in_the_programs_traceback() -> None:
             hide_frame(error)
             raise
 
-    with pytest.raises(ValueError) as caught:  # noqa: PT011  # without a message
-        ours()
-    assert [entry.name for entry in caught.traceback][-1] == "theirs"
-    assert "ours" not in [entry.name for entry in caught.traceback]
+    def ours_as_a_context() -> None:
+        with HIDDEN_FRAME:
+            theirs()
+
+    for call in (ours, ours_as_a_context):
+        with pytest.raises(ValueError) as caught:  # noqa: PT011  # without a message
+            call()
+        assert [entry.name for entry in caught.traceback][-1] == "theirs"
+        assert call.__name__ not in [entry.name for entry in caught.traceback]

@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec
 from types import FrameType, ModuleType
 from typing import Any, Final
 
-from collectors.guard import Guard, hide_frame
+from collectors.guard import HIDDEN_FRAME, Guard
 from collectors.program.loop.events import ScopeFacts
 from collectors.program.loop.labels import label_facts
 from graphviz_dash.model.loop import Phase
@@ -68,10 +68,8 @@ def _transformers(module: ModuleType, ended: StepEnded, guard: Guard) -> Callabl
             facts = _transformers_batch(self.inputs_and_outputs)
         begin = time.perf_counter_ns()
         try:
-            return original(self, *args, **kwargs)
-        except BaseException as error:
-            hide_frame(error)
-            raise
+            with HIDDEN_FRAME:
+                return original(self, *args, **kwargs)
         finally:
             if facts is not None:
                 ended(engine, facts, begin)
@@ -164,11 +162,8 @@ class _AfterImport(MetaPathFinder):
         load = loader.exec_module
 
         def load_and_follow(module: ModuleType) -> None:
-            try:
+            with HIDDEN_FRAME:
                 load(module)
-            except BaseException as error:
-                hide_frame(error)
-                raise
             self._after(module)
 
         loader.exec_module = load_and_follow  # type: ignore[method-assign]  # of this instance only
