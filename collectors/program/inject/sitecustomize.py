@@ -91,12 +91,8 @@ class _AfterTorch:
         load = loader.exec_module
 
         def load_and_hook(module: ModuleType) -> None:
-            try:
+            with _HIDDEN_FRAME:
                 load(module)
-            except BaseException as error:
-                # Not in the traceback that the program prints.
-                error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
-                raise
             with suppress(AttributeError):
                 del loader.exec_module
             if self in sys.meta_path:
@@ -104,6 +100,22 @@ class _AfterTorch:
             _call_hook(self._hook, self._note)
 
         loader.exec_module = load_and_hook  # type: ignore[method-assign]  # of this instance only
+
+
+class _HiddenFrame:
+    """As ``collectors.guard.HIDDEN_FRAME``, which must not be imported yet: the frame of ours that
+    enters it is not in the traceback that the program prints."""
+
+    def __enter__(self) -> None:
+        """Nothing."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """The error goes on."""
+        if error is not None and error.__traceback__ is not None:
+            error.__traceback__ = error.__traceback__.tb_next
+
+
+_HIDDEN_FRAME = _HiddenFrame()
 
 
 def _call_hook(hook: str, note: _Note) -> None:
@@ -115,7 +127,8 @@ def _call_hook(hook: str, note: _Note) -> None:
             getattr(importlib.import_module(module), function)()
         except ImportError as missing:
             error = str(missing)
-        # Whatever a library of that Python makes of being imported.
+        # Whatever a library of that Python makes of being imported must not come out of the
+        # program's own `import torch`: no list of kinds would be whole.
         except Exception as refused:
             error = f"{type(refused).__name__}: {refused}"
     note.write(torch=True, error=error)
