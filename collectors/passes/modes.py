@@ -169,6 +169,7 @@ def _parallel(step: Step, folder: str | None) -> Step:
     if planned is None:
         raise GraphvizDashError("The pass that plans the step left no plan.")
     graph = ParallelGraph(step, planned)
+    graph.graph.owner = graph  # as in _captured; what was captured besides lives in it too
     graph.replay()
     torch.cuda.synchronize()
     # Bound once more: a recorder watches the first launch only.
@@ -180,9 +181,11 @@ def _captured(step: Step) -> Any:
     """The graph of ``step``, launched once."""
     adjust = getattr(step, "adjust", None)
     # Nodes can be disabled by the handles that they have in the graph, so it must be kept.
-    graph = torch.cuda.CUDAGraph(keep_graph=adjust is not None)
+    graph: Any = torch.cuda.CUDAGraph(keep_graph=adjust is not None)
     with torch.cuda.graph(graph):
         step()
+    # A replay works on the step's own memory, pinned and of libraries too, which must live as long.
+    graph.step = step
     if adjust is not None:
         graph.instantiate()
         executable = executable_of(graph)
