@@ -207,17 +207,22 @@ def ceiling_sentence(advice: LadderAdvice) -> str:
     ceiling = advice.ceiling
     if ceiling.replay_ns is None:
         return ""
-    text = f"A request above {format_count(ceiling.size)} "
     if ceiling.above_ns is None:
-        return f"{text}has no graph, and no step without one was timed."
+        above = format_count(ceiling.size)
+        return f"A request above {above} has no graph, and no step without one was timed."
     times = ceiling.above_ns / ceiling.replay_ns
-    text += (
-        f"takes {format_ns(ceiling.above_ns)} without a graph, {significant(times)} times the "
-        f"{format_ns(ceiling.replay_ns)} of the largest graph"
+    # The time of the next size alone: the larger ones may take far more, or less.
+    text = (
+        f"A request of {format_count(ceiling.size + 1)}, one above the largest graph, takes "
+        f"{format_ns(ceiling.above_ns)} without a graph, {significant(times)} times the "
+        f"{format_ns(ceiling.replay_ns)} of that graph"
     )
     if not ceiling.requests_above:
-        return f"{text}; none of these requests is."
-    text += f"; {counted(ceiling.requests_above, 'request')} of {format_count(advice.requests)} are"
+        return f"{text}; no request is larger than the graph."
+    text += (
+        f"; {counted(ceiling.requests_above, 'request')} of {format_count(advice.requests)} "
+        f"{'is' if ceiling.requests_above == 1 else 'are'} above it"
+    )
     if ceiling.raised_ns is not None and (ceiling.raised_gain_ns or 0) > 0:
         text += (
             f". A graph for {format_count(ceiling.largest_request)} would take about "
@@ -323,14 +328,18 @@ def family_tiles(family: FamilyReport) -> list[tuple[str, str, str]]:
 
 
 def segments_sentence(family: FamilyReport) -> str:
-    """What a step of segments replays, and what comes besides."""
+    """What the most frequent step of segments replays, and what comes besides."""
     member = max(family.members, key=lambda each: (each.steps, len(each.member.graphs)))
     graphs = member.member.graphs
-    text = f"A step replays {counted(len(graphs), 'graph')}"
+    step = "A step"
+    if len(family.members) > 1:
+        step = f"The most frequent step, {printable(key_text(family.family, member.member))},"
+    text = f"{step} replays {counted(len(graphs), 'graph')}"
     if len(set(graphs)) < len(graphs):
         text += f", {format_count(len(set(graphs)))} of them different"
     if member.gpu:
-        text += f"; the replays take {format_ns(member.gpu.median)} of GPU time"
+        # Events see the launch of a graph and the gaps between its kernels too.
+        text += f"; the replays take {format_ns(member.gpu.median)} between the CUDA events of each"
         if member.period:
             share = member.gpu.median / member.period.median if member.period.median else 0.0
             text += (

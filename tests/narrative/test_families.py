@@ -10,7 +10,12 @@ from graphviz_dash.analysis.families.ladder_inputs import ladder_data
 from graphviz_dash.analysis.families.ladder_problem import Budget
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.narrative.families import faster_sentence, loss_sentence, padding_text
+from graphviz_dash.narrative.families import (
+    faster_sentence,
+    loss_sentence,
+    padding_text,
+    segments_sentence,
+)
 from tests.loops import make_server
 
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
@@ -36,6 +41,12 @@ def test_padded_sizes_that_are_as_fast_lose_nothing() -> None:
     told = loss_sentence(the_family("recorded-server"))
     assert "Padding took nothing over 700 steps: replays of the padded sizes are faster" in told
     assert "60 steps without a graph took" in told
+
+
+def test_a_step_of_segments_says_which_and_what_was_timed() -> None:
+    told = segments_sentence(the_family("recorded-server"))
+    assert told.startswith("The most frequent step, batch 56, replays 5 graphs; the replays take ")
+    assert "217 µs between the CUDA events of each, 56.1% of the 386 µs to the next step" in told
 
 
 def test_a_larger_size_that_replays_faster_is_told(tmp_path: Path) -> None:

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints, column
 from graphviz_dash.analysis.replays.replays import ReplayMatch
-from graphviz_dash.analysis.trace.steps import Step, StepMethod
+from graphviz_dash.analysis.trace.steps import Step, StepMethod, exclusive_ns
 from graphviz_dash.model.absence import Fact, Missing
 
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
+
+
+_SEEN: Final = 1000
+"""Idle time between eager kernels is a piece of its own from so small a part of the step on: what is
+shorter is no wider than a pixel, and a step of many thousand kernels stays quick to draw."""
 
 
 class PieceKind(StrEnum):
@@ -40,6 +45,8 @@ class Piece:
     """Since the begin of the step."""
     kernels: int
     """Rows of the trace in it: kernels, copies and sets."""
+    busy_ns: int = 0
+    """How long any of them runs, what the pieces before it cover left out."""
     replay: int | None = None
     """Which replay of the trace it is of; one that eager work of another stream runs beside is in
     several pieces. None for other kinds."""
@@ -63,9 +70,13 @@ class SegmentedStep:
     begins behind the end of the one before."""
 
     def share(self, kind: PieceKind) -> float:
-        """The share of the step's length that pieces of a kind take, 0 to 1."""
-        own = sum(piece.duration_ns for piece in self.pieces if piece.kind is kind)
-        return own / self.duration_ns if self.duration_ns else 0.0
+        """The share of the step's length in which the GPU runs work of a kind, or none, 0 to 1. The
+        gaps between the kernels of a piece are idle time, as in the GPU busy time of the step."""
+        if not self.duration_ns:
+            return 0.0
+        idle = kind is PieceKind.IDLE
+        own = sum(piece.busy_ns for piece in self.pieces if idle or piece.kind is kind)
+        return (self.duration_ns - own if idle else own) / self.duration_ns
 
     @property
     def replays(self) -> int:
@@ -98,7 +109,10 @@ def _pieces(trace: Trace, step: Step, match: ReplayMatch, owner: Ints) -> tuple[
     end = begin + np.maximum(column(trace.gpu, "dur")[rows], 0)
     matched = owner[rows]
     replay = np.where(matched >= 0, match.replay[matched], -1)
-    bounds = np.flatnonzero(np.diff(replay, prepend=replay[0] - 1))
+    busy = exclusive_ns(np.clip(begin, 0, step.duration_ns), np.clip(end, 0, step.duration_ns))
+    covered = np.maximum.accumulate(np.concatenate(([0], end[:-1])))
+    rests = (replay < 0) & ((begin - covered) * _SEEN >= step.duration_ns)
+    bounds = np.flatnonzero((np.diff(replay, prepend=replay[0] - 1) != 0) | rests)
     pieces: list[Piece] = []
     clock = 0
     for first, last in zip(bounds.tolist(), [*bounds[1:].tolist(), len(rows)], strict=True):
@@ -106,13 +120,14 @@ def _pieces(trace: Trace, step: Step, match: ReplayMatch, owner: Ints) -> tuple[
         stop = max(int(end[first:last].max()), start)
         if start > clock:
             pieces.append(Piece(PieceKind.IDLE, None, clock, start, 0))
+        work, count = int(busy[first:last].sum()), last - first
         if replay[first] < 0:
-            pieces.append(Piece(PieceKind.EAGER, None, start, stop, last - first))
+            pieces.append(Piece(PieceKind.EAGER, None, start, stop, count, work))
         else:
             graph = int(match.graph[matched[first]])
             root = match.roots[graph] if graph >= 0 else None
             number = int(replay[first])
-            pieces.append(Piece(PieceKind.REPLAY, root, start, stop, last - first, number))
+            pieces.append(Piece(PieceKind.REPLAY, root, start, stop, count, work, number))
         clock = stop
     if step.duration_ns > clock:
         pieces.append(Piece(PieceKind.IDLE, None, clock, step.duration_ns, 0))

@@ -29,7 +29,7 @@ def test_a_server(service: Path) -> None:
     assert "Other kernels are chosen from 8 to 16." in said
     assert "small_gemm" in said
     assert "instead of 1, 2, 4, 8, 16, 32 save" in said
-    assert "A request above 32 takes 4.00 ms without a graph" in said
+    assert "A request of 33, one above the largest graph, takes 4.00 ms without a graph" in said
     charts = [chart.proto.id for chart in page.get("plotly_chart")]
     assert len(charts) == 3
 
