@@ -11,6 +11,8 @@ from graphviz_dash.model.run import Run
 _PROGRAM: Final = "--"
 """What stands before the program in the command that recorded it."""
 _UNKNOWN_PROGRAM: Final = ("python", "train.py")
+_COLLECTORS: Final = ("collect", "collectors")
+"""What a command that collects calls the collector: `graphviz-dash collect`, `-m collectors`."""
 _REPEATED: Final = "--set"
 _OUTPUTS: Final = ("-o", "--output")
 
@@ -52,9 +54,9 @@ def recorded_anew(run: Run, options: Mapping[str, str | None]) -> tuple[str, ...
 
 
 def collected_in(run: Run, modes: str) -> tuple[str, ...]:
-    """The command that collects the workload of ``run`` in ``modes``, in the same experiment."""
-    subject = _workload(run)
-    return ("graphviz-dash", "collect", *subject, "--modes", modes, "-o", _folder(run))
+    """The command that collects the workload of ``run`` in ``modes``, in the same experiment; that
+    of a rank of several is begun by the launcher that began it."""
+    return (*_collector(run), *_workload(run), "--modes", modes, "-o", _folder(run))
 
 
 def examined(run: Run) -> tuple[str, ...]:
@@ -64,6 +66,15 @@ def examined(run: Run) -> tuple[str, ...]:
     command = run.manifest.command
     known = command[command.index(_PROGRAM) + 1 :] if _PROGRAM in command else _UNKNOWN_PROGRAM
     return ("graphviz-dash", "doctor", "-o", _folder(run), _PROGRAM, *known)
+
+
+def _collector(run: Run) -> tuple[str, ...]:
+    command, group = run.manifest.command, run.manifest.group
+    if group is not None and group.world_size > 1:
+        for at, word in enumerate(command):
+            if word in _COLLECTORS:
+                return command[: at + 1]
+    return ("graphviz-dash", "collect")
 
 
 def _workload(run: Run) -> tuple[str, ...]:

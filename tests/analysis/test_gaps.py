@@ -59,6 +59,12 @@ def test_a_workloads_own_parameters_are_in_its_commands() -> None:
     }
 
 
+def test_the_ranks_of_a_workload_are_launched_as_they_were() -> None:
+    split = commands("tp-transformer")
+    launched = "torchrun --nproc-per-node 2 -m collectors --workload tp-transformer"
+    assert split[Part.COMPILATION].startswith(f"{launched} --modes eager,compile -o ")
+
+
 def test_a_program_is_run_again_as_it_was() -> None:
     assert commands("recorded-lightning") == {
         Part.GRAPH: "graphviz-dash collect -o sample_traces/recorded-lightning --skip 100 "

@@ -24,7 +24,9 @@ def test_the_best_sizes(service: Path, invoke: Invoke) -> None:
     assert result.code == 0
     assert "6 graphs in 1 family, 600 steps replayed, 10 steps without a graph" in result.out
     assert " instead of 1, 2, 4, 8, 16, 32 save " in result.out
-    assert "A request of 33, one above the largest graph, takes 4.00 ms without a graph" in result.out
+    assert (
+        "A request of 33, one above the largest graph, takes 4.00 ms without a graph" in result.out
+    )
     assert "so interpolated between neighbours" in result.out
     assert "2 of 6 by size" in result.out
 
