@@ -11,6 +11,7 @@ from graphviz_dash.analysis.families.family_report import has_many_graphs
 from graphviz_dash.analysis.metrics.run_selection import may_be_eager, usual_baseline
 from graphviz_dash.analysis.remedies import Lack, Remedy, has_trace, remedies
 from graphviz_dash.analysis.rerun import (
+    again,
     collected_in,
     examined,
     recorded_anew,
@@ -95,7 +96,7 @@ def baseline_remedy(runs: Sequence[Run]) -> tuple[Run, Remedy] | None:
     if graphed.mode.is_recorded:
         again = recorded_with(graphed, {"--name": BASELINE_MODE.value})
         return graphed, Remedy(Lack.EAGER_RECORDING, again)
-    return graphed, Remedy(Lack.EAGER_RUN, collected_in(graphed, BASELINE_MODE.value))
+    return graphed, Remedy(Lack.EAGER_RUN, collected_in(graphed, [BASELINE_MODE.value]))
 
 
 def _replays_graphs(run: Run) -> bool:
@@ -113,17 +114,22 @@ def _none(_: Sequence[Run]) -> None:
 
 
 def _graphed(runs: Sequence[Run]) -> tuple[str, ...]:
-    return _again(runs[0], "eager,graph", "graphed")
+    return _again(runs, ("eager", "graph"), "graphed")
 
 
 def _compiled(runs: Sequence[Run]) -> tuple[str, ...]:
-    return _again(runs[0], "eager,compile", "compiled")
+    return _again(runs, ("eager", "compile"), "compiled")
 
 
 def with_memory_pass(runs: Sequence[Run]) -> tuple[str, ...]:
     """The command that measures the memory of ``runs``; of workloads by a memory pass too."""
-    modes = ",".join(dict.fromkeys(run.mode.value for run in runs))
-    return _again(runs[0], modes, runs[0].name)
+    return _again(runs, tuple(dict.fromkeys(run.mode.value for run in runs)), runs[0].name)
+
+
+def with_compilation(run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
+    """The command that records what the compiler does in ``run``, beside ``runs``, which it is one
+    of."""
+    return _again([run, *runs], (run.mode.value,), run.name)
 
 
 def _traced(runs: Sequence[Run]) -> tuple[str, ...]:
@@ -131,10 +137,14 @@ def _traced(runs: Sequence[Run]) -> tuple[str, ...]:
     return next((command for command in commands if command), None) or with_memory_pass(runs)
 
 
-def _again(run: Run, modes: str, name: str) -> tuple[str, ...]:
+def _again(runs: Sequence[Run], modes: Sequence[str], name: str) -> tuple[str, ...]:
+    """The command that makes runs in ``modes`` of a workload, or one called ``name`` of a program,
+    beside ``runs``: no collector writes over a run."""
+    run = runs[0]
     if run.mode.is_recorded:
-        return recorded_anew(run, {"--name": name})
-    return collected_in(run, modes)
+        free = again(name) if any(name == each.name for each in runs) else name
+        return recorded_anew(run, {"--name": free})
+    return collected_in(run, modes, {each.mode.value for each in runs})
 
 
 _RULES: Final = {

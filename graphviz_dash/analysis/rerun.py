@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Final
 
@@ -13,16 +13,20 @@ _PROGRAM: Final = "--"
 _UNKNOWN_PROGRAM: Final = ("python", "train.py")
 _COLLECTORS: Final = ("collect", "collectors")
 """What a command that collects calls the collector: `graphviz-dash collect`, `-m collectors`."""
+_NAME: Final = "--name"
 _REPEATED: Final = "--set"
 _OUTPUTS: Final = ("-o", "--output")
 
 
 def recorded_with(run: Run, options: Mapping[str, str | None]) -> tuple[str, ...] | None:
     """The command that recorded ``run`` with ``options`` set, None for a flag; None where it was
-    not recorded by a command that names the program."""
+    not recorded by a command that names the program. Without another name among them it has one
+    that is free: no recorder writes over a run."""
     command = run.manifest.command
     if _PROGRAM not in command:
         return None
+    if _NAME not in options:
+        options = {**options, _NAME: again(_option(command, _NAME) or run.name)}
     split = command.index(_PROGRAM)
     kept: list[str] = []
     words = iter(command[:split])
@@ -53,10 +57,19 @@ def recorded_anew(run: Run, options: Mapping[str, str | None]) -> tuple[str, ...
     )
 
 
-def collected_in(run: Run, modes: str) -> tuple[str, ...]:
-    """The command that collects the workload of ``run`` in ``modes``, in the same experiment; that
-    of a rank of several is begun by the launcher that began it."""
-    return (*_collector(run), *_workload(run), "--modes", modes, "-o", _folder(run))
+def again(name: str) -> str:
+    """A name for what is recorded once more beside what is called ``name``."""
+    return f"{name}-again"
+
+
+def collected_in(run: Run, modes: Sequence[str], there: Container[str] = ()) -> tuple[str, ...]:
+    """The command that collects the workload of ``run`` in those of ``modes`` that are not
+    ``there``, into the same experiment; where all are, in all of them into another. That of a rank
+    of several is begun by the launcher that began it."""
+    folder, wanted = _folder(run), [mode for mode in modes if mode not in there]
+    if not wanted:
+        folder, wanted = again(folder), list(modes)
+    return (*_collector(run), *_workload(run), "--modes", ",".join(wanted), "-o", folder)
 
 
 def examined(run: Run) -> tuple[str, ...]:

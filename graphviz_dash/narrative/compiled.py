@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.analysis.compiled.step_time import StepPart
+from graphviz_dash.analysis.gaps import with_compilation
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compile_rules import COMPILE_RULES
@@ -14,6 +16,7 @@ from graphviz_dash.units import counted, format_ns, format_percent
 if TYPE_CHECKING:
     from graphviz_dash.analysis.compiled.cause import CompileCause
     from graphviz_dash.analysis.compiled.report import CompileReport
+    from graphviz_dash.model.run import Run
 
 PART_MEANINGS: Final[Mapping[StepPart, str]] = {
     StepPart.REPLAY: "The GPU works for CUDA graphs that were launched as a whole.",
@@ -47,7 +50,7 @@ def compile_sentence(report: CompileReport) -> str:
         first.append(f"{counted(round(report.replays), 'graph launch')} a step")
     said = f"{', '.join(first)}." if first else "Compiled code runs in it."
     if not made.sources:
-        return f"{said} Why it is as it is was not recorded: the trace alone shows its time."
+        return f"{said} What keeps it from fewer was not recorded: the trace shows its time alone."
     saving = next(
         (cause for cause in report.causes if not isinstance(cause.saves_ns, Missing)), None
     )
@@ -55,6 +58,21 @@ def compile_sentence(report: CompileReport) -> str:
         return f"{said} Nothing that was recorded keeps the step from its graphs."
     cause = saving or report.causes[0]
     return f"{said} Mend first: {cause_title(cause)}{_place(cause)}{_saving(report, cause)}."
+
+
+def unexplained_hint(run: Run, runs: Sequence[Run]) -> tuple[str, str]:
+    """How to get graph breaks, recompiles and their causes where ``run``, one of ``runs``, has no
+    record of the compiler, and the command; empty where no command alone does."""
+    if run.manifest.sources:
+        return (
+            "For graph breaks, recompiles and their causes import a log of the same program beside "
+            "the trace: it writes one when it is run with TORCH_TRACE=DIR.",
+            "",
+        )
+    return (
+        "For graph breaks, recompiles and their causes, on a machine with a CUDA GPU:",
+        printable(shlex.join(with_compilation(run, runs))),
+    )
 
 
 def cause_title(cause: CompileCause) -> str:

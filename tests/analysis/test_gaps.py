@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from graphviz_dash.analysis.comparison.compare import compare
-from graphviz_dash.analysis.gaps import Part, baseline_remedy, gaps
-from graphviz_dash.analysis.remedies import Lack, has_trace
+from graphviz_dash.analysis.gaps import Part, baseline_remedy, gaps, with_compilation
+from graphviz_dash.analysis.remedies import Lack, has_trace, remedies
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Experiment
 
@@ -53,8 +54,7 @@ def test_a_workloads_own_parameters_are_in_its_commands() -> None:
         "--set microbatch=4 --set vocabulary=8192"
     )
     assert wide == {
-        Part.COMPILATION: f"graphviz-dash collect {sets} --modes eager,compile -o "
-        "sample_traces/gpt-wide",
+        Part.COMPILATION: f"graphviz-dash collect {sets} --modes compile -o sample_traces/gpt-wide",
         Part.DOCTOR: f"graphviz-dash doctor {sets} -o sample_traces/gpt-wide",
     }
 
@@ -62,7 +62,16 @@ def test_a_workloads_own_parameters_are_in_its_commands() -> None:
 def test_the_ranks_of_a_workload_are_launched_as_they_were() -> None:
     split = commands("tp-transformer")
     launched = "torchrun --nproc-per-node 2 -m collectors --workload tp-transformer"
-    assert split[Part.COMPILATION].startswith(f"{launched} --modes eager,compile -o ")
+    assert split[Part.COMPILATION].startswith(f"{launched} --modes compile -o ")
+
+
+def test_what_the_compiler_did_is_recorded_beside_what_is_there() -> None:
+    runs = _experiment("mlp-train").runs
+    (compiled,) = (run for run in runs if run.mode.is_compiled)
+    assert shlex.join(with_compilation(compiled, runs)) == (
+        "graphviz-dash collect --workload mlp-train --modes compile -o "
+        "sample_traces/mlp-train-again"
+    )
 
 
 def test_a_program_is_run_again_as_it_was() -> None:
@@ -74,6 +83,21 @@ def test_a_program_is_run_again_as_it_was() -> None:
     }
     served = commands("recorded-server")
     assert served[Part.DOCTOR].endswith("-- python -m collectors.examples.server --steps 700")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_command_writes_over_a_run(name: str) -> None:
+    """Collector and recorder refuse a name that is taken."""
+    runs = _experiment(name).runs
+    taken = {run.name for run in runs} | {run.mode.value for run in runs}
+    advised = [gap.command for gap in gaps(runs).values()]
+    advised += [remedy.command for run in runs for remedy in remedies(run, runs)]
+    for command in advised:
+        if command is None or "doctor" in command:
+            continue
+        options = dict(pairwise(command))
+        made = {options["--name"]} if "--name" in options else set(options["--modes"].split(","))
+        assert not made & taken or options["-o"].endswith("-again"), command
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -33,7 +33,8 @@ def _recorded(name: str, *, traced: bool = False, **changes: object) -> Run:
 def test_a_window_is_moved_to_where_the_program_still_runs() -> None:
     (remedy,) = remedies(_recorded("eager", steps=30, skip=30, window=5))
     # 26 steps are left for skipping and the window after three to settle in.
-    command = ("graphviz-dash", "collect", "-o", "mine", "--skip", "21", "--steps", "5", *PROGRAM)
+    window = ("--skip", "21", "--steps", "5", "--name", "eager-again")
+    command = ("graphviz-dash", "collect", "-o", "mine", *window, *PROGRAM)
     assert remedy == Remedy(Lack.WINDOW, command)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _SEEN: Final = 1000
-"""Idle time between eager kernels is a piece of its own from so small a part of the step on: what is
+"""Idle time between eager kernels is a piece of its own from this part of the step on: what is
 shorter is no wider than a pixel, and a step of many thousand kernels stays quick to draw."""
 
 

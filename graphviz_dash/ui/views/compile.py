@@ -8,7 +8,12 @@ from graphviz_dash.analysis.compiled.program_tree import Box
 from graphviz_dash.analysis.compiled.report import CompileReport, has_compile_report
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
-from graphviz_dash.narrative.compiled import cause_title, compile_sentence, saving_text
+from graphviz_dash.narrative.compiled import (
+    cause_title,
+    compile_sentence,
+    saving_text,
+    unexplained_hint,
+)
 from graphviz_dash.ui.components.program import program_tree_view
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.compile_causes import cause_cards, step_parts
@@ -23,7 +28,7 @@ from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.navigation import link
 from graphviz_dash.ui.page.widgets import facts, tiles
 from graphviz_dash.ui.state.compiled import compiled
-from graphviz_dash.units import format_count, format_ns, format_percent
+from graphviz_dash.units import counted, format_count, format_ns, format_percent
 
 _TIME, _CAUSE = "time", "cause"
 
@@ -59,6 +64,12 @@ def render() -> None:
     show(_tiles(report))
     st.header("Where the step's time goes", anchor=False)
     step_parts(chosen, report)
+    if not report.compilation.sources:
+        lead, command = unexplained_hint(run, chosen.experiment.runs)
+        show(
+            element("p", text(lead), "muted"),
+            element("pre", text(command), "sizes") if command else "",
+        )
     _causes(report)
     _program(chosen, run, report)
     _sources(report)
@@ -91,8 +102,9 @@ def _compilations(report: CompileReport) -> tuple[tuple[str, str, str], ...]:
         )
     lines = {graph_break.lines[:1] for graph_break in made.breaks}
     spent = sum(frame.compile_ns or 0 for frame in made.frames)
+    breaks = f"{'line' if len(lines) == 1 else 'lines'}; {counted(len(made.frames), 'compilation')}"
     return (
-        ("Graph breaks", format_count(len(lines)), f"lines; {len(made.frames)} compilations"),
+        ("Graph breaks", format_count(len(lines)), breaks),
         ("Recompiles", format_count(len(made.recompiles)), f"{format_ns(spent)} spent compiling"),
     )
 

@@ -81,6 +81,12 @@ def test_the_doctor_shows_the_causes_and_what_came_of_each_rule(experiment: Path
     assert "1 broken" in told
 
 
+def test_a_run_without_an_account_is_told_how_to_get_one(experiment: Path) -> None:
+    shutil.copytree(SAMPLE / "compile", experiment / "compile")
+    command = "collect --workload mlp-train --modes compile -o sample_traces/mlp-train-again"
+    assert command in shown()
+
+
 def test_an_experiment_that_compiled_nothing_says_so(experiment: Path) -> None:
     shutil.copytree(SAMPLE / "eager", experiment / "eager")
     assert "Nothing here was compiled" in shown()
