@@ -14,12 +14,12 @@ FIRST: Final = (
         "ui/test_every_page.py",
         "ui/components/test_dag_component.py",
         "ui/components/test_dag_overlay.py",
+        "ui/components/test_dag_modules.py",
         "ui/test_main_path.py",
     ),
     (
         "ui/test_looks.py",
         "ui/page/test_history.py",
-        "ui/components/test_dag_modules.py",
         "ui/hosting/test_first_page.py",
         "ui/test_keyboard.py",
     ),

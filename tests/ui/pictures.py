@@ -61,11 +61,22 @@ BARS_FOR_WORDS: Final = """() => {
       one.replaceWith(bar)
       bar.append(one)
     }
-    root.append(Object.assign(document.createElement("style"), {textContent: rule}))
+    const style = Object.assign(document.createElement("style"), {textContent: rule})
+    style.dataset.bars = ""
+    root.append(style)
   }
   dress(document.body)
 }"""
 """Once it is: what the page and its components write. Folders have other names elsewhere."""
+WORDS_FOR_BARS: Final = """() => {
+  const undress = root => {
+    for (const bar of root.querySelectorAll("text-bar")) bar.replaceWith(...bar.childNodes)
+    for (const rule of root.querySelectorAll("style[data-bars]")) rule.remove()
+    for (const one of root.querySelectorAll("*")) if (one.shadowRoot) undress(one.shadowRoot)
+  }
+  undress(document.body)
+}"""
+"""Undoes :data:`BARS_FOR_WORDS`, however often it was done."""
 
 Pixels = npt.NDArray[np.int16]
 

@@ -1,5 +1,6 @@
 """Every page, opened once: it is drawn, logs no error, asks no other host; no control is covered at
-any width, and Tab reaches them all. In both themes: test_looks.py.
+any width, and Tab reaches them all. How pages look in both themes, here of those without a picture:
+test_looks.py has the others.
 """
 
 from __future__ import annotations
@@ -12,7 +13,16 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from graphviz_dash.ui.page.navigation import NAMES
-from tests.ui.tabs import Overheard, tab
+from tests.ui.appearance import (
+    SHIFTS,
+    STILL,
+    assert_fits_when_narrow,
+    broken_rules,
+    is_light,
+    turn,
+)
+from tests.ui.tabs import THEMES, Overheard, tab
+from tests.ui.test_looks import VIEWS
 from tests.ui.waits import idle
 
 pytestmark = pytest.mark.ui
@@ -175,6 +185,7 @@ def visit(
 ) -> Iterator[Visit]:
     """Each page, opened once for all tests of it."""
     with tab(visitor) as page:
+        page.add_init_script(SHIFTS)
         overheard = Overheard(page, dashboard)
         address, drawn = PAGES[request.param]
         page.goto(f"{dashboard}/{address}")
@@ -193,12 +204,27 @@ def test_it_is_drawn(visit: Visit) -> None:
     assert visit.page.locator('[data-testid="stException"]').count() == 0
 
 
-def test_it_logs_no_error(visit: Visit) -> None:
-    assert visit.overheard.errors == []
+def test_it_does_not_jump_while_it_loads(visit: Visit) -> None:
+    assert visit.page.evaluate("window.shifts") < STILL
 
 
-def test_it_asks_this_server_alone(visit: Visit) -> None:
-    assert visit.overheard.foreign == []
+@pytest.mark.parametrize("visit", [name for name in PAGES if name not in VIEWS], indirect=True)
+def test_it_is_accessible_in_both_themes(visit: Visit) -> None:
+    page = visit.page
+    for theme in reversed(THEMES):
+        turn(page, theme)
+        assert is_light(page) == (theme == "light")
+        assert page.locator('[data-testid="stException"]').count() == 0
+        assert broken_rules(page) == []
+        assert page.get_by_role("heading", level=1).count() == 1
+    page.emulate_media(color_scheme="light", reduced_motion="no-preference")
+
+
+@pytest.mark.parametrize("visit", [name for name in PAGES if name not in VIEWS], indirect=True)
+def test_it_fits_when_narrow(visit: Visit) -> None:
+    assert_fits_when_narrow(visit.page, 860)
+    visit.page.set_viewport_size({"width": 1280, "height": 860})
+    idle(visit.page)
 
 
 @pytest.mark.parametrize("visit", ["compare"], indirect=True)
@@ -243,3 +269,11 @@ def test_no_control_is_covered_at_any_width(visit: Visit) -> None:
         if covered := page.evaluate(COVERED):
             wrong[width] = covered[:MOST_TO_SAY]
     assert wrong == {}
+
+
+def test_it_logs_no_error(visit: Visit) -> None:
+    assert visit.overheard.errors == []
+
+
+def test_it_asks_this_server_alone(visit: Visit) -> None:
+    assert visit.overheard.foreign == []

@@ -1,59 +1,54 @@
-"""How each page looks in both themes: accessible by axe's rules, without jumps while it loads, with
-no error and no other host, and as in the gold pictures; and that a view which is broken would not
-pass."""
+"""How pages look in both themes: accessible by axe's rules, without jumps while they load, with no
+error and no other host, and as in the gold pictures; and that a view which is broken would not
+pass. Pages without a picture: test_every_page.py."""
 
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from PIL import Image, ImageDraw, ImageStat
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.serving import ROOT
+from tests.ui.appearance import (
+    SHIFTS,
+    STILL,
+    assert_fits_when_narrow,
+    broken_rules,
+    is_light,
+    turn,
+)
 from tests.ui.pictures import (
     BARS_FOR_TEXT,
     BARS_FOR_WORDS,
     GOLD,
     MOST_OFF,
+    WORDS_FOR_BARS,
     agrees,
     assert_picture,
     off,
     reduced,
 )
-from tests.ui.tabs import THEMES, Overheard, tab
+from tests.ui.tabs import THEMES, Overheard, Theme, tab
+from tests.ui.waits import idle
 
 pytestmark = pytest.mark.ui
 
 WIDTH, HEIGHT = 1280, 860
-NARROW: Final = 800
 PATIENCE: Final = 5
-STILL: Final = 0.1
-"""The cumulative layout shift up to which web.dev calls a page good."""
-
-RULES: Final = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
-SHIFTS: Final = """
-window.shifts = 0
-new PerformanceObserver(seen => {
-  for (const one of seen.getEntries()) if (!one.hadRecentInput) window.shifts += one.value
-}).observe({type: "layout-shift", buffered: true})
-"""
 
 
 @dataclass(frozen=True)
 class View:
-    """A page, what must be there before it is looked at, and whether a gold picture is kept."""
+    """A page of experiments made here, whose pictures do not change when samples are recorded anew,
+    and what must be there before it is looked at."""
 
     path: str
     ready: str
-    made: bool = True
-    """Of experiments made here: their pictures do not change when samples are recorded anew."""
 
 
 CHART: Final = ".js-plotly-plot .main-svg"
@@ -64,83 +59,58 @@ VIEWS: Final = {
     "timeline": View("timeline?experiment=step", ".timeline canvas[data-painted]"),
     "memory": View("memory?experiment=step", CHART),
     "export": View("export?experiment=step", ".perfetto"),
-    "graphs": View("graphs?experiment=fork-join", ".empty", made=False),
-    "compile": View("compile?experiment=compile-mends", ".program [role=treeitem]", made=False),
-    "ranks": View("ranks?experiment=tp-transformer", CHART, made=False),
-    "launch": View("launch", CHART, made=False),
-    "doctor": View("doctor?experiment=sync-in-step", ".badge", made=False),
+}
+"""Half of them are loaded in light and half in dark; the system's colours then change."""
+BEGUN: Final[dict[str, Theme]] = {
+    name: THEMES[number % len(THEMES)] for number, name in enumerate(VIEWS)
 }
 
 
-@pytest.fixture(params=THEMES)
+@pytest.fixture
 def page(request: pytest.FixtureRequest, visitor: BrowserContext) -> Iterator[Page]:
     with tab(visitor, WIDTH, HEIGHT, request.param, still=True) as opened:
         opened.add_init_script(BARS_FOR_TEXT + SHIFTS)
         yield opened
 
 
-@pytest.fixture
-def theme(request: pytest.FixtureRequest) -> str:
-    return str(request.node.callspec.params["page"])
-
-
-@pytest.mark.parametrize("name", VIEWS)
-def test_a_page(name: str, page: Page, theme: str, made: str, dashboard: str) -> None:
-    view = VIEWS[name]
-    address = made if view.made else dashboard
-    overheard = Overheard(page, address)
-    visit(page, address, view)
-    assert is_light(page) == (theme == "light")
-    assert page.locator('[data-testid="stException"]').count() == 0
+@pytest.mark.parametrize(("name", "page"), BEGUN.items(), indirect=["page"])
+def test_a_page(name: str, page: Page, made: str) -> None:
+    begun: Theme = BEGUN[name]
+    overheard = Overheard(page, made)
+    visit(page, made, VIEWS[name])
     assert page.evaluate("window.shifts") < STILL
-    assert broken_rules(page) == []
-    assert page.get_by_role("heading", level=1).count() == 1
-    if view.made:
-        shot = with_bars_for_text(page)
-        for _ in range(PATIENCE):
-            # A canvas whose data a busy machine has not sent yet rests too.
-            if agrees(shot, f"{name}-{theme}"):
-                break
-            page.wait_for_timeout(1_000)
-            shot = with_bars_for_text(page)
-        assert_picture(shot, f"{name}-{theme}")
-    page.set_viewport_size({"width": NARROW, "height": HEIGHT})
-    # Charts follow the width a moment later.
-    page.wait_for_function(
-        "main => main.scrollWidth <= main.clientWidth",
-        arg=page.get_by_test_id("stMain").element_handle(),
-    )
-    for link in ("Overview", "Export"):
-        expect(page.locator(".st-key-top-bar").get_by_role("link", name=link)).to_be_in_viewport()
+    for theme in sorted(THEMES, key=lambda theme: theme != begun):
+        if theme != begun:
+            turn(page, theme)
+        assert is_light(page) == (theme == "light")
+        assert page.locator('[data-testid="stException"]').count() == 0
+        assert broken_rules(page) == []
+        assert page.get_by_role("heading", level=1).count() == 1
+        picture(page, f"{name}-{theme}")
+    assert_fits_when_narrow(page, HEIGHT)
     assert overheard.errors == []
     assert overheard.foreign == []
-
-
-def is_light(page: Page) -> bool:
-    """Whether the background is light."""
-    background = page.evaluate("getComputedStyle(document.querySelector('.stApp')).backgroundColor")
-    return sum(int(part) for part in re.findall(r"\d+", background)[:3]) > 382
 
 
 def visit(page: Page, address: str, view: View) -> None:
     """Opens a view and waits until it is drawn."""
     page.goto(f"{address}/{view.path}")
     page.locator(view.ready).first.wait_for()
-    settled = '[data-testid="stApp"][data-test-script-state="notRunning"]'
-    expect(page.locator(settled)).to_be_visible()
+    idle(page)
     expect(page.get_by_test_id("stSkeleton")).to_have_count(0)
 
 
-def broken_rules(page: Page) -> list[tuple[str, Any]]:
-    """The rules of WCAG A and AA that axe finds broken, and where."""
-    if not page.evaluate("window.axe !== undefined"):
-        page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text())
-    found = page.evaluate(
-        "rules => axe.run(document, {resultTypes: ['violations'], runOnly: rules})", RULES
-    )
-    return [
-        (rule["id"], [node["html"][:200] for node in rule["nodes"]]) for rule in found["violations"]
-    ]
+def picture(page: Page, name: str) -> None:
+    """Compares the page with its gold picture, and leaves it as it was."""
+    shot = with_bars_for_text(page)
+    for _ in range(PATIENCE):
+        # A canvas whose data a busy machine has not sent yet rests too.
+        if agrees(shot, name):
+            break
+        page.wait_for_timeout(1_000)
+        shot = with_bars_for_text(page)
+    assert_picture(shot, name)
+    page.evaluate(WORDS_FOR_BARS)
 
 
 def with_bars_for_text(page: Page) -> bytes:
@@ -156,6 +126,7 @@ def with_bars_for_text(page: Page) -> bytes:
     raise AssertionError("the page does not come to rest")
 
 
+@pytest.mark.parametrize("page", THEMES, indirect=True)
 def test_the_rules_see_what_is_broken(page: Page) -> None:
     page.set_content("<main><img src='x.png'><p style='color:#bbb'>pale</p></main>")
     assert {rule for rule, _ in broken_rules(page)} >= {"image-alt", "color-contrast"}
@@ -214,8 +185,3 @@ def png(picture: Image.Image) -> bytes:
     held = io.BytesIO()
     picture.save(held, "PNG")
     return held.getvalue()
-
-
-def test_every_page_is_looked_at() -> None:
-    paths = {re.split(r"[?]", view.path)[0] or "overview" for view in VIEWS.values()}
-    assert paths == {path.stem for path in (ROOT / "graphviz_dash/ui/views").glob("[a-z]*.py")}
