@@ -94,6 +94,8 @@ def make_server(
     nodes: int = 6,
     gpu_ns: Callable[[int], int] = replay_ns,
     method: KeyMethod | None = KeyMethod.LABEL,
+    first_ns: int = 0,
+    profiler: tuple[int, int] | None = None,
 ) -> Path:
     """A run of a server with a graph for each of ``sizes``, the largest captured first.
 
@@ -105,6 +107,8 @@ def make_server(
         nodes: of each graph.
         gpu_ns: GPU time of a replay by size.
         method: how keys are known; None: they are not, and neither are real sizes.
+        first_ns: what the first step of each real size takes besides.
+        profiler: how many of the last steps are profiled, and how long it takes to start.
     """
     ladder = sorted(sizes, reverse=True)
     asked = traffic(400, max(sizes)) if requests is None else tuple(requests)
@@ -113,12 +117,17 @@ def make_server(
         facts = {"kind": StepKind.CAPTURE, "family": 0, "member": place}
         steps.add(EAGER_NS, 100_000, **facts)
     counts = [0] * len(ladder)
-    for real in asked:
+    seen: set[int] = set()
+    for number, real in enumerate(asked):
+        if profiler is not None and number == len(asked) - profiler[0]:
+            steps.now += profiler[1]
+        late_ns = 0 if real in seen else first_ns
+        seen.add(real)
         known = {} if method is None else {"real": real, "size_method": SizeMethod.LABEL}
         facts = {"family": 0, "phase": Phase.DECODE, **known}
         padded = min((size for size in sizes if size >= real), default=None)
         if padded is None:
-            steps.add(EAGER_NS, 50_000, kind=StepKind.FALLBACK, **facts)
+            steps.add(EAGER_NS + late_ns, 50_000, kind=StepKind.FALLBACK, **facts)
             continue
         place = ladder.index(padded)
         counts[place] += 1
@@ -127,7 +136,7 @@ def make_server(
         if method is not None:
             facts["padded"] = padded
         steps.add(
-            40_000,
+            40_000 + late_ns,
             gpu_ns(padded) + 10_000,
             kind=StepKind.REPLAY,
             member=place,
@@ -149,7 +158,8 @@ def make_server(
         graph_cost(place, nodes, counts[place], gpu_ns(size), first=place == 0)
         for place, size in enumerate(ladder)
     )
-    loop = ProgramLoop((family,), costs, steps.columns(), len(steps.rows), len(steps.rows), ())
+    clean = len(steps.rows) - (0 if profiler is None else profiler[0])
+    loop = ProgramLoop((family,), costs, steps.columns(), len(steps.rows), clean, ())
     works = [layer_work(nodes, size) for size in ladder]
     return write_loop(experiment, name, loop, works, counts)
 

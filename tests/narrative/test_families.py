@@ -81,7 +81,7 @@ def test_sizes_below_the_smallest_timed_one_are_not_advised_away() -> None:
     report = the_report("recorded-batching")
     data = ladder_data(report, report.families[0])
     assert isinstance(data, Missing)
-    assert "no size below 96 was timed" in data.reason
+    assert "no replay of a size below 96 was timed" in data.reason
 
 
 def test_where_larger_sizes_were_timed_there_is_advice() -> None:

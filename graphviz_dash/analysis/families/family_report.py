@@ -294,8 +294,9 @@ def _besides_replays(
     for member in members:
         if member.gpu is not None:
             medians[member.index] = member.gpu.median
-    besides = columns.period_ns[served] - medians[columns.member[served]]
-    besides = besides[(columns.period_ns[served] != NONE) & np.isfinite(besides)]
+    timed = columns.settled(served)
+    besides = columns.period_ns[timed] - medians[columns.member[timed]]
+    besides = besides[np.isfinite(besides)]
     return max(percentiles(besides, (50,))[0], 0.0) if len(besides) else None
 
 
@@ -305,7 +306,7 @@ def _samples(
     """Times of the members of known size: GPU times; of members with fewer than three the time from
     their steps to the next, less what a step takes besides. Those with fewer than three of either
     count only where no other has more: one slow sample would bend the line for its neighbours."""
-    timed = served[columns.period_ns[served] != NONE]
+    timed = columns.settled(served)
     timed = timed[np.argsort(columns.member[timed], kind="stable")]
     besides = np.maximum(columns.period_ns[timed] - (step_ns or 0.0), 0.0)
     member_of = columns.member[timed]
@@ -351,9 +352,10 @@ def _losses(
     padded_ns = times_at(np.maximum(padded, 0), seen, curve)
     fell = columns.kind[own] == FALLBACK
     period = columns.period_ns[own]
-    timed = fell & (period != NONE)
+    timed = np.isin(own, columns.settled(own[fell]))
     over_ns = period - step_ns - exact_ns
-    # Fallbacks that were not timed, as the last step of a thread, lost what the others did.
+    # Fallbacks that were not timed, as the last step of a thread, lost what the others did; so did
+    # the first of a size, whose libraries prepared themselves.
     usual_ns = float(over_ns[timed].mean()) if timed.any() else 0.0
     fallback_ns = np.where(timed, over_ns, np.where(fell, usual_ns, 0.0))
     padding_ns = np.where(fell | (padded == NONE), 0.0, padded_ns - exact_ns)

@@ -9,7 +9,7 @@ import numpy as np
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.families.family_report import FamilyReport, LoopReport, MemberReport
 from graphviz_dash.analysis.families.ladder_data import LadderData, SizeCosts
-from graphviz_dash.analysis.families.loop_columns import CAPTURE, FALLBACK, NONE, LoopColumns
+from graphviz_dash.analysis.families.loop_columns import CAPTURE, FALLBACK, LoopColumns
 from graphviz_dash.analysis.families.size_times import median, size_times, times_at
 from graphviz_dash.model.absence import Fact, Missing
 
@@ -27,7 +27,8 @@ def ladder_data(
     columns = report.columns
     own = np.flatnonzero((columns.family == family.index) & (columns.real > 0))
     own = own[columns.kind[own] != CAPTURE]
-    fell = own[(columns.kind[own] == FALLBACK) & (columns.period_ns[own] != NONE)]
+    timed = columns.settled(own)
+    fell = timed[columns.kind[timed] == FALLBACK]
     asked = columns.real[own] if requests is None else requests
     if requests is None and 0 < len(own) < family.replays + family.fallbacks:
         # Not all sizes are known: among the others may be any that today's largest serves.
@@ -38,12 +39,14 @@ def ladder_data(
             "the real sizes of its steps are not known: name them with collectors.label, or give "
             "sizes with --traffic",
         )
-    timed = [each.size for each in family.samples]
-    between = asked[~np.isin(asked, timed)]
-    if len(between) and bool((between < min(timed)).all()):
+    sampled = [each.size for each in family.samples]
+    between = asked[~np.isin(asked, sampled)]
+    if len(between) and bool((between < min(sampled)).all()):
         # Times are flat below the first timed size: sizes there would seem to gain nothing.
         return Missing(
-            Fact.LADDER, f"no size below {min(timed):,} was timed, where the other requests are"
+            Fact.LADDER,
+            f"no replay of a size below {min(sampled):,} was timed before the traced window, where "
+            "the other requests are: record more steps without a window, by --steps 0",
         )
     return LadderData(
         captured=_costs(family.members, sized),
@@ -51,7 +54,7 @@ def ladder_data(
         requests=asked,
         fallback_sizes=columns.real[fell],
         fallback_ns=np.maximum(columns.period_ns[fell] - (family.step_ns or 0.0), 0.0),
-        step_ns=_besides(report.columns, family, own),
+        step_ns=_besides(report.columns, family, timed),
     )
 
 
@@ -59,7 +62,6 @@ def _besides(columns: LoopColumns, family: FamilyReport, own: Ints) -> float | N
     """What the steps at ``own`` take on average besides their replays, waiting and all: the mean
     time to the next step less that of the replays by their sizes. So the ladder that was captured
     comes to the throughput that was measured."""
-    own = own[columns.period_ns[own] != NONE]
     if family.step_ns is None or not len(own):
         return None
     seen, times = size_times(

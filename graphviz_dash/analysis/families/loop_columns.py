@@ -69,6 +69,15 @@ class LoopColumns:
         """Which steps replayed graphs."""
         return np.isin(self.kind, REPLAYED)
 
+    def settled(self, rows: Ints) -> Ints:
+        """Those of ``rows`` whose period tells of a program that has run for a while: not the first
+        of each real size, where others are left. Libraries prepare themselves for a shape when they
+        first see it, as cuDNN's attention does for 30 ms."""
+        timed = rows[self.period_ns[rows] != NONE]
+        first = np.unique(self.real[timed], return_index=True)[1]
+        later = np.delete(timed, first) if (self.real[timed] != NONE).any() else timed
+        return later if len(later) else timed
+
 
 def loop_columns(
     loop: ProgramLoop, copied: Mapping[int, int] = MappingProxyType({})
@@ -93,7 +102,7 @@ def loop_columns(
         end_ns=_column(steps.end_ns),
         gpu_ns=_clean(_column(steps.gpu_ns), loop.clean_steps),
         launch_ns=_clean(_column(steps.launch_ns), loop.clean_steps),
-        period_ns=_clean(_periods(begin, thread), loop.clean_steps),
+        period_ns=_periods(begin, thread, loop.clean_steps),
     )
 
 
@@ -117,11 +126,12 @@ def _codes(values: Sequence[StepKind]) -> Ints:
     return np.array([codes[value] for value in values], dtype=np.int64)
 
 
-def _periods(begin: Ints, thread: Ints) -> Ints:
+def _periods(begin: Ints, thread: Ints, clean: int) -> Ints:
+    """Up to the next step of the same thread, which must be clean too: a profiler that starts
+    between the two takes seconds."""
     order = np.lexsort((begin, thread))
     periods = np.full(len(begin), NONE, dtype=np.int64)
     if len(order) > 1:
-        same = thread[order][1:] == thread[order][:-1]
-        gaps = np.diff(begin[order])
-        periods[order[:-1]] = np.where(same, gaps, NONE)
-    return periods
+        known = (thread[order][1:] == thread[order][:-1]) & (order[1:] < clean)
+        periods[order[:-1]] = np.where(known, np.diff(begin[order]), NONE)
+    return _clean(periods, clean)

@@ -85,6 +85,25 @@ class TestReport:
         # Over a graph of that size; 50 us pass before the next step either way.
         assert above.fallback_ns / 10 == pytest.approx(EAGER_NS - replay_ns(40), rel=0.01)
 
+    def test_what_happens_once_is_no_steps_cost(self, tmp_path: Path) -> None:
+        """A library prepares itself when it first sees a shape, and a profiler takes seconds to
+        start: neither is what a step takes, nor what a request without a graph loses."""
+        path = make_server(
+            tmp_path,
+            requests=[40, 40, *traffic(300, 32), *[40] * 10],
+            first_ns=30_000_000,
+            profiler=(5, 3_000_000_000),
+        )
+        report = reported(path)
+        family = family_of(report)
+        assert family.step_ns == pytest.approx(50_000, abs=1_000)
+        assert data_of(report).step_ns == pytest.approx(50_000, rel=0.15)
+        assert not isinstance(family.losses, Missing)
+        above = family.losses[-1]
+        assert above.fallback_ns / above.requests == pytest.approx(
+            EAGER_NS - replay_ns(40), rel=0.01
+        )
+
     def test_segments_are_one_member(self, tmp_path: Path) -> None:
         report = reported(make_segmented(tmp_path, segments=4, repeats=2))
         family = family_of(report)
