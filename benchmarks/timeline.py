@@ -238,7 +238,7 @@ def in_memory(browser: Browser, address: str, process: int, sample: str, repeats
     rows.append(("   ... nodes and differences", f"{resident_mb(process):.0f} MB", ""))
     for name in (*SHOWN, "Timeline"):
         page.get_by_role("link", name=name, exact=True).first.click()
-        page.locator(".st-key-page-current", has_text=name).wait_for()
+        page.locator(".pages [aria-current]", has_text=name).wait_for()
         page.locator("[data-test-script-state='notRunning']").first.wait_for(timeout=120_000)
     page.locator(".timeline canvas[data-painted]").wait_for()
     rows.append(("   ... every page opened", f"{resident_mb(process):.0f} MB", ""))

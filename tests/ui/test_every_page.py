@@ -200,7 +200,7 @@ def test_every_page_is_visited() -> None:
 
 
 def test_it_is_drawn(visit: Visit) -> None:
-    expect(visit.page.locator(".st-key-page-current")).to_be_visible()
+    expect(visit.page.locator(".pages [aria-current]")).to_be_visible()
     assert visit.page.locator('[data-testid="stException"]').count() == 0
 
 

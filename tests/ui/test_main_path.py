@@ -53,10 +53,8 @@ def test_from_the_overview_to_a_node_a_kernel_and_a_trace(
         expect(page.get_by_role("link", name=name, exact=True)).to_be_visible()
     expect(page.get_by_text("sync_in_step.py:15").first).to_be_visible()
 
-    card = page.locator('[data-testid="stVerticalBlock"]').filter(
-        has=page.get_by_role("link", name="mlp-train", exact=True)
-    )
-    card.last.get_by_role("link", name="Compare").click()
+    card = page.locator(".card").filter(has=page.get_by_role("link", name="mlp-train", exact=True))
+    card.get_by_role("link", name="Compare").click()
     expect(page).to_have_url(re.compile(r"/compare\?.*experiment=mlp-train"))
     speedup = METRICS["speedup"].format(compared("mlp-train")["graph"])
     tile = page.locator(".tile").filter(has_text="Speedup")

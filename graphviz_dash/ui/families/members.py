@@ -15,7 +15,7 @@ from graphviz_dash.analysis.families.keys import key_text
 from graphviz_dash.errors import printable
 from graphviz_dash.narrative.families import KEY_METHODS, member_title
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.markup import element, plain, show, text
+from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.navigation import carry, link
 from graphviz_dash.ui.state.catalogue import Entry
 
@@ -65,7 +65,7 @@ def members_table(entry: Entry, report: LoopReport, family: FamilyReport) -> Non
     # Without a row too: a fragment draws in the bar only where it drew when the page was made.
     carry("graph", {"run": report.run, "graph": graphs[0]} if graphs else {})
     if chosen is not None:
-        _lead(entry, report, graphs, plain(member_title(family.family, members[chosen].member)))
+        _lead(entry, report, graphs, member_title(family.family, members[chosen].member))
     # The page's own end, where the address is kept, does not come after a fragment.
     url_state.remember("graphs")
 

@@ -22,11 +22,11 @@ from graphviz_dash.ui.hosting.preload import preload
 
 STYLE: Final = Path(__file__).parents[1] / "assets" / "style.css"
 SCRIPTS: Final = Path(streamlit.__file__).parent / "static" / "static" / "js"
-_EVERYWHERE: Final = ("Html", "PageLink", "DynamicIcon", "StreamlitMarkdown", "Selectbox")
-OVERVIEW: Final = (*_EVERYWHERE, "TextInput")
-OTHERS: Final = (*_EVERYWHERE, "ButtonGroup", "BidiComponent", "DownloadButton")
+OVERVIEW: Final = ("Html", "DynamicIcon", "StreamlitMarkdown")
+OTHERS: Final = (*OVERVIEW, "Selectbox", "ButtonGroup", "BidiComponent", "DownloadButton")
 """Parts of Streamlit's front end that the first screen of the start page and of the other pages is
-made of; one that a later version has not, or calls otherwise, is asked for when it is needed."""
+made of; one that a later version has not, or calls otherwise, is asked for when it is needed, as
+the fields of the start page are: its cards do not wait for them."""
 LATER: Final = ("ButtonGroup", "BidiComponent", "DataFrame", "DownloadButton")
 """Parts that other pages begin with and Streamlit loads when they are gone to, 0.6 s for a graph:
 loaded when the first page stands and the browser has nothing to do."""
@@ -69,19 +69,36 @@ calm.observe(document.body, {subtree: true, childList: true})
 _HISTORY: Final = """<script>
 {
   let passing = false
-  addEventListener("popstate", () => { passing = true }, true)
+  let gone = null
+  const connected = '[data-testid="stApp"][data-test-connection-state="CONNECTED"]'
+  addEventListener("popstate", (event) => { passing = event.isTrusted }, true)
   for (const act of ["pointerdown", "keydown", "click", "input", "change", "wheel", "drop"])
-    addEventListener(act, () => { passing = false }, true)
+    addEventListener(act, () => { passing = false; gone = null }, true)
   for (const name of ["pushState", "replaceState"]) {
     const change = history[name].bind(history)
-    history[name] = (...given) => { if (!passing) change(...given) }
+    history[name] = (state, title, url) => {
+      const elsewhere = gone !== null && new URL(url, location).pathname !== gone
+      if (!passing && !elsewhere) change(state, title, url)
+    }
   }
+  addEventListener("click", (event) => {
+    const link = event.target.closest?.("a.to-page")
+    const held = event.ctrlKey || event.metaKey || event.shiftKey || event.altKey
+    if (!link || held || event.defaultPrevented || !document.querySelector(connected)) return
+    event.preventDefault()
+    if (link.href !== location.href) history.pushState({}, "", link.href)
+    gone = location.pathname
+    dispatchEvent(new PopStateEvent("popstate"))
+  })
 }
 </script>"""
 """From Back or Forward to the visitor's next act the address is the browser's alone. Streamlit's
 front end joins what the script of a page says of its address to the page that the browser is at by
 then: where Back is pressed twice quickly, the script of the page that was passed has begun, and
-its path or its query would get into the address of the other page."""
+its path or its query would get into the address of the other page.
+
+A link of ours is followed as Forward is, to an address that is new: the front end has the server
+run that page and keeps the document. Without this script a link loads the page it leads to."""
 _SCHEME: Final = """<script>
 {
   const ready = '[data-testid="stApp"][data-test-script-state="notRunning"]'

@@ -3,35 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.markup import element, show
+from graphviz_dash.ui.page.markup import element, text
 
 _PAGES: Final = {
-    "overview": ("Overview", ":material/dashboard:"),
-    "compare": ("Compare", ":material/balance:"),
-    "graphs": ("Graphs", ":material/stacked_line_chart:"),
-    "graph": ("Graph", ":material/account_tree:"),
-    "timeline": ("Timeline", ":material/view_timeline:"),
-    "compile": ("Compile", ":material/conversion_path:"),
-    "memory": ("Memory", ":material/memory:"),
-    "ranks": ("Ranks", ":material/device_hub:"),
-    "launch": ("Launch", ":material/rocket_launch:"),
-    "doctor": ("Doctor", ":material/stethoscope:"),
-    "export": ("Export", ":material/ios_share:"),
+    "overview": ("Overview", "dashboard"),
+    "compare": ("Compare", "balance"),
+    "graphs": ("Graphs", "stacked_line_chart"),
+    "graph": ("Graph", "account_tree"),
+    "timeline": ("Timeline", "view_timeline"),
+    "compile": ("Compile", "conversion_path"),
+    "memory": ("Memory", "memory"),
+    "ranks": ("Ranks", "device_hub"),
+    "launch": ("Launch", "rocket_launch"),
+    "doctor": ("Doctor", "stethoscope"),
+    "export": ("Export", "ios_share"),
 }
 
 NAMES: Final = tuple(_PAGES)
 """The names of all pages, which are their paths, in the order of the navigation."""
 
-_PLACES: Final = "page-links"
+_BAR: Final = "page-links"
 """Where this run of a page has drawn the links to the others."""
+
+
+@dataclass
+class _Bar:
+    """The links at the top of a page."""
+
+    slot: DeltaGenerator
+    current: str
+    """The page that they stand on."""
+    reasons: Mapping[str, str]
+    """Why pages have nothing to show, by name."""
+
+    def draw(self) -> None:
+        """Draws them as the pages were left and are now."""
+        links_of = (
+            lead(
+                name,
+                title_of(name),
+                url_state.leading_to(name) if name != "overview" else {},
+                kind="dim" if name in self.reasons else "",
+                reason=self.reasons.get(name, ""),
+                is_current=name == self.current,
+            )
+            for name in _PAGES
+        )
+        self.slot.html(element("nav", "".join(links_of), "pages"), width="content")
 
 
 def page(name: str) -> Any:
@@ -69,42 +97,56 @@ def name_of(current: Any) -> str:
 def links(current: str) -> None:
     """A link to each page. They carry the state, as Streamlit's own navigation does not: it drops
     the address's parameters and adds several entries to the browser's history."""
-    places = {}
-    for name in _PAGES:
-        key = "page-current" if name == current else f"page-{name}"
-        with st.container(key=key, width="content"):
-            places[name] = st.empty()
-            _lead(places[name], name)
-    st.session_state[_PLACES] = places
+    bar = _Bar(st.empty(), current, {})
+    st.session_state[_BAR] = bar
+    bar.draw()
 
 
 def carry(name: str, values: Mapping[str, str | None]) -> None:
     """Has the page called ``name`` show what was chosen on this one when it is next gone to:
     parameters of its address, None to leave one out. The bar, drawn before, leads there too."""
     url_state.carry(name, values)
-    places: dict[str, DeltaGenerator] = st.session_state.get(_PLACES, {})
-    if name in places:
-        _lead(places[name], name)
+    bar: _Bar | None = st.session_state.get(_BAR)
+    if bar is not None:
+        bar.draw()
 
 
 def dim(reasons: Mapping[str, str]) -> None:
     """Dims the links of the bar to pages that have nothing to show, by name, with the reason."""
-    places: dict[str, DeltaGenerator] = st.session_state.get(_PLACES, {})
-    faint = ",".join(f".st-key-page-{name} a" for name in reasons if name in places)
-    if faint:
-        show(element("style", f"{faint}{{opacity:0.45}}"))
-    for name, reason in reasons.items():
-        if name in places:
-            _lead(places[name], name, reason)
+    bar: _Bar | None = st.session_state.get(_BAR)
+    if bar is not None and reasons:
+        bar.reasons = reasons
+        bar.draw()
 
 
-def _lead(container: DeltaGenerator, name: str, reason: str | None = None) -> None:
-    title, icon = _PAGES[name]
-    query = url_state.leading_to(name) if name != "overview" else {}
-    container.page_link(page(name), label=title, icon=icon, query_params=query, help=reason)
+def lead(
+    name: str,
+    label: str,
+    query: Mapping[str, str | list[str]],
+    *,
+    icon: bool = True,
+    kind: str = "",
+    reason: str = "",
+    is_current: bool = False,
+) -> str:
+    """A link to the page called ``name``, as markup: its ``icon`` or none, its ``label``, which is
+    text, and where there is one the ``reason`` for which nothing is to be seen there.
+
+    One of Streamlit's page links for each would be three elements of a page and a Markdown
+    document. A script that :mod:`graphviz_dash.ui.hosting.document` puts on the page follows it.
+    """
+    parameters = urlencode(query, doseq=True)
+    shown = element("i", "", **{"data-icon": _PAGES[name][1], "aria-hidden": "true"})
+    path = "./" if name == "overview" else f"./{name}"
+    given = {"href": f"{path}?{parameters}" if parameters else path}
+    if reason:
+        given["title"] = reason
+    if is_current:
+        given["aria-current"] = "page"
+    content = (shown if icon else "") + element("span", text(label))
+    return element("a", content, f"to-page {kind}".rstrip(), **given)
 
 
-def link(name: str, label: str, query: Mapping[str, str | list[str]], *, icon: bool = True) -> None:
-    """A link to the page called ``name``, with its ``icon`` or without; ``label`` is Markdown."""
-    shown = _PAGES[name][1] if icon else None
-    st.page_link(page(name), label=label, query_params=dict(query), icon=shown)
+def link(name: str, label: str, query: Mapping[str, str | list[str]]) -> None:
+    """Puts a link to the page called ``name`` on the page."""
+    st.html(lead(name, label, query), width="content")

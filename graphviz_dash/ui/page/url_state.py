@@ -87,6 +87,15 @@ def leading_to(page: str) -> Parameters:
     return before if before.get(EXPERIMENT) == [name] else {EXPERIMENT: [name]}
 
 
+def chosen(name: str, options: Sequence[str], *, default: str | None = None) -> str:
+    """Which of ``options`` (one or more) the address says; ``default``, the first unless given,
+    where it says none of them."""
+    asked = value(name)
+    if asked is not None and asked in options:
+        return asked
+    return options[0] if default is None or default not in options else default
+
+
 def choose(
     name: str,
     label: str,
@@ -102,10 +111,9 @@ def choose(
     unknown value, means. A change removes the parameters ``clears``, which depend on it.
     """
     standard = options[0] if default is None or default not in options else default
-    asked = value(name)
-    chosen = standard if asked is None or asked not in options else asked
+    shown = chosen(name, options, default=standard)
     key = f"choice-{name}"
-    st.session_state[key] = chosen
+    st.session_state[key] = shown
     given: dict[str, Any] = {
         "key": key,
         "on_change": _chosen,
@@ -115,7 +123,7 @@ def choose(
         st.selectbox(label, options, **given, **looks)
     else:
         st.segmented_control(label, options, required=True, format_func=plain, **given)
-    return chosen
+    return shown
 
 
 def choose_number(name: str, label: str, count: int, otherwise: str, help_text: str) -> str:

@@ -43,7 +43,7 @@ def render() -> None:
     runs = chosen.experiment.runs
     examined = [each for each in runs if each.doctor and each.doctor.findings]
     for examined_run in examined:
-        which = f" in {plain(examined_run.name)}" if len(examined) > 1 else ""
+        which = f" in {examined_run.name}" if len(examined) > 1 else ""
         query = {url_state.EXPERIMENT: chosen.entry.name, "run": examined_run.name}
         link("doctor", f"What the doctor reports{which}, and what to write instead", query)
     tracebacks(result)

@@ -25,8 +25,7 @@ from graphviz_dash.ui.panels.launch import (
     published_panel,
 )
 from graphviz_dash.ui.panels.launch_graph import launch_graph
-from graphviz_dash.ui.panels.launch_tables import fits_table, medians_table
-from graphviz_dash.ui.panels.launch_tiles import launch_tiles
+from graphviz_dash.ui.panels.launch_tables import fits_table, launch_tiles, medians_table
 from graphviz_dash.ui.panels.observers import observer_panel
 from graphviz_dash.ui.state.catalogue import Entry, launches
 from graphviz_dash.ui.state.store import STORE
@@ -115,8 +114,9 @@ def _own(
         return ()
 
 
-@st.cache_data(max_entries=32, show_spinner="Reading the recording")
-def _costs(path: str, _changed_ns: int) -> LaunchCosts:
+# Frozen: shared as it is, where a copy for each page would take 6 ms to make.
+@st.cache_resource(max_entries=32, show_spinner="Reading the recording")
+def _costs(path: str, changed_ns: int) -> LaunchCosts:
     return launch_costs(read_launch(Path(path)))
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import streamlit as st
 
 from graphviz_dash.analysis.comparison.memory import MemoryComparison
 from graphviz_dash.analysis.memory.allocator import AllocatorUse, allocator_uses
-from graphviz_dash.analysis.memory.pools import PoolBreakdown, pool_map
 from graphviz_dash.analysis.memory.report import MemoryDifference, MemoryPart, MemoryReport
-from graphviz_dash.charts.figures.memory import allocator_chart, memory_chart, pool_map_chart
-from graphviz_dash.errors import printable
+from graphviz_dash.charts.figures.memory import allocator_chart, memory_chart
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.memory import Stage
 from graphviz_dash.narrative.memory import (
@@ -23,9 +21,10 @@ from graphviz_dash.narrative.memory import (
     memory_sentence,
 )
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, draw, nothing, theme
+from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, draw, figure, nothing
 from graphviz_dash.ui.page.markup import element, plain, show, table, text
 from graphviz_dash.ui.page.widgets import failure_notes, tiles
+from graphviz_dash.ui.panels.memory_pools import pools_panel
 from graphviz_dash.ui.state.results import comparison, memory
 from graphviz_dash.units import (
     counted,
@@ -47,7 +46,7 @@ def render() -> None:
         show(element("h1", text(chosen.entry.name)))
         show(failure_notes(comparison(chosen.key)))
         uses = allocator_uses(chosen.experiment.runs)
-        _allocator(uses)
+        _allocator(chosen, uses)
         _statistics(chosen)
         _nothing(chosen, result, known=bool(uses))
         return
@@ -68,16 +67,16 @@ def render() -> None:
         and not isinstance(change.activation_overhead, Missing)
     ):
         st.caption(plain(f"{PUBLISHED_OVERHEAD}."))
-    _parts(result)
-    _pools(chosen, report)
+    _parts(chosen, result)
+    pools_panel(chosen, report)
     _stages(result)
     _terms(report)
 
 
-def _allocator(uses: Sequence[AllocatorUse]) -> None:
+def _allocator(chosen: Chosen, uses: Sequence[AllocatorUse]) -> None:
     """What the allocator's own statistics come to, of runs that have no more."""
     show("".join(element("p", text(allocator_sentence(use)), "sentence") for use in uses))
-    chart = allocator_chart(uses, theme())
+    chart = figure(chosen.key, "memory-allocator", lambda seen: allocator_chart(uses, seen))
     if chart is not None:
         draw(chart, "memory-allocator")
 
@@ -185,11 +184,15 @@ def _tiles(result: MemoryComparison, report: MemoryReport) -> str:
     return tiles(cells)
 
 
-def _parts(result: MemoryComparison) -> None:
+def _parts(chosen: Chosen, result: MemoryComparison) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.header("Memory breakdown at the peak of a step", anchor=False)
         shown = url_state.choose("memory", "Show", [_ALLOCATOR, _DEVICE])
-    chart = memory_chart(result, theme(), outside=shown == _DEVICE)
+    chart = figure(
+        chosen.key,
+        ("memory-parts", shown),
+        lambda seen: memory_chart(result, seen, outside=shown == _DEVICE),
+    )
     if chart is not None:
         draw(chart, "memory-parts")
     show(element("div", _part_table(result), "scroll"))
@@ -243,86 +246,6 @@ def _changes(
 def _cell(size: int, change: int | None) -> str:
     value = element("span", text(format_bytes(size)), "num")
     return value + (element("span", text(format_signed_bytes(change)), "spread") if change else "")
-
-
-def _pools(chosen: Chosen, report: MemoryReport) -> None:
-    if not report.pools:
-        return
-    st.header(f"Private pools of {plain(report.run)}", anchor=False)
-    run = next(run for run in chosen.experiment.runs if run.name == report.run)
-    names = [_pool_name(pool) for pool in report.pools]
-    name = names[0]
-    if len(names) > 1:
-        name = url_state.choose("pool", "Pool", names)
-    pool = report.pools[names.index(name)]
-    show(element("p", text(_pool_sentence(pool)), "sentence"))
-    if run.memory_pass is not None:
-        usage = pool_map(run.memory_pass, pool.id)
-        chart = pool_map_chart(usage, theme())
-        if chart is not None:
-            draw(chart, "memory-pool")
-            drawn = len(chart.layout.yaxis.categoryarray)
-            st.caption(
-                "A row for each graph, in capture order, and the bytes of the pool that its "
-                "capture allocated at some time; what lies in no row is unused."
-                + (f" The first {drawn} of {len(usage.rows)}." if drawn < len(usage.rows) else "")
-            )
-    _graphs(report)
-
-
-def _pool_name(pool: PoolBreakdown) -> str:
-    return f"{pool.id[0]}-{pool.id[1]}"
-
-
-def _pool_sentence(pool: PoolBreakdown) -> str:
-    parts = {
-        "of one graph": pool.exclusive,
-        "shared": pool.shared,
-        "unused": pool.unused,
-        "library workspaces": pool.workspaces,
-        **{owner.value: size for owner, size in pool.owned.items()},
-    }
-    listed = ", ".join(f"{format_bytes(size)} {name}" for name, size in parts.items() if size)
-    return (
-        f"Pool {_pool_name(pool)} reserves {format_bytes(pool.reserved)} in "
-        f"{format_count(pool.segments)} segments: {listed}."
-    )
-
-
-def _graphs(report: MemoryReport) -> None:
-    if not report.graphs:
-        return
-    graphs = report.graphs
-    columns: dict[str, list[Any]] = {
-        "Graph": [printable(graph.graph) for graph in graphs],
-        "Uses, MiB": [graph.footprint / _MIB for graph in graphs],
-        "Exclusive, MiB": [graph.exclusive / _MIB for graph in graphs],
-        "Shared, MiB": [graph.shared / _MIB for graph in graphs],
-        "Kept, MiB": [graph.kept / _MIB for graph in graphs],
-        "Peak, MiB": [graph.peak / _MIB for graph in graphs],
-        "Allocations": [graph.allocations for graph in graphs],
-        "Executable, MiB": [
-            None if graph.instantiate_device is None else graph.instantiate_device / _MIB
-            for graph in graphs
-        ],
-    }
-    config: dict[str, Any] = {
-        name: st.column_config.NumberColumn(format="%.2f") for name in columns if "MiB" in name
-    }
-    st.dataframe(
-        columns,
-        column_config=config,
-        hide_index=True,
-        height="content" if len(graphs) <= 12 else 420,
-        placeholder="–",
-        alt="Memory of each graph",
-    )
-    st.caption(
-        "Uses: all places of its pool that its capture allocated, workspaces and gradients "
-        "included. Kept: alive when the capture "
-        "ended, such as outputs. Peak: most of its own alive at once. Executable: growth of device "
-        "memory while it was instantiated; the driver takes it in pieces of MiB, so most show 0."
-    )
 
 
 def _stages(result: MemoryComparison) -> None:

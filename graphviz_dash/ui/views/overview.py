@@ -19,14 +19,13 @@ from graphviz_dash.ui.hosting.preload import preload_all
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import empty, no_experiments, theme, trouble
 from graphviz_dash.ui.page.listing import listing, tell_arrivals, tell_changes
-from graphviz_dash.ui.page.markup import element, plain, show, text
-from graphviz_dash.ui.page.navigation import link, title_of
+from graphviz_dash.ui.page.markup import element, show, text
+from graphviz_dash.ui.page.navigation import lead, title_of
 from graphviz_dash.ui.page.pair import pair_panel
 from graphviz_dash.ui.panels.uploads import remove_button, upload_panel
 from graphviz_dash.ui.state.catalogue import Catalogue, Entry
 from graphviz_dash.ui.state.store import COMPARISON, STORE
 
-_COLUMNS: Final = 2
 _DRAWING_S: Final = 0.7
 """How long the browser has to draw the cards before traces are read, which takes all cores."""
 
@@ -46,42 +45,46 @@ def render() -> None:
         return
     tell_arrivals(listed)
     tell_changes(list(listed.entries.values()))
-    entries = (
-        _arranged(list(listed.entries.values()))
-        if len(listed.entries) > 1
-        else [*listed.entries.values()]
-    )
+    several = len(listed.entries) > 1
+    if several:
+        row = st.container(horizontal=True, vertical_alignment="center", gap="small", key="arrange")
+    entries = _arranged(list(listed.entries.values()))
     if not entries:
         empty("No experiment matches", "Search for something else, or choose all kinds.")
-    cells: list[Entry | None] = [*entries, None]
     unread: list[tuple[Entry, DeltaGenerator]] = []
-    for first in range(0, len(cells), _COLUMNS):
-        columns = st.columns(_COLUMNS, gap="medium")
-        for column, entry in zip(columns, cells[first : first + _COLUMNS], strict=False):
-            with column:
-                if entry is None:
-                    show(_own())
-                    continue
-                with st.container(border=True, height="stretch", key=f"card-{entry.key}"):
-                    traces_slot = _card(entry)
-                if traces_slot is not None:
-                    unread.append((entry, traces_slot))
+    # A grid of the style sheet's, with as many columns as the window has room for.
+    with st.container(key="cards"):
+        for entry in entries:
+            slot = _card(entry)
+            if slot is not None:
+                unread.append((entry, slot))
+        show(_own())
+    if several:
+        # Behind the cards, which do not wait for the scripts of its fields.
+        with row:
+            _choices()
     if unread:
         time.sleep(_DRAWING_S)
         preload_all()
-    for entry, traces_slot in unread:
-        with traces_slot:
+    for entry, slot in unread:
+        with slot:
             _read(entry)
+
+
+def _choices() -> None:
+    """What the cards are searched for, filtered and sorted by."""
+    url_state.search("find", "Search experiments", "Search by name or what it is")
+    bare: dict[str, Any] = {"label_visibility": "collapsed", "width": 180}
+    url_state.choose("kind", "Show", _KINDS, **bare)
+    url_state.choose("sort", "Sort by", tuple(_ORDERS), **bare)
 
 
 def _arranged(entries: list[Entry]) -> list[Entry]:
     """Those of ``entries`` that are searched for, in the order that is chosen; the cards of all are
     looked at only where something is."""
-    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="arrange"):
-        wanted = url_state.search("find", "Search experiments", "Search by name or what it is")
-        bare: dict[str, Any] = {"label_visibility": "collapsed", "width": 180}
-        kind = url_state.choose("kind", "Show", (_ALL, *KINDS), **bare)
-        order = url_state.choose("sort", "Sort by", tuple(_ORDERS), **bare)
+    wanted = (url_state.value("find") or "").strip().lower()
+    kind = url_state.chosen("kind", _KINDS)
+    order = url_state.chosen("sort", tuple(_ORDERS))
     if not wanted and kind == _ALL and order == _AS_LISTED:
         return entries
     cards = [(entry, _card_to_sort(entry)) for entry in entries]
@@ -115,6 +118,7 @@ def _by_speedup(card: Card) -> tuple[float, ...]:
 
 
 _ALL: Final = "All kinds"
+_KINDS: Final = (_ALL, *KINDS)
 _AS_LISTED: Final = "By name"
 _ORDERS: Final[dict[str, Callable[[Card], tuple[float, ...]] | None]] = {
     _AS_LISTED: None,
@@ -162,31 +166,42 @@ def _shown(folder: Path) -> str:
 
 
 def _card(entry: Entry) -> DeltaGenerator | None:
-    """An experiment, and the place of what its traces tell, where they are not read yet."""
-    is_compared = STORE.has(entry.key, COMPARISON)
+    """An experiment; where its traces are not read yet, the place of its card."""
+    if not entry.is_upload:
+        return _slot_of(entry)
+    with st.container(key=f"upload-{entry.key}"):
+        slot = _slot_of(entry)
+        remove_button(entry)
+    return slot
+
+
+def _slot_of(entry: Entry) -> DeltaGenerator | None:
     try:
-        card = _known(entry) if is_compared else _first_card(entry)
+        if STORE.has(entry.key, COMPARISON):
+            show(_card_markup(entry, _known(entry)))
+            return None
+        markup = _card_markup(entry, _first_card(entry))
     except InputError as error:
         _unreadable(entry, str(error))
-        if entry.is_upload:
-            remove_button(entry)
         return None
+    slot = st.empty()
+    slot.html(markup)
+    return slot
+
+
+def _card_markup(entry: Entry, card: Card) -> str:
+    """A card as one piece: an experiment's name, what is told of it, links to its pages."""
     query = {"experiment": entry.name}
-    with st.container(horizontal=True, vertical_alignment="center", key=f"title-{entry.key}"):
-        # A program with many graphs is first asked what each of them is for.
-        first = "graphs" if "graphs" in card.pages else "compare"
-        link(first, plain(entry.name), query, icon=False)
-        st.html(card.where, width="content")
-    facts_slot = st.empty()
-    with facts_slot:
-        show(card.facts)
-    place = f"links-{entry.key}"
-    with st.container(horizontal=True, vertical_alignment="center", gap="small", key=place):
-        for page in card.pages:
-            link(page, title_of(page), query)
-        if entry.is_upload:
-            remove_button(entry)
-    return None if is_compared else facts_slot
+    # A program with many graphs is first asked what each of them is for.
+    first = "graphs" if "graphs" in card.pages else "compare"
+    title = element("h2", lead(first, entry.name, query, icon=False)) + card.where
+    pages = "".join(lead(page, title_of(page), query) for page in card.pages)
+    parts = (
+        element("div", title, "card-title"),
+        card.facts,
+        element("div", pages, "card-pages"),
+    )
+    return element("article", "".join(parts), "card")
 
 
 def _first_card(entry: Entry) -> Card:
@@ -205,13 +220,18 @@ def _known(entry: Entry) -> Card:
     from graphviz_dash.ui.panels.experiment_card import card_of
     from graphviz_dash.ui.state.results import comparison
 
-    return card_of(comparison(entry.key), STORE.experiment(entry.key), theme())
+    seen = theme()
+    return STORE.derived(
+        entry.key,
+        ("card", seen),
+        lambda experiment: card_of(comparison(entry.key), experiment, seen),
+    )
 
 
 def _read(entry: Entry) -> None:
     """Draws an experiment anew with what its traces tell."""
     try:
-        show(_known(entry).facts)
+        show(_card_markup(entry, _known(entry)))
     except InputError as error:
         _unreadable(entry, str(error))
 

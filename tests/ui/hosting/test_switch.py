@@ -50,7 +50,7 @@ def test_streamlits_document_is_unchanged(plain: str) -> None:
 def test_every_page_is_shown(visitor: BrowserContext, plain: str, name: str) -> None:
     with tab(visitor) as page:
         page.goto(f"{plain}/{'' if name == 'overview' else name}?experiment=fork-join")
-        current = page.locator(".st-key-page-current")
+        current = page.locator(".pages [aria-current]")
         expect(current).to_contain_text(title_of(name), timeout=90_000)
         page.locator('[data-test-script-state="notRunning"]').wait_for(timeout=90_000)
         assert page.locator('[data-testid="stException"]').count() == 0

@@ -75,6 +75,26 @@ def test_back_goes_step_by_step_through_pages_and_choices(page: Page, made: str)
             expect(page.locator(settled).first).to_be_visible()
 
 
+def test_a_link_is_one_step_of_the_history_and_keeps_the_document(page: Page, made: str) -> None:
+    page.goto(made)
+    expect(page.locator(".own")).to_be_visible()
+    idle(page)
+    page.evaluate("window.marked = history.length")
+    page.locator(".card").get_by_role("link", name="step", exact=True).click()
+    at(page, "/compare?experiment=step")
+    expect(page.locator("table.figures")).to_be_visible()
+    idle(page)
+    assert page.evaluate("history.length - window.marked") == 1
+    page.go_back()
+    expect(page.locator(".own")).to_be_visible()
+    # Asked to, the browser opens it elsewhere, as it opens any link.
+    with page.context.expect_page() as opened:
+        in_bar(page, "Graph").click(modifiers=["ControlOrMeta"])
+    at(opened.value, "/graph?experiment=step")
+    opened.value.close()
+    expect(page.locator(".own")).to_be_visible()
+
+
 def test_back_takes_the_selection_of_a_node_back(page: Page, made: str) -> None:
     page.goto(f"{made}/graph?experiment=step")
     drawn = canvas(page)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from html import escape
+from html import escape, unescape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from streamlit.testing.v1 import AppTest
 
@@ -88,13 +88,40 @@ def markup(page: AppTest) -> str:
     """All HTML of the page's own, the style sheets left out."""
     pieces = [str(piece.value) for piece in page.get("html")]
     return "\n".join(
-        piece for piece in pieces if "<style" not in piece and 'class="brand"' not in piece
+        piece
+        for piece in pieces
+        if "<style" not in piece and 'class="brand"' not in piece and not piece.startswith("<nav")
     )
+
+
+class Link(NamedTuple):
+    """A link to a page."""
+
+    label: str
+    page: str
+    query: str
+    reason: str
+    """Why nothing is to be seen there, where nothing is."""
+
+
+def page_links(page: AppTest) -> list[Link]:
+    """The links to pages, in the order of the page, its bar first."""
+    pieces = "".join(str(piece.value) for piece in page.get("html"))
+    return [
+        Link(unescape(label), unescape(path) or "overview", unescape(query), unescape(reason))
+        for path, query, reason, label in _LINK.findall(pieces)
+    ]
+
+
+_LINK = re.compile(
+    r'<a class="to-page[^>]*? href="\./([^"?]*)\??([^"]*)"(?: title="([^"]*)")?[^>]*>'
+    r"(?:<i[^>]*></i>)?<span>([^<]*)</span></a>"
+)
 
 
 def links(page: AppTest) -> dict[str, str]:
     """Query strings of the bar's links, by label."""
-    return {link.value: link.proto.query_string for link in page.get("page_link")[:5]}
+    return {link.label: link.query for link in page_links(page)[:11]}
 
 
 def chosen(page: AppTest, key: str) -> Any:

@@ -11,7 +11,7 @@ from playwright.sync_api import BrowserContext, expect
 from tests.loops import make_segmented, make_server, traffic
 from tests.serving import ROOT, served
 from tests.ui.tabs import tab
-from tests.ui.views.apptests import markup, shown
+from tests.ui.views.apptests import markup, page_links, shown
 from tests.ui.waits import idle
 
 
@@ -45,8 +45,8 @@ def test_budgets_are_of_the_address(service: Path) -> None:
 
 def test_a_row_leads_to_its_graph(service: Path) -> None:
     page = shown("graphs", experiment="service", member="2")
-    (label,) = [link.value for link in page.get("page_link") if "Show decode" in link.value]
-    assert label == "Show decode\\, batch 4"
+    (label,) = [link.label for link in page_links(page) if "Show decode" in link.label]
+    assert label == "Show decode, batch 4"
     graph = shown("graph", experiment="service")
     titles = next(box for box in graph.selectbox if box.key == "choice-graph").options
     assert any(title.startswith("decode, batch 32 · ") for title in titles)
@@ -66,7 +66,7 @@ def test_another_row_leads_to_its_graph_in_the_bar_too(
         # What takes the click is a layer above the canvas.
         table.click(position={"x": 60, "y": 35 * 2 + 17}, force=True)
         expect(page.get_by_role("link", name="Show decode, batch 8")).to_be_visible()
-        bar = page.locator(".st-key-page-graph a")
+        bar = page.locator(".pages").get_by_role("link", name="Graph", exact=True)
         expect(bar).to_have_attribute("href", re.compile("graph=graph-0$"))
         expect(page.locator("[data-testid=stException]")).to_have_count(0)
 
@@ -87,8 +87,8 @@ def test_keys_that_are_not_known(roots: Path) -> None:
 
 def test_the_overview_leads_here_first(service: Path) -> None:
     page = shown("overview")
-    first = next(link for link in page.get("page_link") if link.value == "service")
-    assert first.proto.page == "graphs" or "graphs" in str(first.proto)
+    first = next(link for link in page_links(page) if link.label == "service")
+    assert first.page == "graphs"
 
 
 def test_two_runs_are_compared_by_size(service: Path) -> None:

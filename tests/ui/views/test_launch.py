@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +12,15 @@ import msgspec
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from graphviz_dash.analysis.launch.launch_costs import launch_costs
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.launch import write_launch
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.model.observers import ObserverPass
 from graphviz_dash.model.timings import StepTiming
+from graphviz_dash.narrative.launch import costs_sentence
+from graphviz_dash.ui.page.markup import text
 from graphviz_dash.ui.state import catalogue
 from tests.analysis.launch.test_observer_effect import SERIES
 from tests.analysis.launches import lines, recording
@@ -85,6 +90,17 @@ def test_a_recording_alone(root: Path) -> None:
     assert "Medians of mine" in [expander.label for expander in app.expander]
     assert "Recordings compared" not in said
     assert len(app.get("plotly_chart")) == 1
+
+
+def test_a_recording_that_changed_on_disk_is_read_anew(root: Path) -> None:
+    for base in (2000, 9000):
+        # Of the same machine, under the same name.
+        shutil.rmtree(root / "mine", ignore_errors=True)
+        measured = recording(*lines(lambda n, base=base: base + n))
+        write_launch(root / "mine", measured)
+        os.utime(root / "mine", ns=(base, base))
+        _, said = page()
+        assert text(costs_sentence(launch_costs(measured))) in said
 
 
 def test_two_recordings_are_compared(root: Path) -> None:

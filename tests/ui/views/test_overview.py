@@ -15,6 +15,7 @@ from tests.builders import STEP, make_experiment, make_run
 from tests.ui.views.apptests import (
     FAILURE,
     markup,
+    page_links,
     rerun,
     shown,
 )
@@ -64,9 +65,9 @@ def test_an_unreadable_experiment_leaves_the_others(roots: Path) -> None:
 def _titles(page: AppTest) -> list[str]:
     """The experiments of the overview, in its order."""
     return [
-        link.value
-        for link in page.get("page_link")
-        if link.proto.page.endswith("compare") and link.value not in ("Compare", "Compare them")
+        link.label
+        for link in page_links(page)
+        if link.page == "compare" and link.label not in ("Compare", "Compare them")
     ]
 
 
@@ -86,8 +87,22 @@ def test_the_overview_says_what_each_is_and_its_titles_lead_there(roots: Path) -
     assert "A toy of &lt;b&gt;two&lt;/b&gt; runs" in told
     assert "and more" not in told
     assert told.count('class="about"') == 3
-    title = next(link for link in page.get("page_link") if link.value == "toy")
-    assert title.proto.query_string == "experiment=toy"
+    title = next(link for link in page_links(page) if link.label == "toy")
+    assert title.query == "experiment=toy"
+
+
+def test_a_card_is_one_element_of_the_page(roots: Path) -> None:
+    """Each element is a message to the browser and work of both."""
+    _three(roots)
+    shown("overview")
+    for name in ("alone", "sync", "toy"):
+        comparison(STORE.register(roots / name))
+    page = shown("overview")
+    pieces = [str(piece.value) for piece in page.get("html")]
+    assert sum('class="card"' in piece for piece in pieces) == 3
+    # Colours, brand, bar, title, the choice of a pair, and what a workload of one's own needs.
+    assert len(pieces) == 3 + 6
+    assert not page.get("page_link")
 
 
 def test_the_overview_is_searched_filtered_and_sorted(roots: Path) -> None:

@@ -31,6 +31,7 @@ from tests.ui.views.apptests import (
     LookIn,
     assert_answers,
     markup,
+    page_links,
     shown,
 )
 
@@ -195,7 +196,6 @@ def test_names_are_shown_as_text_and_nothing_else(
     # Labels and headings are Markdown: an image in one would be fetched from another host.
     labels = [option.content for group in page.button_group for option in group.proto.options]
     labels += [piece.value for piece in page.markdown] + [piece.value for piece in page.header]
-    labels += [link.value for link in page.get("page_link")]
     labels += [piece.label for piece in page.expander]
     labels += [button.label for button in page.get("download_button")]
     for label in labels:
@@ -253,12 +253,13 @@ def test_pages_without_anything_to_show_are_dimmed_with_the_reason(
 ) -> None:
     look_in(alone.parent)
     page = shown("compare", experiment="alone")
-    helps = {link.value: link.proto.help for link in page.get("page_link")[:11]}
+    helps = {link.label: link.reason for link in page_links(page)[:11]}
     assert helps["Graph"] == "No run here holds a captured graph"
     assert helps["Ranks"] == "The runs here are of one process each"
     assert not helps["Timeline"]
     assert not helps["Doctor"]
-    assert ".st-key-page-graph a" in "".join(str(piece.value) for piece in page.get("html"))
+    (bar,) = [piece.value for piece in page.get("html") if str(piece.value).startswith("<nav")]
+    assert bar.count('class="to-page dim"') == sum(map(bool, helps.values()))
 
 
 def test_the_tab_and_the_hidden_title_name_experiment_and_page(look_in: LookIn, toy: Path) -> None:

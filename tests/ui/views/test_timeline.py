@@ -11,6 +11,7 @@ from tests.builders import make_experiment
 from tests.ui.views.apptests import (
     chosen,
     markup,
+    page_links,
     rerun,
     shown,
 )
@@ -55,6 +56,6 @@ def test_a_selected_node_brings_its_run_and_a_link_to_the_graph(roots: Path) -> 
     make_experiment(roots / "toy", ("eager", "graph", "partial"))
     page = shown("timeline", experiment="toy", select="partial/graph-0#4")
     assert chosen(page, "runs").value == ["eager", "graph", "partial"]
-    link = page.get("page_link")[-1]
-    assert link.value == "Show node 4 in the graph"
-    assert link.proto.query_string == "experiment=toy&run=partial&graph=graph-0&node=4"
+    link = page_links(page)[-1]
+    assert link.label == "Show node 4 in the graph"
+    assert link.query == "experiment=toy&run=partial&graph=graph-0&node=4"
