@@ -35,6 +35,17 @@ class Entry:
     pair: tuple[Path, Path] | None = None
     """The two runs that it is made of, of any experiments; None for a folder of runs."""
 
+    @property
+    def command_path(self) -> str | None:
+        """Its folder as a command names it that is typed where the server was started; of an upload
+        its name, for its visitor knows where it is. None for two runs, which no command takes."""
+        if self.pair is not None:
+            return None
+        if self.is_upload:
+            return self.path.name
+        here = Path.cwd()
+        return str(self.path.relative_to(here) if self.path.is_relative_to(here) else self.path)
+
     @cached_property
     def key(self) -> str:
         """The key in the store of what is in the folder when it is first asked for."""

@@ -59,7 +59,7 @@ def _trace(chosen: Chosen) -> None:
     st.caption(
         "The public UI runs in your browser; the trace is handed to it there and is not uploaded."
     )
-    _command("graphviz-dash", "export", "perfetto", chosen.entry.path.name, "-o", "trace.pftrace")
+    _command("perfetto", chosen, "trace.pftrace")
 
 
 def _report(chosen: Chosen) -> None:
@@ -70,7 +70,7 @@ def _report(chosen: Chosen) -> None:
     )
     name = f"{chosen.experiment.name}-report.html"
     _download("HTML report", lambda: _as_report(chosen.key), name, "text/html")
-    _command("graphviz-dash", "export", "html", chosen.entry.path.name, "-o", "report.html")
+    _command("html", chosen, "report.html")
 
 
 def _as_report(key: str) -> bytes:
@@ -93,7 +93,7 @@ def _kernels(chosen: Chosen) -> None:
     with st.container(horizontal=True, gap="small"):
         _download("CSV", lambda: as_csv(kernel_frame(table)), f"{stem}.csv", "text/csv")
         _download("Parquet", lambda: as_parquet(kernel_frame(table)), f"{stem}.parquet", _BINARY)
-    _command("graphviz-dash", "export", "kernels", chosen.entry.path.name, "-o", "kernels.csv")
+    _command("kernels", chosen, "kernels.csv")
 
 
 def _node_frame(key: str, run_name: str, graph_id: str) -> pl.DataFrame:
@@ -136,10 +136,9 @@ def _graph(chosen: Chosen) -> None:
             f"{stem}.dot",
             "text/vnd.graphviz",
         )
-    bundle = f"{chosen.entry.path.name}/{run.name}"
     graph = ("--graph", graph_id) if len(graphs) > 1 else ()
-    _command("graphviz-dash", "export", "nodes", bundle, *graph, "-o", "nodes.csv")
-    _command("graphviz-dash", "export", "dot", bundle, *graph, "-o", "graph.dot")
+    _command("nodes", chosen, "nodes.csv", run.name, *graph)
+    _command("dot", chosen, "graph.dot", run.name, *graph)
 
 
 _BINARY = "application/octet-stream"
@@ -158,7 +157,13 @@ def _download(label: str, content: Callable[[], bytes], name: str, kind: str) ->
     )
 
 
-def _command(*words: str) -> None:
-    """A command to copy, quoted for a shell. Lines break between its words."""
+def _command(kind: str, chosen: Chosen, output: str, run: str = "", *options: str) -> None:
+    """The command that exports the same, to copy, quoted for a shell: of the experiment, or of its
+    run called ``run``. Lines break between its words."""
+    folder = chosen.entry.command_path
+    if folder is None:
+        return
+    place = f"{folder}/{run}" if run else folder
+    words = ("graphviz-dash", "export", kind, place, *options, "-o", output)
     quoted = " ".join(element("span", text(shlex.quote(word)), "word") for word in words)
     show(element("p", "In a terminal: " + element("code", quoted), "muted"))

@@ -123,8 +123,11 @@ def test_an_address_of_an_experiment_that_is_not_there_says_so(
     assert "&lt;gone&gt;" in told
 
 
-def test_export_offers_the_trace_and_the_tables(look_in: LookIn, toy: Path) -> None:
+def test_export_offers_the_trace_and_the_tables(
+    look_in: LookIn, toy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     look_in(toy)
+    monkeypatch.chdir(toy.parent)
     page = shown("export", experiment="toy")
     buttons = [button.label for button in page.get("download_button")]
     assert buttons == [
@@ -136,8 +139,15 @@ def test_export_offers_the_trace_and_the_tables(look_in: LookIn, toy: Path) -> N
         "Graphviz DOT",
     ]
     # Each word of a command keeps together, so that no line ends within "--graph".
-    words = ["graphviz-dash", "export", "perfetto", "toy"]
-    assert " ".join(f'<span class="word">{word}</span>' for word in words) in markup(page)
+    # The folder is named as from where the server was started.
+    folder = f"{toy.name}/toy"
+    for words in (
+        ["graphviz-dash", "export", "perfetto", folder],
+        ["graphviz-dash", "export", "nodes", f"{folder}/graph"],
+    ):
+        assert " ".join(f'<span class="word">{word}</span>' for word in words) in markup(page)
+    monkeypatch.chdir("/")
+    assert f'<span class="word">{toy.as_posix()[1:]}/toy</span>' in markup(shown("export"))
 
 
 @pytest.mark.parametrize("name", PAGES)
