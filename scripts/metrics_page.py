@@ -14,8 +14,10 @@ from graphviz_dash.analysis.metrics.thresholds import (
     FEW_STEPS,
     FEW_TRACED_STEPS,
     LARGE_REMAINDER,
+    LONG_STEP,
     MODEST_SPEEDUP,
     MUCH_COMMUNICATION,
+    MUCH_OF_THE_LOOP,
     SLIGHT_SPEEDUP,
     STRONG_OBSERVER,
     UNLIKE_OBSERVER,
@@ -66,6 +68,8 @@ A figure is shown whatever it rests on, but it says so when its confidence is lo
 - a remainder of the equation above {LARGE_REMAINDER:.0%} of the baseline's step time;
 - fewer than {FEW_STEPS} recorded steps of a program, and a capture of it that failed or could not
   be read;
+- steps of a program's loop above {LONG_STEP} medians that together take more than
+  {MUCH_OF_THE_LOOP:.0%} of it, where a step under the profiler is shorter than the mean;
 - While nodes in a graph, of which the profiler shows the last turn of each launch alone;
 - a trace that has defects, or marks no steps.
 """

@@ -26,6 +26,7 @@ from graphviz_dash.analysis.metrics.low_confidence import (
     PassesUnlike,
     StrongObserver,
     TraceDefect,
+    UnevenSteps,
     UnseenGraphs,
     WhileLoops,
     WideSpread,
@@ -94,6 +95,18 @@ def _few_recorded_steps(reason: FewRecordedSteps) -> tuple[str, str, str]:
         "few-recorded-steps",
         f"recorded step: only {reason.count} steps",
         f"Collect with --skip {max(FEW_STEPS, 50)}.",
+    )
+
+
+@_worded.register
+def _uneven_steps(reason: UnevenSteps) -> tuple[str, str, str]:
+    return (
+        "uneven-steps",
+        f"recorded step: a mean, of which {format_count(reason.long)} of "
+        f"{counted(reason.count, 'step')} make up {format_percent(reason.share)}; the median is "
+        f"{format_ns(reason.median_ns)}, and {format_ns(reason.traced_ns)} under the profiler",
+        "Where the long steps belong to the start (each new size prepares its kernels), collect "
+        "with a larger --skip.",
     )
 
 

@@ -19,7 +19,9 @@ from graphviz_dash.analysis.metrics.thresholds import (
     FEW_STEPS,
     FEW_TRACED_STEPS,
     LARGE_REMAINDER,
+    LONG_STEP,
     MUCH_COMMUNICATION,
+    MUCH_OF_THE_LOOP,
     STRONG_OBSERVER,
     UNLIKE_OBSERVER,
     WIDE_SPREAD,
@@ -257,6 +259,24 @@ class FewRecordedSteps(_Doubt):
 
 
 @dataclass(frozen=True)
+class UnevenSteps(_Doubt):
+    """A recorded program spends most of its loop in few of its steps, and a step under the profiler
+    is shorter than the mean by more than UNLIKE_OBSERVER allows: the mean is of no step."""
+
+    metrics: ClassVar[tuple[str, ...]] = ("recorded_step", "recorded_speedup")
+    long: int
+    """Steps of more than LONG_STEP medians."""
+    count: int
+    """All that were timed."""
+    share: float
+    """The part of the time of all that these take, 0 to 1."""
+    median_ns: float
+    """Of all steps."""
+    traced_ns: float
+    """The median step under the profiler."""
+
+
+@dataclass(frozen=True)
 class CaptureProblem(_Doubt):
     """What went wrong in a capture of a recorded program. ``location`` is ``file:line``."""
 
@@ -300,6 +320,7 @@ LowConfidence: TypeAlias = (
     | OtherWorkload
     | OtherParameters
     | FewRecordedSteps
+    | UnevenSteps
     | CaptureProblem
     | UnseenGraphs
     | MachineDoubt
@@ -322,6 +343,7 @@ def low_confidence(
         *_of_ranks(run, traced_steps),
         *(_of_pair(run, against) if against is not None else ()),
         *_of_recording(run),
+        *_of_uneven_steps(run, figures),
     )
 
 
@@ -452,6 +474,21 @@ def _of_pair(run: Run, against: Run) -> Iterator[LowConfidence]:
         ]
         differing = tuple(row for row in values if row[1] != row[2])
         yield OtherParameters(differing, against.name)
+
+
+def _of_uneven_steps(run: Run, figures: Mapping[str, Figure]) -> Iterator[LowConfidence]:
+    mean, traced = figures["recorded_step"].value, figures["traced_step_time"].value
+    # Where the CPU runs ahead single steps say nothing; those under the profiler are whole.
+    if run.recording is None or mean is None or not traced or traced >= UNLIKE_OBSERVER * mean:
+        return
+    times = run.recording.step_ns
+    summary = summarise(times)
+    if summary is None:
+        return
+    long = [time for time in times if time > LONG_STEP * summary.median]
+    share = sum(long) / sum(times)
+    if share > MUCH_OF_THE_LOOP:
+        yield UnevenSteps(len(long), len(times), share, summary.median, traced)
 
 
 def _of_recording(run: Run) -> Iterator[LowConfidence]:

@@ -13,6 +13,12 @@ FEW_TRACED_STEPS: Final = 5
 FEW_STEPS: Final = 20
 """Recorded steps of a program below this are called weak."""
 
+LONG_STEP: Final = 2
+"""A step of a program's loop above so many medians is a long one."""
+
+MUCH_OF_THE_LOOP: Final = 0.5
+"""Where long steps take more than this part of a program's loop, its mean step is of none."""
+
 WIDE_SPREAD: Final = 0.10
 """A clean series whose quartiles lie further apart than this part of its median is called weak."""
 

@@ -134,6 +134,18 @@ def test_few_steps_and_failed_captures_are_weak() -> None:
     assert texts["capture-problem"] == "graph-0 at train.py:9: Error: no"
 
 
+@pytest.mark.parametrize(("rare", "weak"), [(900_000, True), (30_000, False)])
+def test_a_mean_that_few_long_steps_make_up_is_told(rare: int, weak: bool) -> None:
+    what = msgspec.structs.replace(
+        recording(10_000), step_ns=(10_000,) * 36 + (rare,) * 4, drain_ns=0
+    )
+    (run,) = compare(make_experiment(recorded("server", what))).runs
+    texts = {note.code: note.text for note in low_confidence_notes(run.low_confidence)}
+    assert ("uneven-steps" in texts) == weak
+    if weak:
+        assert "4 of 40 steps make up 90.9%; the median is 10.0 µs" in texts["uneven-steps"]
+
+
 @pytest.mark.parametrize(("seen", "note"), [(4, "1 of 5 graph launches"), (5, None)])
 def test_launches_of_graphs_that_were_not_seen_are_told(seen: int, note: str | None) -> None:
     graph = msgspec.structs.replace(GRAPH, window_replays=seen)
