@@ -108,6 +108,10 @@ COVERED: Final = """
   const bar = document.querySelector(".st-key-top-bar")
   const sideways = document.scrollingElement.scrollWidth - innerWidth
   if (sideways > 1) wrong.push(`the page is ${sideways} px wider than the window`)
+  const main = document.querySelector('[data-testid="stMain"]')
+  if (main.scrollWidth > main.clientWidth + 1) {
+    wrong.push(`what the page shows is ${main.scrollWidth - main.clientWidth} px wider than it`)
+  }
   // As Streamlit's front end says that a page is being made.
   const status = document.createElement("div")
   status.dataset.testid = "stStatusWidget"

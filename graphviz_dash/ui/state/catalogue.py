@@ -13,6 +13,7 @@ from graphviz_dash.bundle.launch import find_launches
 from graphviz_dash.bundle.references import reference_launches
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.load import find_experiments, run_folders
+from graphviz_dash.server_settings import STARTED_IN_VARIABLE
 from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.ui.state.uploads import UPLOADS
 
@@ -41,10 +42,7 @@ class Entry:
         its name, for its visitor knows where it is. None for two runs, which no command takes."""
         if self.pair is not None:
             return None
-        if self.is_upload:
-            return self.path.name
-        here = Path.cwd()
-        return str(self.path.relative_to(here) if self.path.is_relative_to(here) else self.path)
+        return self.path.name if self.is_upload else as_typed(self.path)
 
     @cached_property
     def key(self) -> str:
@@ -89,6 +87,12 @@ class Catalogue:
         if entry is None:
             return None
         return next((folder for folder in run_folders(entry.path) if folder.name == run), None)
+
+
+def as_typed(folder: Path) -> str:
+    """A folder as who started the server would type it."""
+    here = Path(os.environ.get(STARTED_IN_VARIABLE) or Path.cwd())
+    return str(folder.relative_to(here)) if folder.is_relative_to(here) else str(folder)
 
 
 def pair_name(first: str, second: str) -> str:

@@ -68,7 +68,7 @@ def render() -> None:
         lead, command = unexplained_hint(run, chosen.experiment.runs)
         show(
             element("p", text(lead), "muted"),
-            element("pre", text(command), "sizes") if command else "",
+            element("pre", text(command), "command") if command else "",
         )
     _causes(report)
     _program(chosen, run, report)

@@ -127,7 +127,10 @@ def _nothing(chosen: Chosen, result: MemoryComparison, *, known: bool) -> None:
             "What the memory is for, and which graph uses which part of a pool, a memory pass "
             f"tells. {' '.join(reasons)} {how}"
         )
-        show(element("p", text(said), "muted") + (element("pre", text(command)) if command else ""))
+        show(
+            element("p", text(said), "muted")
+            + (element("pre", text(command), "command") if command else "")
+        )
         return
     nothing(
         "memory",

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Final
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.server_settings import STARTED_IN_VARIABLE
 from graphviz_dash.ui.hosting.cards_client import FIRST_CARDS, KINDS, Card
 from graphviz_dash.ui.hosting.preload import preload_all
 from graphviz_dash.ui.page import url_state
@@ -23,7 +20,7 @@ from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.navigation import lead, title_of
 from graphviz_dash.ui.page.pair import pair_panel
 from graphviz_dash.ui.panels.uploads import remove_button, upload_panel
-from graphviz_dash.ui.state.catalogue import Catalogue, Entry
+from graphviz_dash.ui.state.catalogue import Catalogue, Entry, as_typed
 from graphviz_dash.ui.state.store import COMPARISON, STORE
 
 _DRAWING_S: Final = 0.7
@@ -154,15 +151,9 @@ def _own() -> str:
 def _title(listed: Catalogue) -> str:
     opened = sum(entry.is_upload for entry in listed.entries.values())
     count = len(listed.entries) - opened
-    places = ", ".join(_shown(root) for root in listed.roots)
+    places = ", ".join(as_typed(root) for root in listed.roots)
     counts = f"{count or 'None'} found in {places}" + (f", {opened} opened here" if opened else "")
     return element("h1", "Experiments") + element("p", text(counts), "muted places")
-
-
-def _shown(folder: Path) -> str:
-    """The folder as who started the server would type it."""
-    here = Path(os.environ.get(STARTED_IN_VARIABLE) or Path.cwd())
-    return str(folder.relative_to(here)) if folder.is_relative_to(here) else str(folder)
 
 
 def _card(entry: Entry) -> DeltaGenerator | None:

@@ -38,7 +38,9 @@ def test_memory_of_bundles_with_and_without_the_pass(roots: Path) -> None:
     make_experiment(roots / "old")
     told = markup(shown("memory", experiment="old"))
     assert "eager, graph: the bundle has no memory pass." in told
-    assert "graphviz-dash collect --workload old --modes eager,graph -o old-again" in told
+    command = "graphviz-dash collect --workload old --modes eager,graph -o old-again"
+    # Of this class, so that its line breaks in a narrow window.
+    assert f'<pre class="command">{command}</pre>' in told
     make_experiment(roots / "mixed", memory_pass={"graph": GRAPHED})
     told = markup(shown("memory", experiment="mixed"))
     assert "graph takes 624 MiB" in told

@@ -127,7 +127,7 @@ def test_export_offers_the_trace_and_the_tables(
     look_in: LookIn, toy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     look_in(toy)
-    monkeypatch.chdir(toy.parent)
+    monkeypatch.setenv(STARTED_IN_VARIABLE, str(toy.parent))
     page = shown("export", experiment="toy")
     buttons = [button.label for button in page.get("download_button")]
     assert buttons == [
@@ -146,7 +146,7 @@ def test_export_offers_the_trace_and_the_tables(
         ["graphviz-dash", "export", "nodes", f"{folder}/graph"],
     ):
         assert " ".join(f'<span class="word">{word}</span>' for word in words) in markup(page)
-    monkeypatch.chdir("/")
+    monkeypatch.setenv(STARTED_IN_VARIABLE, "/")
     assert f'<span class="word">{toy.as_posix()[1:]}/toy</span>' in markup(shown("export"))
 
 
