@@ -4,10 +4,10 @@
 shipped experiment with one graph, from its eager trace alone, and prints both beside what was
 measured clean. The terms are from benchmarks/data/predict/calibration, and no workload of one side
 is on the other. The width of a workload's interval is from the errors of all others, its own left
-out. Those of benchmarks/data/predict/unseen, and of fresh where it is there, had no part in either:
-their intervals are as shipped. ``--together`` asks instead what terms found from all of them would
-give, each workload predicted from the others (minutes). ``--calibration FILE`` writes the
-calibration that is shipped. Recorded, on a GPU, with::
+out. Those of benchmarks/data/predict/unseen, fresh and h100 had no part in either: their intervals
+are as shipped. ``--together`` asks instead what terms found from all of them would give, each
+workload predicted from the others (minutes). ``--calibration FILE`` writes the calibration that is
+shipped. Recorded, on a GPU, with::
 
     graphviz-dash bench predict -o runs/predict-calibration
     graphviz-dash bench predict --suite benchmarks.predict_workloads -o runs/predict-test
@@ -61,7 +61,9 @@ ONE_GRAPH: Final = (
 _UNSEEN: Final = {
     "unseen": "Workloads recorded after the calibration was shipped",
     "fresh": "Workloads recorded after all others had been looked at",
+    "h100": "Ten of those on another GPU, an H100",
 }
+_OTHER_GPU: Final = "h100"
 _NOTICED: Final = 0.005
 """A prediction that is further off by this has become worse."""
 
@@ -197,10 +199,11 @@ def scored(recorded: RecordedWorkload, shipped: Calibration) -> Scored:
     return Scored(recorded, predicted, interval, half, interval_half)
 
 
-def scored_unseen(recorded: RecordedWorkload, shipped: Calibration) -> Scored:
-    """The prediction of a workload that had no part in terms or widths, as ``predict`` makes it."""
+def scored_unseen(recorded: RecordedWorkload, shipped: Calibration, *, other_gpu: bool) -> Scored:
+    """The prediction of a workload that had no part in terms or widths, as ``predict`` makes it;
+    ``other_gpu``: it was recorded on another than the calibration."""
     predicted, interval = predicted_times(recorded, shipped)
-    halves = half_widths(recorded.step, predicted, shipped.errors, other_gpu=False)
+    halves = half_widths(recorded.step, predicted, shipped.errors, other_gpu=other_gpu)
     return Scored(recorded, predicted, interval, *halves)
 
 
@@ -254,7 +257,10 @@ def lines(shipped: Calibration) -> Iterator[str]:
     yield ""
     for folder, title in _UNSEEN.items():
         if (DATA / folder).exists():
-            unseen = [scored_unseen(workload, shipped) for workload in read(DATA / folder)]
+            unseen = [
+                scored_unseen(workload, shipped, other_gpu=folder == _OTHER_GPU)
+                for workload in read(DATA / folder)
+            ]
             yield from _section(title, unseen)
     left = [abs(sample.predicted_ns / sample.step_ns - 1) for sample in shipped.samples]
     yield (
