@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +27,21 @@ from graphviz_dash.bundle.parts import (
 from graphviz_dash.bundle.schema import MANIFEST, MAX_MANIFEST_BYTES, READABLE
 from graphviz_dash.bundle.write import sha256_of
 from graphviz_dash.errors import InputError
-from graphviz_dash.model.graph import CapturedGraph, NodeKind, Params, node_label
+from graphviz_dash.model.graph import (
+    BatchMemOpParams,
+    CapturedGraph,
+    ConditionalParams,
+    EventParams,
+    HostParams,
+    MemAllocParams,
+    MemcpyParams,
+    MemFreeParams,
+    MemsetParams,
+    NodeKind,
+    SemaphoreParams,
+    node_label,
+)
+from graphviz_dash.model.node_names import CODE, NodeNames
 from graphviz_dash.model.run import FORMAT_NAME, FileEntry, FileRole, Manifest, RunParts
 
 _LINK = ("a symbolic link", "a plain file inside the bundle")
@@ -150,11 +165,29 @@ def read_parts(path: Path, parts: Sequence[JsonPart[Any]]) -> RunParts | None:
     return RunParts(path=path, manifest=manifest, **contents)
 
 
-class _NamedNode(msgspec.Struct):
+class _KernelName(msgspec.Struct, tag_field="of", tag="kernel", gc=False):
+    """As much of a kernel node's parameters as its name needs: nearly all nodes are kernels."""
+
+    demangled: str
+
+
+class _NamedNode(msgspec.Struct, gc=False):
     """As much of a node as its name needs."""
 
     kind: NodeKind
-    params: Params | None = None
+    params: (
+        _KernelName
+        | MemcpyParams
+        | MemsetParams
+        | HostParams
+        | MemAllocParams
+        | MemFreeParams
+        | EventParams
+        | SemaphoreParams
+        | ConditionalParams
+        | BatchMemOpParams
+        | None
+    ) = None
 
 
 class _NamedGraph(msgspec.Struct):
@@ -163,18 +196,18 @@ class _NamedGraph(msgspec.Struct):
     nodes: tuple[_NamedNode, ...]
 
 
-def read_node_labels(path: Path, graphs: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """The names of the nodes of ``graphs``, those of them that the bundle at ``path`` holds, by the
-    graph's id, in creation order. Each file is checked by size and sha256, but nothing else of a
-    graph is looked at: names alone are read in a third of the time. Equal names are one string.
+def read_node_names(path: Path, graphs: Collection[str]) -> NodeNames:
+    """The names of the nodes of ``graphs``, those of them that the bundle at ``path`` holds. Each
+    file is checked by size and sha256, but nothing else of a graph is looked at: names alone are
+    read in a fifth of the time.
 
     Raises:
         InputError: as :func:`read_bundle`.
     """
     manifest = read_manifest(path)
     entries = {entry.path: entry for entry in manifest.files if entry.role is FileRole.GRAPH}
-    names: dict[str, str] = {}
-    labels = {}
+    names: dict[str, int] = {}
+    codes = {}
     with _refusals_as_input_errors(path):
         for graph in graphs:
             if (entry := entries.get(graph_path(graph))) is None:
@@ -183,9 +216,16 @@ def read_node_labels(path: Path, graphs: Collection[str]) -> dict[str, tuple[str
             content = checked_file(path, entry, whole=False).read_bytes()
             _check_digest(file, hashlib.sha256(content).hexdigest(), entry)
             nodes = decode(content, _NamedGraph, file).nodes
-            found = (node_label(node.kind, node.params) for node in nodes)
-            labels[graph] = tuple(names.setdefault(name, name) for name in found)
-    return labels
+            labels = (_name(node) for node in nodes)
+            codes[graph] = array(CODE, [names.setdefault(n, len(names)) for n in labels]).tobytes()
+    return NodeNames(tuple(names), codes)
+
+
+def _name(node: _NamedNode) -> str:
+    params = node.params
+    if isinstance(params, _KernelName):
+        return params.demangled
+    return node_label(node.kind, params)
 
 
 def _graphs(path: Path, files: list[Path]) -> tuple[CapturedGraph, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final
 
@@ -116,8 +117,12 @@ def faster_sentence(family: FamilyReport) -> str:
     if isinstance(family.losses, Missing):
         return ""
     gains = []
+    # Members stand by size, those of none last.
+    timed = [member for member in family.members if member.gpu and member.size]
+    sizes = [member.size or 0 for member in timed]
     for loss in family.losses:
-        padded = next((m for m in family.members if m.gpu and (m.size or 0) >= loss.size), None)
+        place = bisect_left(sizes, loss.size)
+        padded = timed[place] if place < len(timed) else None
         served = loss.requests - loss.fallbacks
         if padded is None or padded.gpu is None or not served:
             continue

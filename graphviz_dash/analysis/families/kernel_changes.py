@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
 
 from graphviz_dash.analysis.families.family_report import MemberReport
+from graphviz_dash.model.node_names import NodeNames
 
 
 @dataclass(frozen=True)
@@ -41,29 +42,30 @@ class KernelChange:
 
 
 def kernel_changes(
-    members: Sequence[MemberReport], labels: Mapping[str, Sequence[str]]
+    members: Sequence[MemberReport], node_names: NodeNames
 ) -> tuple[KernelChange, ...]:
     """Neighbours among ``members``, which stand by size, of equal other numbers of their keys,
-    whose nodes are of other names. ``labels`` are the names of the nodes of each graph by its id,
-    in the order of their creation. Near-linear in the nodes where names are alike; graphs that were
-    not read are passed over.
+    whose nodes are of other names. Near-linear in the nodes where names are alike; graphs whose
+    names were not read are passed over.
     """
     lines: dict[tuple[int, ...], list[MemberReport]] = {}
     for member in members:
-        if member.size is not None and all(graph in labels for graph in member.member.graphs):
+        if member.size is not None and all(
+            graph in node_names.codes for graph in member.member.graphs
+        ):
             lines.setdefault(member.rest, []).append(member)
     changes = []
     for line in lines.values():
         for before, after in pairwise(line):
-            names = [_names(each, labels) for each in (before, after)]
-            if names[0] != names[1]:
+            if _codes(before, node_names) != _codes(after, node_names):
+                names = [node_names.of(each.member.graphs) for each in (before, after)]
                 changes.append(KernelChange(before, after, _replacements(*names)))
     changes.sort(key=lambda change: change.after.size or 0)
     return tuple(changes)
 
 
-def _names(member: MemberReport, labels: Mapping[str, Sequence[str]]) -> list[str]:
-    return [name for graph in member.member.graphs for name in labels[graph]]
+def _codes(member: MemberReport, node_names: NodeNames) -> bytes:
+    return b"".join(node_names.codes[graph] for graph in member.member.graphs)
 
 
 def _replacements(before: list[str], after: list[str]) -> tuple[Replacement, ...]:

@@ -22,13 +22,16 @@ from graphviz_dash.narrative.families import (
 )
 from graphviz_dash.ui.page.frame import draw, loop_figure
 from graphviz_dash.ui.page.markup import element, show, table, text
-from graphviz_dash.ui.state.families import changes
+from graphviz_dash.ui.state.families import changes, changes_job, changes_known
+from graphviz_dash.ui.state.jobs import Job
 from graphviz_dash.units import format_count
 
 _SHOWN: Final = 30
 """Changes of kernels that are listed."""
 _REPLACEMENTS: Final = 12
 """Replacements listed of each."""
+_BETWEEN: Final = 0.4
+"""Seconds between two looks at whether the graphs are read."""
 
 
 @dataclass(frozen=True)
@@ -41,17 +44,21 @@ class Slots:
     """Below it, of what is said of kernels."""
 
 
-def size_panel(key: str, number: int, family: FamilyReport) -> Slots:
-    """Replay time, requests and losses over size of a family of the report at the place
-    ``number``."""
+def size_panel(key: str, number: int, family_index: int, family: FamilyReport) -> Slots | None:
+    """Replay time, requests and losses over size of the family at the place ``family_index`` of the
+    report at the place ``number``; None where nothing is left to be marked."""
     st.header("Replay time, requests and what they lose, by size", anchor=False)
     said = " ".join(filter(None, (loss_sentence(family), sizes_sentence(family))))
     show(element("p", text(said), "said"))
     slots = Slots(st.empty(), st.container())
+    known = changes_known(key, number, family_index)
+    marks = changes(key, number, family_index) if known else ()
     with slots.picture:
-        _picture(key, number, family, ())
+        _picture(key, number, family, marks)
+    if known:
+        _say(slots, marks)
     show(element("p", text(step_sentence(family)), "muted"))
-    return slots
+    return None if known else slots
 
 
 def _picture(key: str, number: int, family: FamilyReport, marks: tuple[KernelChange, ...]) -> None:
@@ -66,21 +73,37 @@ def _picture(key: str, number: int, family: FamilyReport, marks: tuple[KernelCha
 def mark_other_kernels(
     key: str, number: int, family_index: int, family: FamilyReport, slots: Slots
 ) -> None:
-    """Marks where other kernels are chosen."""
-    with slots.words, st.spinner("Reading the graphs", show_time=True):
+    """Marks where other kernels are chosen: at once, or where the graphs are large when they were
+    read beside the page, which answers meanwhile."""
+    with slots.words:
         try:
+            job = changes_job(key, number, family_index)
+            if job is not None and not job.ended:
+                st.fragment(_await_changes, run_every=_BETWEEN)(job)
+                return
             marks = changes(key, number, family_index)
         except InputError as error:
             show(element("p", text(f"The graphs cannot be read: {error}"), "trouble-text"))
             return
+    _say(slots, marks)
+    if marks:
+        with slots.picture:
+            _picture(key, number, family, marks)
+
+
+def _await_changes(job: Job) -> None:
+    """Draws the page anew when the graphs are read."""
+    if job.ended:
+        st.rerun()
+    show(element("p", "Comparing kernels: the graphs are being read.", "muted"))
+
+
+def _say(slots: Slots, marks: tuple[KernelChange, ...]) -> None:
     with slots.words:
         show(element("p", text(changes_sentence(marks)), "said"))
         if marks:
             with st.expander("Which kernel replaces which", icon=":material/swap_horiz:"):
                 show(element("div", _changes_table(marks), "scroll"))
-    if marks:
-        with slots.picture:
-            _picture(key, number, family, marks)
 
 
 def _changes_table(marks: tuple[KernelChange, ...]) -> str:

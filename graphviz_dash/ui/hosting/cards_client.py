@@ -24,6 +24,7 @@ from graphviz_dash.ui.state.identity import identity_of
 _PROGRAM: Final = "graphviz_dash.ui.hosting.cards_process"
 _PACKAGES: Final = Path(__file__).parents[3]
 """Where the package lies, which need not be installed."""
+_NICENESS: Final = 10
 
 
 KINDS: Final = ("Collected", "Recorded", "Imported", "With failures", "Several ranks")
@@ -101,6 +102,15 @@ class FirstCards:
         if message is None or message.identity != identity_of(path):
             return None
         return message.card
+
+    def give_way(self) -> None:
+        """Lets whatever else the machine does go first, from now on: a browser has asked for
+        another page than the overview, and needs the cores that it would take."""
+        with self._changed:
+            process = self._process
+        if process is not None and hasattr(os, "setpriority"):
+            with suppress(OSError):  # it ended meanwhile
+                os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
 
     def end(self) -> None:
         """Ends the process, if it still runs."""

@@ -17,8 +17,10 @@ import streamlit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from graphviz_dash.ui.hosting.cards_client import FIRST_CARDS
 from graphviz_dash.ui.hosting.policy import content_policy
 from graphviz_dash.ui.hosting.preload import preload
+from graphviz_dash.ui.page.navigation import NAMES
 
 STYLE: Final = Path(__file__).parents[1] / "assets" / "style.css"
 SCRIPTS: Final = Path(streamlit.__file__).parent / "static" / "static" / "js"
@@ -27,6 +29,8 @@ OTHERS: Final = (*OVERVIEW, "Selectbox", "ButtonGroup", "BidiComponent", "Downlo
 """Parts of Streamlit's front end that the first screen of the start page and of the other pages is
 made of; one that a later version has not, or calls otherwise, is asked for when it is needed, as
 the fields of the start page are: its cards do not wait for them."""
+CHARTS: Final = ("compare", "graphs", "compile", "memory", "ranks", "launch")
+"""Pages that begin with a chart."""
 LATER: Final = ("ButtonGroup", "BidiComponent", "DataFrame", "DownloadButton")
 """Parts that other pages begin with and Streamlit loads when they are gone to, 0.6 s for a graph:
 loaded when the first page stands and the browser has nothing to do."""
@@ -66,6 +70,17 @@ const calm = new MutationObserver(() => {
 })
 calm.observe(document.body, {subtree: true, childList: true})
 </script>"""
+_CHARTS: Final = """<script type="module">
+const begun = new MutationObserver(() => {
+  if (!document.querySelector('[data-testid="stElementContainer"]')) return
+  begun.disconnect()
+  for (const name of %s) import(name).catch(() => {})
+})
+begun.observe(document.documentElement, {subtree: true, childList: true})
+</script>"""
+"""Loads Plotly, five megabytes that a browser is busy with for 0.3 s, when the first elements of a
+page are there: before them it would put off the page, and with the chart it would wait for the
+server first."""
 _HISTORY: Final = """<script>
 {
   let passing = false
@@ -134,6 +149,8 @@ class DocumentMiddleware:
             return
         page = scope["path"].strip("/")
         preload(page or "overview")
+        if page in NAMES:
+            FIRST_CARDS.give_way()
         plain = [item for item in scope["headers"] if item[0] not in _NOT_ASKED]
         held: list[Message] = []
         body = bytearray()
@@ -151,7 +168,7 @@ class DocumentMiddleware:
             if message.get("more_body", False):
                 return
             start = held.pop()
-            document = completed(bytes(body), overview=not page)
+            document = completed(bytes(body), page)
             headers = MutableHeaders(raw=start["headers"])
             headers["content-length"] = str(len(document))
             headers["content-security-policy"] = content_policy(document)
@@ -164,11 +181,14 @@ class DocumentMiddleware:
         await self._app(dict(scope, headers=plain), receive, complete)
 
 
-def completed(document: bytes, *, overview: bool) -> bytes:
-    """The document with our style sheet in its body, where it wins over Streamlit's styles in the
-    head, and with the first requests of a page named in its head."""
+def completed(document: bytes, page: str) -> bytes:
+    """The document of ``page`` (empty: the start page) with our style sheet in its body, where it
+    wins over Streamlit's styles in the head, and with the page's first requests named in its
+    head."""
     style = b"<style>" + STYLE.read_bytes() + b"</style>" + (_FRESH + _later()).encode()
-    head = _HISTORY + _SCHEME + first_requests(OVERVIEW if overview else OTHERS)
+    head = _HISTORY + _SCHEME + first_requests(OTHERS if page else OVERVIEW)
+    if page in CHARTS:
+        head += _CHARTS % _addresses(("PlotlyChart",))
     document = _UNUSED.sub(b"", document, 1)
     document = document.replace(b"</head>", head.encode() + b"</head>", 1)
     return document.replace(b"<body>", b"<body>" + style, 1)
@@ -195,7 +215,11 @@ def first_requests(elements: tuple[str, ...]) -> str:
 
 @cache
 def _later() -> str:
-    return _LATER % json.dumps([f"./static/js/{name}" for name in files_of(LATER)])
+    return _LATER % _addresses(LATER)
+
+
+def _addresses(elements: tuple[str, ...]) -> str:
+    return json.dumps([f"./static/js/{name}" for name in files_of(elements)])
 
 
 def files_of(elements: Iterable[str]) -> list[str]:

@@ -67,14 +67,16 @@ def draw(figure: Any, key: str) -> None:
     """A Plotly figure of the charts package, which has its theme already. What it leaves to the
     page, a legend and the title of its axis, stands above and below it, in lines that break."""
     bare = {"displayModeBar": False, "displaylogo": False}
+    # Told its height, the page keeps the room while Plotly is loaded, and is shown before.
+    room: Any = figure.layout.height or "content"
     words = figure.layout.meta
     if words is None:
-        st.plotly_chart(figure, theme=None, config=bare, key=key)
+        st.plotly_chart(figure, theme=None, config=bare, key=key, height=room)
         return
     with st.container(gap=None):
         if words["keys"]:
             show(chart_key(words["keys"]))
-        st.plotly_chart(figure, theme=None, config=bare, key=key)
+        st.plotly_chart(figure, theme=None, config=bare, key=key, height=room)
         show(element("p", text(words["axis"]), "axis-title"))
 
 

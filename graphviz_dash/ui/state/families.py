@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+
 from graphviz_dash.analysis.families.copied_sizes import copies_may_tell
 from graphviz_dash.analysis.families.family_report import LoopReport, has_many_graphs, loop_report
 from graphviz_dash.analysis.families.kernel_changes import KernelChange, kernel_changes
@@ -14,9 +17,10 @@ from graphviz_dash.analysis.families.ladder_advice import (
 from graphviz_dash.analysis.families.ladder_inputs import ladder_data
 from graphviz_dash.analysis.families.ladder_problem import Budget
 from graphviz_dash.analysis.families.segments import SegmentedStep, segmented_step
-from graphviz_dash.bundle.read import read_node_labels
 from graphviz_dash.ingest.load import with_replay_trace
+from graphviz_dash.ingest.node_names import LARGE_BYTES, graph_bytes, node_names
 from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.ui.state.jobs import JOBS, Job
 from graphviz_dash.ui.state.results import replays, traced_steps
 from graphviz_dash.ui.state.store import STORE
 
@@ -58,16 +62,46 @@ def _basis(key: str, run: int, family: int) -> LadderBasis | Missing:
 
 def changes(key: str, run: int, family: int) -> tuple[KernelChange, ...]:
     """Where other kernels are chosen along the sizes of a family: of its graphs the names of their
-    nodes are read, and nothing else."""
+    nodes are read, and nothing else.
+
+    Raises:
+        InputError: a graph cannot be read.
+    """
     report = loop_reports(key)[run]
     members = report.families[family].members
-    folder = next(each.path for each in STORE.loops(key) if each.name == report.run)
 
     def build() -> tuple[KernelChange, ...]:
         graphs = dict.fromkeys(graph for member in members for graph in member.member.graphs)
-        return kernel_changes(members, read_node_labels(folder, graphs))
+        return kernel_changes(members, node_names(_folder(key, run), [*graphs]))
 
-    return STORE.derived_loops(key, ("kernel changes", run, family), build)
+    return STORE.derived_loops(key, _changes_slot(run, family), build)
+
+
+def changes_known(key: str, run: int, family: int) -> bool:
+    """Whether :func:`changes` answers at once."""
+    return STORE.has_of_loops(key, _changes_slot(run, family))
+
+
+def changes_job(key: str, run: int, family: int) -> Job | None:
+    """What finds :func:`changes` out where the graphs are too large for a page to wait for them;
+    None where they are not.
+
+    Raises:
+        InputError: the run's manifest cannot be read.
+    """
+    if graph_bytes(_folder(key, run)) < LARGE_BYTES:
+        return None
+    act = partial(changes, key, run, family)
+    return JOBS.begin((key, *_changes_slot(run, family)), [("Reading the graphs", act)])
+
+
+def _changes_slot(run: int, family: int) -> tuple[str, int, int]:
+    return ("kernel changes", run, family)
+
+
+def _folder(key: str, run: int) -> Path:
+    name = loop_reports(key)[run].run
+    return next(each.path for each in STORE.loops(key) if each.name == name)
 
 
 def traced_segments(key: str, run_name: str) -> SegmentedStep | Missing:

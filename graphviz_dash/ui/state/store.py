@@ -261,6 +261,11 @@ class Store:
         with self._lock:
             return (key, "derived", what) in self._values
 
+    def has_of_loops(self, key: str, what: Hashable) -> bool:
+        """Whether ``derived_loops(key, what, ...)`` would answer at once."""
+        with self._lock:
+            return (key, "of loops", what) in self._values
+
     def is_loaded(self, key: str) -> bool:
         """Whether the experiment of ``key`` is in memory."""
         with self._lock:

@@ -63,7 +63,7 @@ def render() -> None:
         )
     show(_tiles(report))
     st.header("Where the step's time goes", anchor=False)
-    step_parts(chosen, report)
+    chart = st.container(key="step-parts")
     if not report.compilation.sources:
         lead, command = unexplained_hint(run, chosen.experiment.runs)
         show(
@@ -73,6 +73,9 @@ def render() -> None:
     _causes(report)
     _program(chosen, run, report)
     _sources(report)
+    # Last: Plotly keeps a browser busy for longer than all the rest of the page does.
+    with chart:
+        step_parts(chosen, report)
 
 
 def _tiles(report: CompileReport) -> str:

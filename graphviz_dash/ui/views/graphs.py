@@ -26,7 +26,7 @@ from graphviz_dash.ui.state.families import loop_reports
 
 def render() -> None:
     """The page. What the loop tells is drawn at once; the graphs, which may be of a million nodes,
-    are read when that stands."""
+    are read beside the page when that stands."""
     entry = chosen_entry()
     reports = () if entry is None else _reports(entry)
     if entry is None or not reports:
@@ -60,7 +60,7 @@ def render() -> None:
     show(tiles(family_tiles(family)))
     slots = None
     if family.has_sizes:
-        slots = size_panel(entry.key, number, family)
+        slots = size_panel(entry.key, number, family_index, family)
         ladder_panel(entry.key, number, family_index, family)
         costs_panel(entry.key, number, family)
     comparison_panel(entry.key, reports, family.family.name)
@@ -74,7 +74,7 @@ def render() -> None:
         with strip:
             segments_panel(entry, report, family)
     if slots is not None:
-        # Last, for all the graphs are read for it.
+        # Last, for the graphs are read for it.
         mark_other_kernels(entry.key, number, family_index, family, slots)
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+
 from graphviz_dash.analysis.families.family_report import loop_report
 from graphviz_dash.analysis.families.kernel_changes import Replacement, kernel_changes
 from graphviz_dash.analysis.families.keys import graph_keys
-from graphviz_dash.bundle.read import read_node_labels
+from graphviz_dash.bundle.read import read_node_names
 from graphviz_dash.ingest.load import load_loops, load_run
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.node_names import CODE
 from tests.loops import make_segmented, make_server
 
 SMALL, TALL = "void small_gemm<float>(float*)", "void tall_gemm<float>(float*)"
@@ -21,20 +24,23 @@ def test_neighbours_are_compared(tmp_path: Path) -> None:
     report = loop_report(run)
     assert not isinstance(report, Missing)
     members = report.families[0].members
-    labels = read_node_labels(run.path, [graph.id for graph in run.graphs])
-    assert labels == {g.id: tuple(node.label for node in g.nodes) for g in run.graphs}
-    (change,) = kernel_changes(members, labels)
+    names = read_node_names(run.path, [graph.id for graph in run.graphs])
+    labels = {graph.id: [node.label for node in graph.nodes] for graph in run.graphs}
+    assert {graph: names.of([graph]) for graph in names.codes} == labels
+    assert len(names.names) == len({label for each in labels.values() for label in each})
+    (change,) = kernel_changes(members, names)
     assert (change.before.size, change.after.size, change.nodes) == (8, 16, 2)
     assert change.replacements == (Replacement(SMALL, TALL, 2),)
     # One node less: what is alike around it stays alike.
-    fewer = kernel_changes(members, labels | {"graph-0": labels["graph-0"][1:]})[-1]
-    assert fewer.replacements == (Replacement(TALL, None, 1),)
+    codes = memoryview(names.codes["graph-0"]).cast(CODE)
+    fewer = msgspec.structs.replace(names, codes=names.codes | {"graph-0": codes[1:].tobytes()})
+    assert kernel_changes(members, fewer)[-1].replacements == (Replacement(TALL, None, 1),)
     # A graph that was not read is passed over.
-    some = read_node_labels(run.path, [*(labels.keys() - {"graph-1"}), "graph-99"])
+    some = read_node_names(run.path, [*(labels.keys() - {"graph-1"}), "graph-99"])
     (wider,) = kernel_changes(members, some)
     assert (wider.before.size, wider.after.size) == (8, 32)
     apart = [replace(member, rest=(number,)) for number, member in enumerate(members)]
-    assert kernel_changes(apart, labels) == ()
+    assert kernel_changes(apart, names) == ()
 
 
 def test_names_of_graphs(tmp_path: Path) -> None:

@@ -83,14 +83,16 @@ def test_streamlits_own_document_is_completed() -> None:
     import streamlit
 
     stored = (Path(streamlit.__file__).parent / "static" / "index.html").read_bytes()
-    document = completed(stored, overview=False).decode()
+    document = completed(stored, "graph").decode()
     assert "SourceSans" in stored.decode()
     assert "SourceSans" not in document
     assert "/static/js/Html." in document
     assert "/static/js/ButtonGroup." in document
     assert document.count("<style>") == 1
     assert 'import "./static/js/' in document
-    start = completed(stored, overview=True).decode()
+    assert "/static/js/PlotlyChart." not in document
+    assert "/static/js/PlotlyChart." in completed(stored, "graphs").decode()
+    start = completed(stored, "").decode()
     head, _, body = start.partition("</head>")
     assert "/static/js/Html." in head
     assert "/static/js/DataFrame." not in head

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -105,6 +106,22 @@ def test_the_server_makes_the_cards_itself_where_the_process_fails(
     monkeypatch.setattr(overview, "FIRST_CARDS", cards)
     card = overview._first_card(catalogue.Entry("toy", path))
     assert 'class="hero"' in card.facts
+
+
+@pytest.mark.skipif(not hasattr(os, "getpriority"), reason="the system has no such priorities")
+def test_the_process_gives_way_to_another_page(
+    tmp_path: Path, cards: FirstCards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cards.give_way()  # no process yet
+    (tmp_path / "waiting.py").write_text("import time; time.sleep(60)", encoding="utf-8")
+    monkeypatch.setattr(cards_client, "_PACKAGES", tmp_path)
+    monkeypatch.setattr(cards_client, "_PROGRAM", "waiting")
+    cards.begin([])
+    process = cards._process
+    assert process is not None
+    before = os.getpriority(os.PRIO_PROCESS, process.pid)
+    cards.give_way()
+    assert os.getpriority(os.PRIO_PROCESS, process.pid) > before
 
 
 def test_nothing_is_imported_from_the_folder_that_the_server_works_in(

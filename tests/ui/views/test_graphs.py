@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
+from graphviz_dash.bundle.read import read_node_names
+from graphviz_dash.model.node_names import NodeNames
+from graphviz_dash.ui.state import catalogue, families
 from tests.loops import make_segmented, make_server, traffic
 from tests.serving import ROOT, served
 from tests.ui.tabs import tab
-from tests.ui.views.apptests import markup, page_links, shown
+from tests.ui.views.apptests import markup, page_links, rerun, shown
 from tests.ui.waits import idle
 
 
@@ -32,6 +37,31 @@ def test_a_server(service: Path) -> None:
     assert "A request of 33, one above the largest graph, takes 4.00 ms without a graph" in said
     charts = [chart.proto.id for chart in page.get("plotly_chart")]
     assert len(charts) == 3
+
+
+def test_large_graphs_are_read_beside_the_page(
+    service: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, begun = Event(), Event()
+
+    def names(*asked: Any) -> NodeNames:
+        begun.set()
+        assert read.wait(60)
+        return read_node_names(*asked)
+
+    monkeypatch.setattr(families, "LARGE_BYTES", 1)
+    monkeypatch.setattr(families, "node_names", names)
+    page = shown("graphs", experiment="service")
+    assert begun.wait(60)
+    assert "the graphs are being read" in markup(page)
+    assert "Which sizes to capture" in [header.value for header in page.header]
+    read.set()
+    job = families.changes_job(catalogue.catalogue("").entries["service"].key, 0, 0)
+    assert job is not None
+    job.wait(60)
+    said = markup(rerun(page))
+    assert "the graphs are being read" not in said
+    assert "Other kernels are chosen from 8 to 16." in said
 
 
 def test_budgets_are_of_the_address(service: Path) -> None:
