@@ -1,12 +1,12 @@
 """Whether mending the first cause saves what was promised, on models that the predictions were not
-made with. Needs a GPU with torch, torchvision and transformers; each model runs in a process of its
-own, and one that fails is told as failed.
+made with. Needs a GPU with torch, torchvision and transformers.
 
-    python -m benchmarks.compile_mends [--steps 150] [--seconds 60] [MODEL...]
+    python -m benchmarks.compile_mends [--steps 150] [--seconds 120] [MODEL...]
 
-Each model is written once as one may write it and once mended. Both are timed in turns without a
-profiler, the first is traced besides. Prints a line a model: the first cause with its line, what
-was promised and what was saved.
+Each model is written once as one may write it and once mended, and each of the two is compiled in a
+process of its own, all at the same time. Then one model is measured after another: the first is
+traced, both are timed in turns without a profiler. Prints a line a model: the first cause with its
+line, what was promised and what was saved, or that it failed.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from __future__ import annotations
 import argparse
 import statistics
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -26,20 +28,24 @@ from torch._inductor import config as inductor_config
 from benchmarks.compile_steps import (
     DEVICE,
     WARM_UP,
+    Apart,
     Step,
-    each_apart,
     graphed,
     inference,
     observed,
     random,
+    settled_times,
     timed,
+    wait_until_ready,
 )
+from graphviz_dash.analysis.compiled.cause import CompileCause
 from graphviz_dash.analysis.compiled.causes import compile_causes
 from graphviz_dash.model.absence import Missing
 
 Build = Callable[[bool], Step]
 
 MODELS: Final[dict[str, Build]] = {}
+STEPS: Final = 150
 _TURNS: Final = 5
 _WITHIN: Final = 0.2
 
@@ -223,55 +229,103 @@ def training_reads_its_loss(mended: bool) -> Step:
     return step
 
 
-def measured(name: str, count: int) -> tuple[str, bool]:
-    """The line of a model, and whether the promise was kept."""
+@dataclass(frozen=True)
+class Promise:
+    """What is told of the step as written."""
+
+    causes: tuple[CompileCause, ...]
+    """All of its causes, the first one first."""
+
+    @property
+    def first(self) -> CompileCause | None:
+        """The first whose saving is known."""
+        return next((each for each in self.causes if not isinstance(each.saves_ns, Missing)), None)
+
+
+Told = Promise | list[int]
+
+
+def as_written(name: str, count: int) -> Iterator[Told | None]:
+    """What is promised, and then times of the step, in ns, as often as they are asked for."""
     # A graph from the cache does not say why it is split.
     inductor_config.force_disable_caches = True
     with tempfile.TemporaryDirectory() as folder:
-        seen = observed(lambda: MODELS[name](False), count, Path(folder))
-    causes = compile_causes(seen.compilation, seen.time, seen.step_ns) if seen.compilation else ()
-    cause = next((each for each in causes if not isinstance(each.saves_ns, Missing)), None)
-    before, after = seen.step, MODELS[name](True)
-    timed(after, WARM_UP)
-    took: tuple[list[int], list[int]] = ([], [])
-    for _ in range(_TURNS):
-        took[0].extend(timed(before, count // _TURNS))
-        took[1].extend(timed(after, count // _TURNS))
-    first, last = (statistics.median(times) for times in took)
-    saved = first - last
+        seen = yield from observed(lambda: MODELS[name](False), count, Path(folder))
+    found = compile_causes(seen.compilation, seen.time, seen.step_ns) if seen.compilation else ()
+    yield Promise(found)
+    while True:
+        yield settled_times(seen.step, count // _TURNS)
+
+
+def mended(name: str, count: int) -> Iterator[Told | None]:
+    """Times of the mended step, in ns, as often as they are asked for."""
+    step = MODELS[name](True)
+    timed(step, WARM_UP)
+    yield None
+    while True:
+        yield settled_times(step, count // _TURNS)
+
+
+Pair = tuple[Apart[Told], Apart[Told]]
+
+
+def started(names: Sequence[str], count: int) -> list[Pair]:
+    """Two processes for each model, which begin to compile it as written and mended: what is
+    compiled or given up in one, such as code that both share, changes nothing in the other."""
+    return [
+        (Apart(name, partial(as_written, count=count)), Apart(name, partial(mended, count=count)))
+        for name in names
+    ]
+
+
+def row(pair: Pair) -> tuple[str, bool]:
+    """The line of a model, and whether the promise was kept."""
+    outcomes = [pair[0].measured()]
+    outcomes += [process.measured() for _ in range(_TURNS) for process in pair]
+    failure = next((each.failure for each in outcomes if each.failure is not None), None)
+    name, (promise, *told) = pair[0].name, (each.result for each in outcomes)
+    if failure is not None or not isinstance(promise, Promise):
+        return f"| {name} | failed: {failure} | | | | | |", False
+    times = [each for each in told if isinstance(each, list)]
+    first, last = (statistics.median(chain.from_iterable(times[turn::2])) for turn in (0, 1))
+    saved, cause = first - last, promise.first
     if cause is None or isinstance(cause.saves_ns, Missing):
-        named = ", ".join(cause.rule.value for cause in causes)
+        named = ", ".join(each.rule.value for each in promise.causes)
         why = f"none with a saving ({named or 'no cause'})"
         return f"| {name} | {why} | | {first / 1e3:.0f} | | {saved / 1e3:.0f} | |", False
     off = cause.saves_ns / saved - 1 if saved > 0 else float("inf")
     place = cause.lines[0].text if cause.lines else ""
-    row = (
+    line = (
         f"| {name} | {cause.rule.value} | {place} | {first / 1e3:.0f} | "
         f"{cause.saves_ns / 1e3:.0f} | {saved / 1e3:.0f} | {off:+.0%} |"
     )
-    return row, abs(off) <= _WITHIN
+    return line, abs(off) <= _WITHIN
+
+
+def report(pairs: Sequence[Pair]) -> None:
+    """Prints the table, one model measured after another."""
+    print("| model | first cause | line | before, µs | promised | saved | off |")
+    print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
+    kept = 0
+    for pair in pairs:
+        line, is_kept = row(pair)
+        for process in pair:
+            process.end()
+        kept += is_kept
+        print(line, flush=True)
+    print(f"{kept} of {len(pairs)} within {_WITHIN:.0%}", flush=True)
 
 
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="*", choices=[[], *MODELS])
-    parser.add_argument("--steps", type=int, default=150)
-    parser.add_argument("--seconds", type=float, default=60, help="Most for each model.")
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--seconds", type=float, default=120, help="Most until all are compiled.")
     chosen = parser.parse_args()
-    kept = tried = 0
-    print("| model | first cause | line | before, µs | promised | saved | off |")
-    print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
-    measure = partial(measured, count=chosen.steps)
-    for outcome in each_apart(chosen.models or tuple(MODELS), measure, chosen.seconds):
-        tried += 1
-        if outcome.result is None:
-            print(f"| {outcome.name} | failed: {outcome.failure} | | | | | |", flush=True)
-            continue
-        row, within = outcome.result
-        kept += within
-        print(row, flush=True)
-    print(f"{kept} of {tried} within {_WITHIN:.0%}")
+    pairs = started(chosen.models or tuple(MODELS), chosen.steps)
+    wait_until_ready(chain.from_iterable(pairs), chosen.seconds)
+    report(pairs)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ import multiprocessing
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -35,6 +36,8 @@ if DEVICE == "cpu":
 
 WARM_UP: Final = 2 if DEVICE == "cpu" else 15
 TRACED: Final = 2 if DEVICE == "cpu" else 8
+MOST_TO_MEASURE: Final = 30.0
+"""Seconds that one measurement may take."""
 
 
 @dataclass(frozen=True)
@@ -98,13 +101,25 @@ def timed(step: Step, count: int) -> list[int]:
     return times
 
 
-def observed(build: Callable[[], Step], count: int, folder: Path) -> ObservedStep:
-    """The step that ``build`` makes, timed ``count`` times and then traced into ``folder``."""
+def settled_times(step: Step, count: int) -> list[int]:
+    """Times of ``count`` synchronised steps, in ns, behind some that wake the GPU."""
+    timed(step, WARM_UP)
+    return timed(step, count)
+
+
+def observed(
+    build: Callable[[], Step], count: int, folder: Path
+) -> Generator[None, None, ObservedStep]:
+    """The step that ``build`` makes, timed ``count`` times and then traced into ``folder``.
+
+    Yields once, when the step is compiled.
+    """
     with compile_account() as account:
         step = build()
         timed(step, WARM_UP)
+        yield
         account.read(lambda _: None)
-        times = timed(step, count)
+        times = settled_times(step, count)
         compilation = account.result()
     path = folder / "trace.json.gz"
     trace_steps(step, TRACED, path)
@@ -113,40 +128,67 @@ def observed(build: Callable[[], Step], count: int, folder: Path) -> ObservedSte
     return ObservedStep(compilation, divided, statistics.median(times), step)
 
 
-def each_apart(
-    names: Sequence[str], measure: Callable[[str], Result], seconds: float
-) -> Iterator[Outcome[Result]]:
-    """``measure`` of each name in a process of its own, a fork of this one, which must not have
-    used the GPU: one that fails, dies or takes longer is told, and the next one begins fresh."""
-    forks = multiprocessing.get_context("fork")
-    for name in names:
-        mine, its = forks.Pipe(duplex=False)
-        process = forks.Process(target=_send, args=(its, measure, name))
-        process.start()
+class Apart(Generic[Result]):
+    """Measurements in a process of its own, a fork of this one, which must not have used the GPU.
+
+    ``measure`` makes them of ``name``: what it yields first says that it is ready, all that takes
+    long being compiled, and each further item is measured when it is asked for. A process that
+    waits to be asked uses neither the CPU nor the GPU.
+    """
+
+    def __init__(self, name: str, measure: Callable[[str], Iterator[Result | None]]) -> None:
+        forks = multiprocessing.get_context("fork")
+        self.name = name
+        self._mine, its = forks.Pipe()
+        self._process = forks.Process(target=_answer, args=(its, measure, name), daemon=True)
+        self._process.start()
         its.close()
-        try:
-            outcome = (
-                mine.recv()
-                if mine.poll(seconds)
-                else _failed(name, f"took longer than {seconds:g} s")
-            )
-        except EOFError:
-            process.join()
-            outcome = _failed(name, f"its process ended with {process.exitcode}")
-        process.kill()
-        process.join()
-        yield outcome
+        self._failure: str | None = None
+
+    def is_ready(self, seconds: float) -> bool:
+        """Waits at most so long until it is ready; one that is late or fails measures nothing."""
+        return self._received(seconds).failure is None
+
+    def measured(self) -> Outcome[Result]:
+        """The next measurement."""
+        if self._failure is None:
+            with suppress(BrokenPipeError):  # it has died: there is no answer
+                self._mine.send(None)
+        return self._received(MOST_TO_MEASURE)
+
+    def end(self) -> None:
+        """Ends the process."""
+        self._process.kill()
+        self._process.join()
+
+    def _received(self, seconds: float) -> Outcome[Result]:
+        result: Result | None = None
+        if self._failure is None:
+            try:
+                if self._mine.poll(seconds):
+                    result, self._failure = self._mine.recv()
+                else:
+                    self._failure = f"took longer than {seconds:.3g} s"
+            except (EOFError, ConnectionResetError):
+                self._process.join()
+                self._failure = f"its process ended with {self._process.exitcode}"
+        if self._failure is not None:
+            self.end()
+        return Outcome(self.name, result, self._failure)
 
 
-def _failed(name: str, why: str) -> Outcome[Any]:
-    return Outcome(name, None, why)
+def wait_until_ready(processes: Iterable[Apart[Any]], seconds: float) -> None:
+    """Waits until all are ready; after ``seconds`` those that are late are ended."""
+    until = time.monotonic() + seconds
+    for process in processes:
+        process.is_ready(max(0.0, until - time.monotonic()))
 
 
-def _send(connection: Connection, measure: Callable[[str], Any], name: str) -> None:
+def _answer(connection: Connection, measure: Callable[[str], Iterator[object]], name: str) -> None:
     try:
-        outcome = Outcome(name, measure(name))
+        for item in measure(name):
+            connection.send((item, None))
+            connection.recv()
     except Exception as error:  # whatever a library raises is told in its row
         first = (str(error).strip().splitlines() or [""])[0][:120]
-        outcome = _failed(name, f"{type(error).__name__}: {first}")
-    connection.send(outcome)
-    connection.close()
+        connection.send((None, f"{type(error).__name__}: {first}"))

@@ -1,8 +1,8 @@
 """Whether what a compiled step's parts cost sums to the measured step, on ten real models. Needs a
-GPU with torch, torchvision, transformers and torch-geometric; each model runs in a process of its
-own, and one that fails is told as failed.
+GPU with torch, torchvision, transformers and torch-geometric; each model is compiled in a process
+of its own, all at the same time; then one is measured after another. One that fails is told.
 
-    python -m benchmarks.compile_sums [--steps 60] [--seconds 90] [MODEL...]
+    python -m benchmarks.compile_sums [--steps 60] [--seconds 120] [MODEL...]
 
 Each is timed without a profiler and then traced. Prints a line a model: the step, its parts in such
 a step, what idle time in it is of the trace's, and how far their sum is off. It is off where the
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -24,18 +24,20 @@ from torch import nn
 
 from benchmarks.compile_steps import (
     DEVICE,
+    Apart,
     Outcome,
     Step,
-    each_apart,
     graphed,
     inference,
     observed,
     random,
+    wait_until_ready,
 )
 from graphviz_dash.analysis.compiled.step_time import StepPart, StepTime
 from graphviz_dash.model.absence import Missing
 
 MODELS: Final[dict[str, Callable[[], Step]]] = {}
+STEPS: Final = 60
 WITHIN: Final = 0.05
 _TOKENS: Final = 8
 
@@ -190,14 +192,17 @@ def gpt2_that_prints() -> Step:
     return inference(forward, torch.randint(0, 50_000, (1, 64), device=DEVICE))
 
 
-def measured(name: str, count: int) -> tuple[float, StepTime | Missing]:
+Measured = tuple[float, StepTime | Missing]
+
+
+def measured(name: str, count: int) -> Iterator[Measured | None]:
     """The step without a profiler, in ns, and where the time of the traced ones goes."""
     with tempfile.TemporaryDirectory() as folder:
-        seen = observed(MODELS[name], count, Path(folder))
-    return seen.step_ns, seen.time
+        seen = yield from observed(MODELS[name], count, Path(folder))
+    yield seen.step_ns, seen.time
 
 
-def row(outcome: Outcome[tuple[float, StepTime | Missing]]) -> tuple[str, bool]:
+def row(outcome: Outcome[Measured]) -> tuple[str, bool]:
     """The line of a model, and whether its parts sum to the step."""
     empty = " |" * (len(StepPart) + 3)
     if outcome.result is None:
@@ -220,23 +225,35 @@ def row(outcome: Outcome[tuple[float, StepTime | Missing]]) -> tuple[str, bool]:
     )
 
 
-def main() -> None:
-    """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("models", nargs="*", choices=[[], *MODELS])
-    parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--seconds", type=float, default=90, help="Most for each model.")
-    chosen = parser.parse_args()
-    names = chosen.models or tuple(MODELS)
+def started(names: Sequence[str], count: int) -> list[Apart[Measured]]:
+    """A process for each model, which begins to compile."""
+    return [Apart(name, partial(measured, count=count)) for name in names]
+
+
+def report(processes: Sequence[Apart[Measured]]) -> None:
+    """Prints the table, one model measured after another."""
     parts = " | ".join(part.value for part in StepPart)
     print(f"| model | step, µs | graphs | {parts} | idle in the step / traced | sum off |")
     print("| --- " * (len(StepPart) + 5) + "|", flush=True)
     within = 0
-    for outcome in each_apart(names, partial(measured, count=chosen.steps), chosen.seconds):
-        line, is_within = row(outcome)
+    for process in processes:
+        line, is_within = row(process.measured())
+        process.end()
         within += is_within
         print(line, flush=True)
-    print(f"{within} of {len(names)} within {WITHIN:.0%}")
+    print(f"{within} of {len(processes)} within {WITHIN:.0%}", flush=True)
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("models", nargs="*", choices=[[], *MODELS])
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--seconds", type=float, default=120, help="Most until all are compiled.")
+    chosen = parser.parse_args()
+    processes = started(chosen.models or tuple(MODELS), chosen.steps)
+    wait_until_ready(processes, chosen.seconds)
+    report(processes)
 
 
 if __name__ == "__main__":
