@@ -11,16 +11,17 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-from tests.ui.tabs import tab
+from tests.ui.appearance import turn
+from tests.ui.tabs import THEMES, tab
 from tests.ui.waits import idle
 
 pytestmark = pytest.mark.ui
 
 
-@pytest.fixture(params=["light"])
-def page(visitor: BrowserContext, request: pytest.FixtureRequest) -> Iterator[Page]:
+@pytest.fixture
+def page(visitor: BrowserContext) -> Iterator[Page]:
     errors: list[str] = []
-    with tab(visitor, 1280, 900, request.param) as opened:
+    with tab(visitor, 1280, 900) as opened:
         opened.on("pageerror", lambda error: errors.append(str(error)))
         yield opened
     assert errors == []
@@ -49,9 +50,14 @@ def click(canvas: Locator, which: str) -> None:
     canvas.click(position=place)
 
 
-@pytest.mark.parametrize("page", ["light", "dark"], indirect=True)
 def test_a_group_unfolds_where_it_is_and_folds_again(page: Page, dashboard: str) -> None:
     canvas = open_graph(page, dashboard, "experiment=transformer-train&run=graph")
+    for theme in THEMES:
+        turn(page, theme)
+        unfold_and_fold(page, canvas)
+
+
+def unfold_and_fold(page: Page, canvas: Locator) -> None:
     group = ask(canvas, "dag.view.boxes.find(box => box.label === 'layers.0' && !box.open).id")
     before = ask(canvas, f"dag.positionOf({group!r})")
     shown = int(canvas.get_attribute("data-boxes") or 0)
@@ -72,10 +78,19 @@ def test_a_group_unfolds_where_it_is_and_folds_again(page: Page, dashboard: str)
     expect(canvas).to_have_attribute("data-boxes", str(shown))
 
 
-def test_a_click_on_a_node_shows_its_card_and_the_address_keeps_it(
+def test_a_slash_leads_to_the_search_unless_somebody_writes_and_a_click_to_a_card(
     page: Page, dashboard: str
 ) -> None:
     canvas = open_graph(page, dashboard, "experiment=fork-join&run=graph")
+    search = page.locator(".dag .search")
+    page.get_by_role("button", name="Fit").click()
+    page.keyboard.press("/")
+    expect(search).to_be_focused()
+    expect(search).to_have_value("")
+    page.keyboard.press("/")
+    expect(search).to_have_value("/")
+    search.fill("")
+    # The address keeps what is clicked.
     click(canvas, "12")
     card = page.locator(".node")
     expect(card).to_contain_text("node 12")
@@ -85,13 +100,6 @@ def test_a_click_on_a_node_shows_its_card_and_the_address_keeps_it(
     expect(page).to_have_url(re.compile("node=12"))
     page.reload()
     expect(page.locator(".node")).to_contain_text("node 12")
-
-
-def test_a_node_in_a_folded_group_is_unfolded_by_its_address(page: Page, dashboard: str) -> None:
-    canvas = open_graph(page, dashboard, "experiment=transformer-train&run=graph&node=150")
-    expect(canvas).to_have_attribute("data-selected", "150")
-    assert ask(canvas, "dag.positionOf(150)") is not None
-    expect(page.locator(".node")).to_contain_text("node 150")
 
 
 def test_keyboard_walks_along_the_edges(page: Page, dashboard: str) -> None:
@@ -189,27 +197,6 @@ def test_search_unfolds_to_its_hits(page: Page, dashboard: str) -> None:
     expect(page).not_to_have_url(re.compile("find="))
 
 
-def test_a_slash_leads_to_the_search_unless_somebody_writes(page: Page, dashboard: str) -> None:
-    open_graph(page, dashboard, "experiment=fork-join&run=graph")
-    search = page.locator(".dag .search")
-    page.get_by_role("button", name="Fit").click()
-    page.keyboard.press("/")
-    expect(search).to_be_focused()
-    expect(search).to_have_value("")
-    page.keyboard.press("/")
-    expect(search).to_have_value("/")
-
-
-@pytest.mark.parametrize("page", ["light", "dark"], indirect=True)
-def test_colours_follow_the_theme_and_the_choice(page: Page, dashboard: str) -> None:
-    canvas = open_graph(page, dashboard, "experiment=transformer-train&run=graph&colour=phase")
-    labels = ask(canvas, "dag.view.legend.map(entry => entry.label)")
-    assert labels == ["forward", "backward", "optimizer"]
-    page.get_by_role("combobox", name="Colour by").click()
-    page.get_by_role("option", name="time").click()
-    expect(page.locator(".dag .legend")).to_contain_text("under 2 µs")
-
-
 COLOURINGS = {
     "op": ("operator", "aten::mm"),
     "kind": ("kind", "Kernel"),
@@ -217,21 +204,33 @@ COLOURINGS = {
     "slack": ("slack", "critical path"),
     "eager": ("eager vs graph", "within 10% of eager"),
     "category": ("kernel category", "gemm"),
+    "time": ("time", "under 2 µs"),
 }
 """What is chosen for each colour of an address, and what its legend holds."""
 
 
-def test_every_colouring_has_its_legend(page: Page, dashboard: str) -> None:
+def test_every_colouring_has_its_legend_in_both_themes(page: Page, dashboard: str) -> None:
     # The first by its address, the others by choice: a page that stands is soon drawn anew.
-    canvas = open_graph(page, dashboard, "experiment=transformer-train&run=graph&colour=op")
+    canvas = open_graph(page, dashboard, "experiment=transformer-train&run=graph&colour=phase")
+    labels = ask(canvas, "dag.view.legend.map(entry => entry.label)")
+    assert labels == ["forward", "backward", "optimizer"]
+    legend_shown = page.locator(".dag .legend")
     for colour, (choice, label) in COLOURINGS.items():
-        if colour != "op":
-            idle(page)
-            page.get_by_role("combobox", name="Colour by").click()
-            page.get_by_role("option", name=choice, exact=True).click()
-        legend_shown = page.locator(".dag .legend")
+        choose_colour(page, choice)
         expect(legend_shown).to_contain_text(label)
         assert ask(canvas, "dag.colour") == colour
         legend = ask(canvas, "dag.view.legend.map(entry => entry.label)")
         assert any(label in entry for entry in legend), colour
         assert legend_shown.locator(".chip").all_inner_texts()[: len(legend)] == legend, colour
+    turn(page, "dark")
+    choose_colour(page, "phase")
+    expect(legend_shown).to_contain_text("optimizer")
+    assert ask(canvas, "dag.view.legend.map(entry => entry.label)") == labels
+    choose_colour(page, "time")
+    expect(legend_shown).to_contain_text("under 2 µs")
+
+
+def choose_colour(page: Page, choice: str) -> None:
+    idle(page)
+    page.get_by_role("combobox", name="Colour by").click()
+    page.get_by_role("option", name=choice, exact=True).click()

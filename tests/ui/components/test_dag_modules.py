@@ -33,7 +33,9 @@ def folded(page: Page, canvas: Locator, by: str) -> None:
     idle(page)
 
 
-def test_the_button_folds_by_module_and_back(page: Page, dashboard: str) -> None:
+def test_the_button_folds_by_module_and_back_and_what_is_seen_is_saved(
+    page: Page, dashboard: str, tmp_path: Path
+) -> None:
     canvas = open_graph(page, dashboard, TRANSFORMER)
     before = labels(canvas)
     assert "no module" not in before
@@ -51,15 +53,40 @@ def test_the_button_folds_by_module_and_back(page: Page, dashboard: str) -> None
     assert "layers.0-3" in shown
     outside = ask(canvas, "dag.view.boxes.find(box => box.label === 'no module').note")
     assert "launched outside every module's call" in outside
+    save_what_is_seen(page, canvas, tmp_path / "seen.dot")
     page.go_back()
     folded(page, canvas, "order")
     assert labels(canvas) == before
+
+
+def save_what_is_seen(page: Page, canvas: Locator, file: Path) -> None:
+    """Saves the graph, folded by modules, with backward folded too."""
+    backward = ask(canvas, "dag.view.boxes.find(box => box.label === 'backward').id")
+    count = int(canvas.get_attribute("data-boxes") or 0)
+    click(canvas, repr(backward))
+    page.wait_for_function(
+        "([canvas, count]) => Number(canvas.dataset.boxes) < count",
+        arg=[canvas.element_handle(), count],
+    )
+    page.locator(".dag .save summary").click()
+    with page.expect_download() as waited:
+        page.get_by_role("button", name="Save what is seen as DOT").click()
+    waited.value.save_as(file)
+    text = file.read_text()
+    assert all(label in text for label in labels(canvas))
+    assert "launched outside every module's call" in text
+    # Of backward, which was folded, one box is left.
+    assert f'"{backward}" [label="backward' in text
 
 
 def test_the_key_keeps_what_is_selected_in_view_and_the_address_keeps_the_fold(
     page: Page, dashboard: str
 ) -> None:
     canvas = open_graph(page, dashboard, f"{TRANSFORMER}&node=150")
+    # It is in a folded group, which its address unfolds.
+    expect(canvas).to_have_attribute("data-selected", "150")
+    assert ask(canvas, "dag.positionOf(150)") is not None
+    expect(page.locator(".node")).to_contain_text("node 150")
     canvas.focus()
     page.keyboard.press("m")
     folded(page, canvas, "module")
@@ -87,24 +114,3 @@ def test_what_is_found_is_found_again_when_folded_otherwise(page: Page, dashboar
 def test_a_graph_without_modules_says_why(page: Page, dashboard: str) -> None:
     open_graph(page, dashboard, "experiment=all-nodes&run=graph&fold=module")
     expect(page.locator(".dag .state")).to_contain_text("it was added through the graph API")
-
-
-def test_what_is_seen_of_modules_is_saved(page: Page, dashboard: str, tmp_path: Path) -> None:
-    canvas = open_graph(page, dashboard, f"{TRANSFORMER}&fold=module")
-    backward = ask(canvas, "dag.view.boxes.find(box => box.label === 'backward').id")
-    count = int(canvas.get_attribute("data-boxes") or 0)
-    click(canvas, repr(backward))
-    page.wait_for_function(
-        "([canvas, count]) => Number(canvas.dataset.boxes) < count",
-        arg=[canvas.element_handle(), count],
-    )
-    page.locator(".dag .save summary").click()
-    with page.expect_download() as waited:
-        page.get_by_role("button", name="Save what is seen as DOT").click()
-    file = tmp_path / "seen.dot"
-    waited.value.save_as(file)
-    text = file.read_text()
-    assert all(label in text for label in labels(canvas))
-    assert "launched outside every module's call" in text
-    # Of backward, which was folded, one box is left.
-    assert f'"{backward}" [label="backward' in text

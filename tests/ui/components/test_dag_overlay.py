@@ -6,11 +6,12 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, Route, expect
+from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
 
 from tests.builders import chain, make_run
 from tests.serving import ROOT, served
@@ -22,8 +23,9 @@ pytestmark = pytest.mark.ui
 TRANSFORMER = "experiment=transformer-train&run=graph"
 
 
-@pytest.fixture
-def page(visitor: BrowserContext) -> Iterator[Page]:
+@contextmanager
+def opened_tab(visitor: BrowserContext) -> Iterator[Page]:
+    """A tab that throws nothing until it is closed."""
     errors: list[str] = []
     with tab(visitor, 1280, 900) as opened:
         opened.on("pageerror", lambda error: errors.append(str(error)))
@@ -31,8 +33,77 @@ def page(visitor: BrowserContext) -> Iterator[Page]:
     assert errors == []
 
 
-def test_one_layer_stands_for_all_and_another_can_be_shown(page: Page, dashboard: str) -> None:
-    canvas = open_graph(page, dashboard, TRANSFORMER)
+@pytest.fixture
+def page(visitor: BrowserContext) -> Iterator[Page]:
+    with opened_tab(visitor) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def transformer(visitor: BrowserContext, dashboard: str) -> Iterator[Locator]:
+    """The graph of a model with a repeat, opened once for the tests that follow: all but the last
+    leave it as it was."""
+    with opened_tab(visitor) as page:
+        yield open_graph(page, dashboard, TRANSFORMER)
+
+
+def test_what_is_seen_is_saved(transformer: Locator, tmp_path: Path) -> None:
+    canvas, page = transformer, transformer.page
+    saved = {}
+    for kind in ("SVG", "PNG", "DOT"):
+        page.locator(".dag .save summary").click()
+        with page.expect_download() as waited:
+            page.get_by_role("button", name=f"Save what is seen as {kind}").click()
+        file = tmp_path / waited.value.suggested_filename
+        waited.value.save_as(file)
+        assert file.name == f"graph-graph-0.{kind.lower()}"
+        saved[kind] = file
+    labels = ask(canvas, "dag.view.boxes.map(one => one.label)")
+    told = "".join(ElementTree.fromstring(saved["SVG"].read_text()).itertext())
+    assert all(label in told for label in labels)
+    assert all(label in saved["DOT"].read_text() for label in labels)
+    width, height = ask(canvas, "[dag.view.width, dag.view.height]")
+    head = saved["PNG"].read_bytes()[:24]
+    assert head[:8] == b"\x89PNG\r\n\x1a\n"
+    size = int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")
+    assert size == (2 * width, 2 * height)
+
+
+def test_the_map_leads_to_where_it_is_clicked(transformer: Locator) -> None:
+    canvas, page = transformer, transformer.page
+    ask(canvas, "dag.zoomBy(4)")
+    before = ask(canvas, "[dag.x, dag.y]")
+    bounds = canvas.bounding_box()
+    assert bounds is not None
+    page.mouse.click(bounds["x"] + bounds["width"] - 40, bounds["y"] + bounds["height"] - 30)
+    after = ask(canvas, "[dag.x, dag.y]")
+    assert after[0] < before[0]
+    assert ask(canvas, "dag.selected") is None
+    canvas.focus()
+    page.keyboard.press("f")
+    page.wait_for_function(
+        "({ __dag: dag }) => dag.isHome && !dag.tween", arg=canvas.element_handle()
+    )
+
+
+def test_the_arrows_in_the_drawing_show_another_layer(transformer: Locator) -> None:
+    canvas, page = transformer, transformer.page
+    place = ask(
+        canvas,
+        "(() => { const at = canvas.getBoundingClientRect();"
+        "const one = dag.arrows.find(one => one.by === 1);"
+        "return {x: at.left + dag.x + (one.x + 10) * dag.zoom,"
+        " y: at.top + dag.y + (one.y + 13) * dag.zoom}; })()",
+    )
+    page.mouse.click(place["x"], place["y"])
+    bar = page.locator(".dag .repeat")
+    expect(bar).to_contain_text("2 of 4")
+    bar.get_by_role("button", name="The one before ( [ )").click()
+    expect(bar).to_contain_text("1 of 4")
+
+
+def test_one_layer_stands_for_all_and_another_can_be_shown(transformer: Locator) -> None:
+    canvas, page = transformer, transformer.page
     bar = page.locator(".dag .repeat")
     expect(bar).to_contain_text("1 of 4")
     click(canvas, repr(ask(canvas, "dag.view.boxes.find(one => one.label === 'layers.0').id")))
@@ -58,19 +129,6 @@ def test_one_layer_stands_for_all_and_another_can_be_shown(page: Page, dashboard
     assert {f"layers.{number}" for number in range(4)} <= set(labels)
 
 
-def test_the_arrows_in_the_drawing_show_another_layer(page: Page, dashboard: str) -> None:
-    canvas = open_graph(page, dashboard, TRANSFORMER)
-    place = ask(
-        canvas,
-        "(() => { const at = canvas.getBoundingClientRect();"
-        "const one = dag.arrows.find(one => one.by === 1);"
-        "return {x: at.left + dag.x + (one.x + 10) * dag.zoom,"
-        " y: at.top + dag.y + (one.y + 13) * dag.zoom}; })()",
-    )
-    page.mouse.click(place["x"], place["y"])
-    expect(page.locator(".dag .repeat")).to_contain_text("2 of 4")
-
-
 def test_an_edge_is_told_on_demand(page: Page, dashboard: str) -> None:
     canvas = open_graph(page, dashboard, "experiment=all-nodes&run=graph")
     place = ask(
@@ -94,40 +152,6 @@ def test_an_edge_is_told_on_demand(page: Page, dashboard: str) -> None:
     expect(card).to_contain_text("shift")
     page.keyboard.press("Escape")
     expect(card).to_be_hidden()
-
-
-def test_the_map_leads_to_where_it_is_clicked(page: Page, dashboard: str) -> None:
-    canvas = open_graph(page, dashboard, TRANSFORMER)
-    ask(canvas, "dag.zoomBy(4)")
-    before = ask(canvas, "[dag.x, dag.y]")
-    bounds = canvas.bounding_box()
-    assert bounds is not None
-    page.mouse.click(bounds["x"] + bounds["width"] - 40, bounds["y"] + bounds["height"] - 30)
-    after = ask(canvas, "[dag.x, dag.y]")
-    assert after[0] < before[0]
-    assert ask(canvas, "dag.selected") is None
-
-
-def test_what_is_seen_is_saved(page: Page, dashboard: str, tmp_path: Path) -> None:
-    canvas = open_graph(page, dashboard, TRANSFORMER)
-    saved = {}
-    for kind in ("SVG", "PNG", "DOT"):
-        page.locator(".dag .save summary").click()
-        with page.expect_download() as waited:
-            page.get_by_role("button", name=f"Save what is seen as {kind}").click()
-        file = tmp_path / waited.value.suggested_filename
-        waited.value.save_as(file)
-        assert file.name == f"graph-graph-0.{kind.lower()}"
-        saved[kind] = file
-    labels = ask(canvas, "dag.view.boxes.map(one => one.label)")
-    told = "".join(ElementTree.fromstring(saved["SVG"].read_text()).itertext())
-    assert all(label in told for label in labels)
-    assert all(label in saved["DOT"].read_text() for label in labels)
-    width, height = ask(canvas, "[dag.view.width, dag.view.height]")
-    head = saved["PNG"].read_bytes()[:24]
-    assert head[:8] == b"\x89PNG\r\n\x1a\n"
-    size = int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")
-    assert size == (2 * width, 2 * height)
 
 
 def test_the_selection_goes_to_the_timeline_and_back(page: Page, dashboard: str) -> None:
