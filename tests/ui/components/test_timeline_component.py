@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.charts.palette import CATEGORY
 from tests.serving import served
-from tests.ui.tabs import THEMES, tab
+from tests.ui.tabs import THEMES, Theme, tab
 from tests.ui.waits import Answers
 
 pytestmark = pytest.mark.ui
@@ -28,13 +29,44 @@ def site() -> Iterator[str]:
         yield server.address
 
 
-@pytest.fixture(params=["light"])
-def page(visitor: BrowserContext, request: pytest.FixtureRequest) -> Iterator[Page]:
+@contextmanager
+def _tab(visitor: BrowserContext, theme: Theme = "light") -> Iterator[Page]:
     errors: list[str] = []
-    with tab(visitor, 1360, 800, request.param) as opened:
+    with tab(visitor, 1360, 800, theme) as opened:
         opened.on("pageerror", lambda error: errors.append(str(error)))
         yield opened
     assert errors == []
+
+
+@pytest.fixture
+def page(visitor: BrowserContext) -> Iterator[Page]:
+    with _tab(visitor) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module", params=["light"])
+def at_first(
+    visitor: BrowserContext, site: str, request: pytest.FixtureRequest
+) -> Iterator[tuple[Locator, tuple[int, int]]]:
+    """A timeline that is opened once for many tests, and its window."""
+    with _tab(visitor, request.param) as opened:
+        canvas = _open(opened, site)
+        yield canvas, _window(canvas)
+
+
+@pytest.fixture
+def canvas(at_first: tuple[Locator, tuple[int, int]]) -> Locator:
+    """The timeline of many tests, none of which leaves a ruler, with nothing selected and the step
+    in sight."""
+    shown, window = at_first
+    page = shown.page
+    page.mouse.move(0, 0)
+    shown.focus()
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("selected: nothing")).to_be_visible()
+    if _window(shown) != window:
+        _settle(shown, lambda: page.keyboard.press("f"))
+    return shown
 
 
 def _open(page: Page, address: str) -> Locator:
@@ -75,9 +107,9 @@ def _kernel(canvas: Locator) -> dict[str, Any]:
     return max((s for s in graph if 0 <= s["start"] < end), key=lambda s: s["dur"])
 
 
-@pytest.mark.parametrize("page", THEMES, indirect=True)
-def test_zoom_to_a_kernel_select_it_and_go_on_by_keyboard(site: str, page: Page) -> None:
-    canvas = _open(page, site)
+@pytest.mark.parametrize("at_first", THEMES, indirect=True)
+def test_zoom_to_a_kernel_select_it_and_go_on_by_keyboard(canvas: Locator) -> None:
+    page = canvas.page
     kernel = _kernel(canvas)
     x, y = _centre(canvas, kernel)
 
@@ -146,9 +178,9 @@ def _ruler(canvas: Locator) -> tuple[int, int]:
     return int(begin), int(end)
 
 
-@pytest.mark.parametrize("page", THEMES, indirect=True)
-def test_shift_drag_lays_a_ruler_that_stays_until_removed(site: str, page: Page) -> None:
-    canvas = _open(page, site)
+@pytest.mark.parametrize("at_first", THEMES, indirect=True)
+def test_shift_drag_lays_a_ruler_that_stays_until_removed(canvas: Locator) -> None:
+    page = canvas.page
     box = canvas.bounding_box()
     assert box is not None
     window = _window(canvas)
@@ -228,8 +260,8 @@ def test_a_ruler_of_the_address_is_shown_and_one_laid_by_keys_spans_slices(
     assert end > first[1]
 
 
-def test_the_difference_lane_tells_how_far_eager_lags(site: str, page: Page) -> None:
-    canvas = _open(page, site)
+def test_the_difference_lane_tells_how_far_eager_lags(canvas: Locator) -> None:
+    page = canvas.page
     lane = canvas.evaluate(
         "c => { const r = c.__timeline.layout.blocks[0].differences[0];"
         " return { y: r.y + r.h / 2, run: r.difference.run, total: r.difference.total,"
@@ -263,8 +295,8 @@ def test_a_card_leads_to_the_same_work_in_the_other_run(site: str, page: Page) -
     expect(canvas).to_have_attribute("data-card", token)
 
 
-def test_keys_zoom_and_pan(site: str, page: Page) -> None:
-    canvas = _open(page, site)
+def test_keys_zoom_and_pan(canvas: Locator) -> None:
+    page = canvas.page
     canvas.focus()
     begin, stop = _window(canvas)
     for key, grows in (("w", 0.625), ("+", 0.625), ("s", 1.6), ("-", 1.6), ("d", 1), ("a", 1)):
@@ -277,8 +309,8 @@ def test_keys_zoom_and_pan(site: str, page: Page) -> None:
         assert _window(canvas) == pytest.approx((begin, stop), abs=2), key
 
 
-def test_hover_tells_a_slice_and_a_gap(site: str, page: Page) -> None:
-    canvas = _open(page, site)
+def test_hover_tells_a_slice_and_a_gap(canvas: Locator) -> None:
+    page = canvas.page
     kernel = _kernel(canvas)
     x, y = _centre(canvas, kernel)
     canvas.hover(position={"x": x, "y": y})
@@ -296,9 +328,9 @@ def test_hover_tells_a_slice_and_a_gap(site: str, page: Page) -> None:
     expect(tooltip).to_contain_text("idle for")
 
 
-@pytest.mark.parametrize("page", THEMES, indirect=True)
-def test_the_canvas_shows_colours_of_slices_and_follows_the_theme(site: str, page: Page) -> None:
-    canvas = _open(page, site)
+@pytest.mark.parametrize("at_first", THEMES, indirect=True)
+def test_the_canvas_shows_colours_of_slices_and_follows_the_theme(canvas: Locator) -> None:
+    page = canvas.page
     kernel = _kernel(canvas)
     x, _ = _centre(canvas, kernel)
     read = (
@@ -329,8 +361,8 @@ def test_a_selection_from_outside_is_shown_and_outweighed_by_a_click(site: str, 
     expect(canvas).to_have_attribute("data-card", "graph/g41")
 
 
-def test_the_timeline_is_reachable_and_named_for_screen_readers(site: str, page: Page) -> None:
-    canvas = _open(page, site)
+def test_the_timeline_is_reachable_and_named_for_screen_readers(canvas: Locator) -> None:
+    page = canvas.page
     assert "GPU slices" in (canvas.get_attribute("aria-label") or "")
     assert canvas.get_attribute("tabindex") == "0"
     for name in ("Zoom in (W)", "Zoom out (S)", "Fit the step (F)"):

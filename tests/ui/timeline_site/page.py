@@ -18,7 +18,7 @@ outside = st.query_params.get("selected")
 
 def _measured(span: str | None) -> None:
     if span is None:
-        del st.query_params["ruler"]
+        st.query_params.pop("ruler", None)
     else:
         st.query_params["ruler"] = span
 
