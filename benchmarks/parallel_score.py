@@ -118,12 +118,14 @@ def score(recorded: RecordedPlan) -> Score:
     plan = recorded.plan
     operations = step_operations(plan.operators, MEASURED_COSTS)
     parts, owners = divided(operations, recorded_pieces(recorded), MEASURED_COSTS.follow_ns)
-    shorter = replay_ns(parts, [0] * len(parts), MEASURED_COSTS) - replay_ns(
-        parts, [plan.stream[owner] for owner in owners], MEASURED_COSTS
+    part = replay_ns(parts, [plan.stream[owner] for owner in owners], MEASURED_COSTS) / replay_ns(
+        parts, [0] * len(parts), MEASURED_COSTS
     )
+    # What a collection adds to what it simulates: launch and return.
+    fixed_ns = plan.line.expected_ns - replay_ns(operations, [0] * len(operations), MEASURED_COSTS)
     chosen = chosen_attempt(plan)
     then_ns = None if chosen is None else chosen.expected_ns
-    return Score(recorded, then_ns, recorded.line_ns - shorter)
+    return Score(recorded, then_ns, fixed_ns + (recorded.line_ns - fixed_ns) * part)
 
 
 def recorded_pieces(recorded: RecordedPlan) -> list[list[Piece]]:

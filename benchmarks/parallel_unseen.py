@@ -240,11 +240,11 @@ def _launch(node: GraphNode) -> Launch:
     return Launch(kernel.demangled[:60], blocks, threads, kernel.registers or 0, shared)
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Records the steps that are named, or all."""
+def record(steps: Sequence[Callable[[], Step]], arguments: Sequence[str]) -> None:
+    """Records those of ``steps`` that are named behind the folder, or all."""
     out, *names = arguments
     Path(out).mkdir(parents=True, exist_ok=True)
-    for factory in STEPS:
+    for factory in steps:
         name = factory.__name__.replace("_", "-")
         if names and name not in names:
             continue
@@ -258,4 +258,4 @@ def main(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    record(STEPS, sys.argv[1:])

@@ -79,18 +79,14 @@ class StreamCosts:
     issue_ns: float = 0.0
     """Between the begins of any two nodes of a graph of several streams, at least: they are
     launched one after another."""
-    branch_ns: float = 0.0
-    """What a graph of several streams adds to ``follow_ns``: a line is launched more quickly."""
-
-    @property
-    def branched(self) -> StreamCosts:
-        """The costs in a graph of several streams."""
-        return replace(self, follow_ns=self.follow_ns + self.branch_ns, branch_ns=0.0)
+    crowding: float = 0.0
+    """By what part of itself each of the kernels beside it lengthens one, however little they ask
+    for (:func:`graphviz_dash.planning.simulation.simulate`)."""
 
 
-MEASURED_COSTS: Final = StreamCosts(230.0, 1480.0, issue_ns=250.0, branch_ns=250.0)
-"""What was measured on an H200 with driver 580: lines, chains, ladders and lattices of small
-kernels, and six steps on two to eight streams (docs/parallel.md)."""
+MEASURED_COSTS: Final = StreamCosts(230.0, 500.0, issue_ns=200.0, crowding=0.16)
+"""What was measured on an H200 with driver 580: chains, forks and joins of spinning kernels of
+several lengths, and the kernels of fifteen steps in replays of their plans (docs/parallel.md)."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,10 @@
 """When each operation would run: behind those it waits for, and sharing the GPU with others.
 
 Operations that run at the same time share their engine: as long as they ask for no more than all of
-it, each runs as if alone, and beyond that all slow down alike (processor sharing).
+it, each runs as if alone. Beyond that none gets more of it than another that has less than it asks
+for (max-min fairness: Bertsekas and Gallager, Data Networks, 1987): the few blocks of a small
+kernel find their place beside a large one, which gives way to them. And kernels that run beside
+others take longer however little they ask for: they share caches, memory and what launches blocks.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ ns."""
 
 _DONE_NS = 1e-6
 _NEVER = float("inf")
+_MOST_BESIDE = 3
+"""More kernels beside one than these lengthen it no further."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +47,17 @@ class Schedule:
 
 
 def simulate(
-    operations: Sequence[Operation], waits: Sequence[Sequence[Wait]], issue_ns: float = 0.0
+    operations: Sequence[Operation],
+    waits: Sequence[Sequence[Wait]],
+    issue_ns: float = 0.0,
+    crowding: float = 0.0,
 ) -> Schedule:
     """The run of ``operations``, each after all of its ``waits``, which must have no cycle; begins
-    lie at least ``issue_ns`` apart for each node of the one before."""
+    lie at least ``issue_ns`` apart for each node of the one before. Each kernel beside one, up to
+    three, adds ``crowding`` to what it takes, or its lack of share does, whichever is more."""
     if _is_line(operations, waits, issue_ns):
         return _line(operations, waits)
-    return _Run(operations, waits, issue_ns).schedule()
+    return _Run(operations, waits, issue_ns, crowding).schedule()
 
 
 def _is_line(
@@ -79,10 +88,14 @@ class _Run:
     """The state of a simulation at one instant."""
 
     def __init__(
-        self, operations: Sequence[Operation], waits: Sequence[Sequence[Wait]], issue_ns: float
+        self,
+        operations: Sequence[Operation],
+        waits: Sequence[Sequence[Wait]],
+        issue_ns: float,
+        crowding: float,
     ) -> None:
         count = len(operations)
-        self._operations, self._issue_ns = operations, issue_ns
+        self._operations, self._issue_ns, self._crowding = operations, issue_ns, crowding
         self._waiting = [len(sources) for sources in waits]
         self._followers: list[list[Wait]] = [[] for _ in range(count)]
         for index, sources in enumerate(waits):
@@ -105,16 +118,14 @@ class _Run:
     def schedule(self) -> Schedule:
         now = launcher_free = 0.0
         while self._ready or self._left:
-            slow = {engine: max(share, 1.0) for engine, share in self._wanted.items()}
-            engine_of = self._operations
+            speeds = self._speeds()
             left = min(
-                (left_ns * slow[engine_of[index].engine] for index, left_ns in self._left.items()),
-                default=_NEVER,
+                (left_ns / speeds[index] for index, left_ns in self._left.items()), default=_NEVER
             )
             next_begin = max(self._ready[0][0], launcher_free) if self._ready else _NEVER
             then = min(now + left, next_begin)
             for index in self._left:
-                self._left[index] -= (then - now) / slow[engine_of[index].engine]
+                self._left[index] -= (then - now) * speeds[index]
             begins = next_begin <= now + left
             now = then
             if begins:
@@ -122,6 +133,22 @@ class _Run:
             else:
                 self._finish(now)
         return self._result()
+
+    def _speeds(self) -> dict[int, float]:
+        """How fast each running operation goes: 1 is as if alone."""
+        speeds = {}
+        for engine in self._wanted:
+            running = [index for index in self._left if self._operations[index].engine == engine]
+            beside = 0 if engine else min(len(running) - 1, _MOST_BESIDE)
+            crowded = 1.0 / (1.0 + self._crowding * beside)
+            running.sort(key=lambda index: self._operations[index].share)
+            room = 1.0
+            for rank, index in enumerate(running):
+                share = self._operations[index].share
+                given = min(share, room / (len(running) - rank))
+                room -= given
+                speeds[index] = min(given / share if share else 1.0, crowded)
+        return speeds
 
     def _start(self, now: float) -> int:
         _, index = heapq.heappop(self._ready)

@@ -44,9 +44,7 @@ def plan_streams(
     """The best plans on 1, 2, ... up to ``streams`` streams: none takes longer than the one before
     it, which it repeats where more streams bring nothing. Near-linear in operations and needs, for
     each number of streams."""
-    line = _simulated(operations, [0] * len(operations), replace(costs, issue_ns=0.0))
-    plans = [line]
-    costs = costs.branched
+    plans = [_simulated(operations, [0] * len(operations), replace(costs, issue_ns=0.0))]
     for count in range(2, streams + 1):
         plans.append(
             min(
@@ -63,9 +61,9 @@ def plan_streams(
 
 def replay_ns(operations: Sequence[Operation], stream: Sequence[int], costs: StreamCosts) -> float:
     """What a replay of ``operations`` takes on these streams."""
-    several = len(set(stream)) > 1
-    costs = costs.branched if several else replace(costs, issue_ns=0.0)
-    return simulate(operations, stream_waits(operations, stream, costs), costs.issue_ns).total_ns
+    issue_ns = costs.issue_ns if len(set(stream)) > 1 else 0.0
+    waits = stream_waits(operations, stream, costs)
+    return simulate(operations, waits, issue_ns, costs.crowding).total_ns
 
 
 def line_verdict(operations: Sequence[Operation], costs: StreamCosts) -> Verdict:
@@ -110,7 +108,7 @@ def _simulated(
         for operation, lane in zip(operations, stream, strict=True)
     )
     waits = stream_waits(operations, lanes, costs)
-    return StreamPlan(lanes, simulate(operations, waits, costs.issue_ns))
+    return StreamPlan(lanes, simulate(operations, waits, costs.issue_ns, costs.crowding))
 
 
 def _earliest(operations: Sequence[Operation], streams: int, costs: StreamCosts) -> list[int]:

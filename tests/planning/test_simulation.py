@@ -47,6 +47,15 @@ def test_branches_that_want_too_much_slow_each_other_down() -> None:
     assert (total, path, slowed) == (70, [1], 20)
 
 
+def test_a_small_kernel_beside_large_ones_is_not_slowed() -> None:
+    # Of what the small one leaves, 0.8, each of the large ones has half.
+    total, path, slowed = run([20, 40, 40], [0, 0, 0], [[], [], []], [0.2, 1, 1])
+    # In the first 20 each large one does 8; then they have all: 64 left to share.
+    assert (total, slowed) == (84, 44)
+    assert run([20, 1000], [0, 0], [[], []], [0.2, 1])[0] == pytest.approx(1004)
+    assert 0 not in path
+
+
 def test_copies_ask_for_nothing() -> None:
     assert run([20, 50], [0, 0], [[], []], [1, 0])[0] == 50
 

@@ -231,8 +231,6 @@ def as_captured(work: GraphWork, costs: StreamCosts) -> Schedule:
             tail.append(index)
         tail[lane] = index
         stream.append(lane)
-    several = len(tail) > 1
-    costs = costs.branched if several else costs
     waits: list[list[Wait]] = [
         [
             (source, costs.follow_ns if stream[source] == stream[index] else costs.cross_ns)
@@ -240,7 +238,8 @@ def as_captured(work: GraphWork, costs: StreamCosts) -> Schedule:
         ]
         for index, sources in enumerate(work.captured)
     ]
-    return simulate(work.operations, waits, costs.issue_ns if several else 0.0)
+    issue_ns = costs.issue_ns if len(tail) > 1 else 0.0
+    return simulate(work.operations, waits, issue_ns, costs.crowding)
 
 
 def _rows(

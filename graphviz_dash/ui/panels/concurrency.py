@@ -83,8 +83,8 @@ def _contentions(slowed: Sequence[Contention], whole: WholeGraph) -> None:
         alt="Nodes that others slow down in the predicted plan, most first",
     )
     st.caption(
-        "As the plan is simulated: kernels that together ask for more than all of the "
-        "multiprocessors slow each other down alike."
+        "As the plan is simulated: of kernels that together ask for more than all of the "
+        "multiprocessors none gets more than another that has less than it asks for."
     )
 
 
