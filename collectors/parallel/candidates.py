@@ -39,8 +39,8 @@ class Candidate:
     wide: tuple[bool, ...]
     """For each stream whether it is a wide one."""
     expected_ns: float
-    """What a replay should take on the GPU: what the line was measured to take, less what the
-    simulation of the plan is shorter than that of the line."""
+    """What a replay should take on the GPU: what the line was measured to take, shortened as the
+    simulation of the plan shortens that of the line."""
     expected_bytes: int
     """What its capture should take from the device, workspaces included."""
 
@@ -66,10 +66,8 @@ def candidates(observed: ObservedStep) -> list[Candidate]:
             wide = wide_streams(operators, plan)
             size = _expected_bytes(observed, plan, wide)
             kind = (plan.streams, sum(wide), size)
-            shorter = line_ns - replay_ns(
-                parts, [plan.stream[owner] for owner in owners], MEASURED_COSTS
-            )
-            candidate = Candidate(plan, wide, max(gpu_ns - shorter, 0.0), size)
+            plan_ns = replay_ns(parts, [plan.stream[owner] for owner in owners], MEASURED_COSTS)
+            candidate = Candidate(plan, wide, gpu_ns * plan_ns / line_ns, size)
             if kind not in plans or candidate.expected_ns < plans[kind].expected_ns:
                 plans[kind] = candidate
     return sorted(plans.values(), key=lambda each: (each.expected_ns, each.expected_bytes))
@@ -118,7 +116,8 @@ def _bounds(observed: ObservedStep) -> list[list[Operation]]:
     working = [operator for operator in observed.operators if operator.nodes]
     free = step_operations(observed.operators, MEASURED_COSTS)
     bounds = []
-    for wide in _WIDE if any(operator.wide for operator in working) else _WIDE[:1]:
+    costly = observed.wide_bytes > observed.narrow_bytes
+    for wide in _WIDE if costly and any(operator.wide for operator in working) else _WIDE[-1:]:
         for large in _LARGE if any(operator.large for operator in working) else _LARGE[:1]:
             bounds.append(
                 [
@@ -142,7 +141,7 @@ def _expected_bytes(observed: ObservedStep, plan: Plan, wide: tuple[bool, ...]) 
         for operator, lane in zip(observed.operators, plan.stream, strict=True)
         if operator.large
     }
-    pool = observed.line_bytes - observed.wide_bytes
+    pool = observed.line_bytes - observed.whole_bytes
     more = (plan.streams - 1) * _SMALL_SEGMENT + max(0, len(large) - 1) * _LARGE_SEGMENT
     workspaces = sum(wide) * observed.wide_bytes + wide.count(False) * observed.narrow_bytes
     return pool + more + workspaces

@@ -26,7 +26,9 @@ class ParallelGraph:
         """How it was planned, what was tried, and how it was checked."""
         needs = dependencies(plan.operators)
         streams = placed(plan.operators, plan.storages, needs, plan.stream)
-        self.captured, _ = capture_by(step, plan.operators, plan.storages, streams)
+        self.captured, _ = capture_by(
+            step, plan.operators, plan.storages, streams, plan.fitted_bytes
+        )
         """The capture itself."""
         self.result = self.captured.result
         """What the step returned under capture: a replay writes it anew."""

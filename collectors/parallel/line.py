@@ -12,9 +12,8 @@ import torch
 
 from collectors.parallel.capture import StepGraph
 from collectors.parallel.follow import Follower
-from collectors.parallel.observer import nodes_so_far
 from collectors.workloads import Step
-from graphviz_dash.model.graph import CapturedGraph, GraphNode, KernelParams, NodeKind
+from graphviz_dash.model.graph import CapturedGraph, GraphNode, KernelParams
 from graphviz_dash.model.parallel import Operator, Storage
 from graphviz_dash.planning.operations import Piece
 from graphviz_dash.planning.proof import node_ranges
@@ -110,52 +109,3 @@ def _launch(node: GraphNode) -> KernelLaunch | None:
         params.registers or 0,
         (params.static_shared or 0) + (params.dynamic_shared or 0),
     )
-
-
-class _Counted(Follower):
-    """Counts the nodes that each operator makes."""
-
-    def __init__(self, operators: Sequence[Operator], storages: Sequence[Storage]) -> None:
-        super().__init__(operators, storages)
-        self.nodes = [0] * len(operators)
-
-    def run(self, index: int, function: Callable[[], Any]) -> Any:
-        before = nodes_so_far()
-        result = function()
-        self.nodes[index] = nodes_so_far() - before
-        return result
-
-
-def need_workspace(
-    step: Step,
-    operators: Sequence[Operator],
-    storages: Sequence[Storage],
-    graph: CapturedGraph,
-    narrow: torch.cuda.Stream,
-) -> tuple[set[int], StepGraph]:
-    """The operators that run other kernels on a ``narrow`` stream than in ``graph``, and the line
-    captured there."""
-    counted = _Counted(operators, storages)
-    captured = StepGraph(step, narrow, counted)
-    other = captured.read()
-    sizes = [
-        counted.nodes[index] if operator.name else operator.nodes
-        for index, operator in enumerate(operators)
-    ]
-    position = 0
-    differing = set()
-    for index, (nodes, size) in enumerate(zip(node_ranges(operators), sizes, strict=True)):
-        here = other.nodes[position : position + size]
-        position += size
-        if _kernels(graph.nodes[nodes.start : nodes.stop]) != _kernels(here):
-            differing.add(index)
-    return differing, captured
-
-
-def _kernels(nodes: Sequence[GraphNode]) -> list[object]:
-    return [
-        (node.params.name, node.params.grid, node.params.block, node.params.dynamic_shared)
-        if node.kind is NodeKind.KERNEL and isinstance(node.params, KernelParams)
-        else node.kind
-        for node in nodes
-    ]

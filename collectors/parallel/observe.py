@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,11 +12,18 @@ from collectors.allocator.history import segments
 from collectors.driver.operands import Reach, lived
 from collectors.parallel.capture import StepGraph, median_ns, time_replays
 from collectors.parallel.hidden import hidden_extents, may_hide, with_hidden
-from collectors.parallel.line import need_workspace, operator_ns, operator_pieces
+from collectors.parallel.line import operator_ns, operator_pieces
 from collectors.parallel.observer import Observer
 from collectors.parallel.refusal import RefusedError
 from collectors.parallel.state import OutsideState, storage_at
 from collectors.parallel.streams import make_workspaces, streams_of
+from collectors.parallel.workspace import (
+    Kernels,
+    fit_workspace,
+    need_workspace,
+    operator_kernels,
+    other_kernels,
+)
 from collectors.workloads import Step
 from graphviz_dash.model.memory import DEFAULT_POOL
 from graphviz_dash.model.parallel import Operator, Storage
@@ -41,10 +49,17 @@ class ObservedStep:
     """The storages of that which no operator was given: an operator may write them."""
     line: StepGraph
     """Its plain capture."""
+    kernels: tuple[Kernels, ...]
+    """What each operator runs in it."""
     line_bytes: int
-    """What that took from the device, workspaces included."""
+    """What it took from the device, workspaces included."""
+    whole_bytes: int
+    """The workspaces of its stream."""
+    fitted_bytes: int | None
+    """The workspace of a wide stream of a plan, where its operators write no more of theirs; None:
+    as large as any."""
     wide_bytes: int
-    """The workspaces of its stream, and of any other wide one."""
+    """The workspaces of a wide stream of a plan."""
     narrow_bytes: int
     """The workspaces of a narrow stream."""
     line_ns: float
@@ -53,6 +68,23 @@ class ObservedStep:
     """What of that is launch and return, which any graph has."""
     narrow_line_ns: float | None
     """What it takes on a narrow stream; None where no operator runs other kernels there."""
+
+    def check_kernels(self, captured: StepGraph, sizes: Sequence[int]) -> None:
+        """Sees that a capture in which operators made ``sizes`` nodes runs the kernels that a
+        workspace was fitted to, before it is replayed.
+
+        Raises:
+            RefusedError: an operator that needs workspace runs others.
+        """
+        if self.fitted_bytes is None:
+            return
+        for index in sorted(other_kernels(self.kernels, operator_kernels(captured.read(), sizes))):
+            if self.operators[index].wide:
+                raise RefusedError(
+                    f"{self.operators[index].name} runs other kernels in a capture on several "
+                    "streams, and what workspace they need is not known",
+                    self.operators[index].source,
+                )
 
 
 def observe(step: Step) -> ObservedStep:
@@ -63,7 +95,7 @@ def observe(step: Step) -> ObservedStep:
         RefusedError: it cannot be run in parallel.
     """
     stream, narrow = streams_of([True, False])
-    wide_bytes, narrow_bytes = make_workspaces([stream]), make_workspaces([narrow])
+    whole_bytes, narrow_bytes = make_workspaces([stream]), make_workspaces([narrow])
     line = StepGraph(step, stream)
     line.drop_result()
     observer = Observer()
@@ -71,6 +103,7 @@ def observe(step: Step) -> ObservedStep:
     watched.drop_result()
     operators, storages, hidden = _with_hidden(observer, watched)
     graph = watched.read()
+    kernels = operator_kernels(graph, [operator.nodes for operator in operators])
     apart = not_joined(*without_bookkeeping(operators, graph))
     if apart is not None:
         raise RefusedError(
@@ -83,9 +116,14 @@ def observe(step: Step) -> ObservedStep:
         line_ns = median_ns(time_replays([line])[0])
         fixed_ns = min(_launch_ns(stream), line_ns)
         took = operator_ns(step, operators, storages, stream, line_ns - fixed_ns)
-        wide, narrow_line = need_workspace(step, operators, storages, graph, narrow)
+        wide, narrow_line = need_workspace(step, operators, storages, kernels, narrow)
         narrow_line_ns = median_ns(time_replays([line, narrow_line])[1]) if wide else None
         del narrow_line
+        fitted_bytes = None
+        # Ranks that replay a collective another number of times would wait for ever.
+        if wide and not any(operator.is_collective for operator in operators):
+            fitted_bytes = fit_workspace(step, operators, storages, kernels, line, stream)
+        wide_bytes = make_workspaces(streams_of([True], fitted_bytes))
     finally:
         # Also where the step is refused in the midst of it.
         state.restore()
@@ -109,7 +147,10 @@ def observe(step: Step) -> ObservedStep:
         state,
         hidden,
         line,
-        line.memory_bytes + wide_bytes,
+        kernels,
+        line.memory_bytes + whole_bytes,
+        whole_bytes,
+        fitted_bytes,
         wide_bytes,
         narrow_bytes,
         line_ns,

@@ -143,6 +143,7 @@ def _planned(
         memory_limit_bytes=limit,
         check=check,
         narrow_line_ns=None if observed.narrow_line_ns is None else round(observed.narrow_line_ns),
+        fitted_bytes=observed.fitted_bytes,
     )
 
 
@@ -151,6 +152,7 @@ def capture_by(
     operators: Sequence[Operator],
     storages: Sequence[Storage],
     plan: Plan,
+    fitted_bytes: int | None,
     delays: dict[int, int] | None = None,
     *,
     copies: bool = False,
@@ -158,13 +160,14 @@ def capture_by(
     """Captures a step by a plan, and proves by the graph's own edges that all which shares memory
     is ordered.
 
-    ``delays`` are those of :class:`Issuer`, and ``copies`` says whether results are copied.
+    ``fitted_bytes`` is the workspace of wide streams, None being that of any stream; ``delays`` are
+    those of :class:`Issuer`, and ``copies`` says whether results are copied.
 
     Raises:
         RefusedError: the step is not what was observed; or two operators are not ordered, which no
             plan should lead to.
     """
-    streams = streams_of(wide_streams(operators, plan))
+    streams = streams_of(wide_streams(operators, plan), fitted_bytes)
     make_workspaces(streams)
     issuer = Issuer(operators, storages, plan, streams, delays)
     if copies:
@@ -231,7 +234,7 @@ def _try(observed: ObservedStep, candidate: Candidate, ranks: Ranks) -> _Tried:
     """Captures and times a plan of the first rank, with this one's memory."""
     operators, storages = observed.operators, observed.storages
     plan = placed(operators, storages, dependencies(operators), candidate.plan.stream)
-    workspaces = make_workspaces(streams_of(candidate.wide))
+    workspaces = make_workspaces(streams_of(candidate.wide, observed.fitted_bytes))
     graph, _ = _captured(observed, plan, ranks)
     line_replays, replays = time_replays([observed.line, graph])
     line_ns = median_ns(line_replays)
@@ -255,7 +258,17 @@ def _captured(
     replays alone would wait for ever."""
     refusal, captured = None, None
     try:
-        captured = capture_by(observed.step, observed.operators, observed.storages, plan, delays)
+        captured = capture_by(
+            observed.step,
+            observed.operators,
+            observed.storages,
+            plan,
+            observed.fitted_bytes,
+            delays,
+        )
+        if not delays:
+            graph, issuer = captured
+            observed.check_kernels(graph, issuer.nodes)
     except RefusedError as error:
         refusal = error
     refused = any(ranks.each(refusal is not None))
@@ -274,7 +287,7 @@ def _line_attempt(observed: ObservedStep) -> Attempt:
         expected_ns=round(plan.schedule.total_ns + observed.fixed_ns),
         replays_ns=time_replays([observed.line])[0],
         memory_bytes=observed.line_bytes,
-        workspace_bytes=observed.wide_bytes,
+        workspace_bytes=observed.whole_bytes,
     )
 
 
@@ -321,7 +334,9 @@ def _difference(
     """Why a plan is refused whose replays differ from eager steps here or on another rank: all run
     the step once more to find the first operator that differs."""
     operators, check = observed.operators, outcome.check
-    copying, copier = capture_by(observed.step, operators, observed.storages, plan, copies=True)
+    copying, copier = capture_by(
+        observed.step, operators, observed.storages, plan, observed.fitted_bytes, copies=True
+    )
     first = checker.first_differing(copying, copier.copies or {})
     index = outcome.differs_at if first is None else first
     if index is None:

@@ -171,3 +171,6 @@ class ParallelPlan(Struct, frozen=True, forbid_unknown_fields=True):
     narrow_line_ns: Nanoseconds | None = None
     """The median replay of the line on a stream with little workspace, where operators run other
     kernels, so that results differ in their last bits; None where no operator does."""
+    fitted_bytes: Count | None = None
+    """The workspace of a wide stream, where its operators were seen to write no more of all that
+    their kernels are chosen for; None: it has all."""

@@ -244,10 +244,24 @@ def plan_sentences(name: str, plan: ParallelPlan) -> tuple[str, ...]:
         f"{printable(name)}: on {counted(chosen.streams, 'stream')} a replay takes "
         f"{format_ns(round(plan_ns))} instead of {format_ns(round(line_ns))} on one: "
         f"{format_ratio(line_ns / plan_ns)} as fast; {format_ns(chosen.expected_ns)} were "
-        f"predicted ({off:+.1%}).{memory}",
+        f"predicted ({off:+.1%}).{memory}{_fitted(plan, chosen)}",
         *_bounds(plan),
         *_for_more_memory(plan),
         _check(plan.check),
+    )
+
+
+def _fitted(plan: ParallelPlan, chosen: Attempt) -> str:
+    """What its streams have of workspace, where that is less than cuBLAS is told."""
+    if plan.fitted_bytes is None or not chosen.wide_streams:
+        return ""
+    if chosen.wide_streams == chosen.streams:
+        which = "Each of its streams has"
+    else:
+        which = f"{format_count(chosen.wide_streams)} of its streams have"
+    return (
+        f" {which} {format_bytes(plan.fitted_bytes)} of cuBLAS's workspace: its kernels write no "
+        "more of what they are chosen for."
     )
 
 
@@ -270,7 +284,8 @@ def _for_more_memory(plan: ParallelPlan) -> tuple[str, ...]:
     ways = [_larger(plan, first)] + ([_larger(plan, last)] if last is not first else [])
     sentences = [f"With more memory: {'; '.join(ways)}."]
     narrow_ns, line_ns = plan.narrow_line_ns, attempt_ns(plan.line)
-    if narrow_ns and line_ns and narrow_ns <= _NO_SLOWER * line_ns:
+    whole = plan.fitted_bytes is None
+    if whole and narrow_ns and line_ns and narrow_ns <= _NO_SLOWER * line_ns:
         wide = sum(operator.wide and operator.nodes > 0 for operator in plan.operators)
         sentences.append(
             f"{counted(wide, 'operator')} of the step {'runs' if wide == 1 else 'run'} other "

@@ -115,6 +115,33 @@ def test_a_chain_stays_a_line_and_says_why() -> None:
     assert (plan.chosen, plan.verdict) == (1, Verdict.CHAIN)
 
 
+def test_products_that_are_chosen_for_a_large_workspace_run_on_several_streams() -> None:
+    import torch
+
+    import collectors
+
+    cells = [torch.nn.LSTMCell(256, 256).cuda() for _ in range(4)]
+    inputs = torch.randn(8, 16, 256, device="cuda")
+
+    @torch.no_grad()
+    def step() -> object:
+        zero = torch.zeros(16, 256, device="cuda")
+        states = [(zero, zero) for _ in cells]
+        for x in inputs:
+            below = x
+            for at, cell in enumerate(cells):
+                states[at] = cell(below, states[at])
+                below = states[at][0]
+        return states
+
+    plan = collectors.parallel_graph(step).plan
+    if not any(operator.wide for operator in plan.operators):
+        pytest.skip("this cuBLAS runs the same kernels with little workspace")
+    assert plan.fitted_bytes is not None
+    assert plan.chosen > 1
+    assert plan.check.bitwise_replays == plan.check.replays
+
+
 def test_kernels_that_no_operator_shows_keep_their_order() -> None:
     import torch
 

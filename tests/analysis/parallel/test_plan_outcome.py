@@ -97,6 +97,19 @@ def test_what_more_memory_would_buy_is_told() -> None:
     assert "CUBLAS_WORKSPACE_CONFIG" not in " ".join(plan_sentences("p", slow))
 
 
+def test_a_workspace_that_was_fitted_is_told() -> None:
+    fitted = msgspec.structs.replace(PLAN, fitted_bytes=1 << 20)
+    assert "of cuBLAS's workspace" not in plan_sentences("p", PLAN)[0]
+    predicted, tried = PLAN.attempts
+    for wide, said in ((4, "Each of its streams has 1.00 MiB"), (3, "3 of its streams have 1.00")):
+        attempts = (predicted, msgspec.structs.replace(tried, wide_streams=wide))
+        plan = msgspec.structs.replace(fitted, attempts=attempts)
+        assert f" {said}" in plan_sentences("p", plan)[0]
+    narrow = msgspec.structs.replace(tried, wide_streams=0)
+    plan = msgspec.structs.replace(fitted, attempts=(predicted, narrow))
+    assert plan_sentences("p", plan)[0] == plan_sentences("p", PLAN)[0]
+
+
 def test_the_plan_that_was_taken_is_one_that_fits() -> None:
     fits = Attempt(4, 4, 0, 1, (900_000,), 50 << 20, 0, line_ns=1_000_000)
     larger = msgspec.structs.replace(fits, replays_ns=(500_000,), memory_bytes=99 << 20)

@@ -1,0 +1,118 @@
+"""Which operators of a step need much workspace of cuBLAS, and how much of it they write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+import torch
+
+from collectors.parallel.capture import StepGraph
+from collectors.parallel.follow import Follower
+from collectors.parallel.observer import nodes_so_far
+from collectors.parallel.streams import fitted_bytes, make_workspaces, streams_of, workspace
+from collectors.workloads import Step
+from graphviz_dash.model.graph import CapturedGraph, GraphNode, KernelParams, NodeKind
+from graphviz_dash.model.parallel import Operator, Storage
+
+Kernels: TypeAlias = tuple[object, ...]
+"""The nodes of an operator: of a kernel its name, grid, block and shared memory."""
+
+_PATTERNS: Final = (0x5A, 0xA5)
+"""No byte is equal to both."""
+_GRAIN: Final = 512
+
+
+class _Counted(Follower):
+    """Counts the nodes that each operator makes."""
+
+    def __init__(self, operators: Sequence[Operator], storages: Sequence[Storage]) -> None:
+        super().__init__(operators, storages)
+        self.nodes = [0] * len(operators)
+
+    def run(self, index: int, function: Callable[[], Any]) -> Any:
+        before = nodes_so_far()
+        result = function()
+        self.nodes[index] = nodes_so_far() - before
+        return result
+
+
+def operator_kernels(graph: CapturedGraph, sizes: Sequence[int]) -> tuple[Kernels, ...]:
+    """By operator what it runs in ``graph``, where operators made ``sizes`` nodes."""
+    kernels, begin = [], 0
+    for size in sizes:
+        kernels.append(tuple(map(_kernel, graph.nodes[begin : begin + size])))
+        begin += size
+    return tuple(kernels)
+
+
+def need_workspace(
+    step: Step,
+    operators: Sequence[Operator],
+    storages: Sequence[Storage],
+    kernels: Sequence[Kernels],
+    stream: torch.cuda.Stream,
+) -> tuple[set[int], StepGraph]:
+    """The operators that run other than their ``kernels`` on ``stream``, and the line captured
+    there."""
+    counted = _Counted(operators, storages)
+    captured = StepGraph(step, stream, counted)
+    sizes = [
+        counted.nodes[index] if operator.name else operator.nodes
+        for index, operator in enumerate(operators)
+    ]
+    return other_kernels(kernels, operator_kernels(captured.read(), sizes)), captured
+
+
+def other_kernels(kernels: Sequence[Kernels], others: Sequence[Kernels]) -> set[int]:
+    """The operators whose kernels differ."""
+    return {index for index, own in enumerate(kernels) if own != others[index]}
+
+
+def fit_workspace(
+    step: Step,
+    operators: Sequence[Operator],
+    storages: Sequence[Storage],
+    kernels: Sequence[Kernels],
+    line: StepGraph,
+    stream: torch.cuda.Stream,
+) -> int | None:
+    """The bytes of workspace that a wide stream of a plan needs: what replays of ``line``, which
+    ``stream`` captured, write of its own. None where that is no less, or does not prove true on a
+    stream that has no more: the ``kernels`` there must be the same, and write as much.
+
+    Shapes decide which kernels run and where they write, and they are the same in each capture.
+    """
+    whole = workspace(stream)
+    used = 0 if whole is None else _written_bytes(line, whole)
+    size = fitted_bytes(used, whole.numel()) if whole is not None and used else None
+    if size is None:
+        return None
+    (fitted,) = streams_of([True], size)
+    make_workspaces([fitted])
+    own = workspace(fitted)
+    # A version of torch may tell cuBLAS of what there is, or take more.
+    if own is None or own.numel() != size:
+        return None
+    differing, captured = need_workspace(step, operators, storages, kernels, fitted)
+    return size if not differing and _written_bytes(captured, own) == used else None
+
+
+def _written_bytes(captured: StepGraph, memory: torch.Tensor) -> int:
+    """How many bytes from its begin a replay writes of ``memory``, to the next 512."""
+    written = torch.zeros(memory.numel() // _GRAIN, dtype=torch.bool, device=memory.device)
+    for pattern in _PATTERNS:
+        memory.fill_(pattern)
+        torch.cuda.synchronize()
+        captured.graph.replay()
+        torch.cuda.synchronize()
+        written |= (memory != pattern).view(-1, _GRAIN).any(1)
+    touched = written.nonzero()
+    return (int(touched[-1]) + 1) * _GRAIN if touched.numel() else 0
+
+
+def _kernel(node: GraphNode) -> object:
+    params = node.params
+    if node.kind is NodeKind.KERNEL and isinstance(params, KernelParams):
+        return params.name, params.grid, params.block, params.dynamic_shared
+    return node.kind
