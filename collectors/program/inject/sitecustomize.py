@@ -19,10 +19,15 @@ import os
 import sys
 import time
 from contextlib import suppress
-from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
+
+# What only types need, typing itself too, takes longer to import than all the rest, and every
+# process of the program would wait for it.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from importlib.abc import Loader
 
 
 class _Note:

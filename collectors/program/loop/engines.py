@@ -9,15 +9,17 @@ import sys
 import time
 from collections.abc import Callable
 from functools import wraps
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import FrameType, ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from collectors.guard import HIDDEN_FRAME, Guard
 from collectors.program.loop.events import ScopeFacts
 from collectors.program.loop.labels import label_facts
 from graphviz_dash.model.loop import Phase
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
 
 StepEnded = Callable[[str, ScopeFacts, int], None]
 """Gets the engine with its version, what it says of a step, and when the step began."""
@@ -133,7 +135,7 @@ _ENGINES: Final[dict[str, _Follow]] = {
 """The modules whose classes run steps, and what follows them."""
 
 
-class _AfterImport(MetaPathFinder):
+class _AfterImport:
     """A finder that finds nothing itself, but has ``after`` called with modules of some names when
     they have been imported."""
 

@@ -19,11 +19,41 @@ capturing = False
 context_made = False
 
 
-def _anything(**options: Any) -> Any:
-    # Imported when needed: it takes longer than all the rest.
-    from unittest.mock import MagicMock
+class _Anything:
+    """Whatever is asked of it: it can be called, entered, subclassed and counted, and so can all
+    that it has and answers. As unittest.mock's, which takes longer to import than all the rest."""
 
-    return MagicMock(**options)
+    def __init__(self, *_: Any, **options: Any) -> None:
+        vars(self).update(options)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        self.__dict__[name] = held = _Anything()
+        return held
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        return self.return_value
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> bool:
+        return False
+
+    def __iter__(self) -> Any:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __int__(self) -> int:
+        return 1
+
+    __index__ = __int__
 
 
 class _Fake(ModuleType):
@@ -32,7 +62,7 @@ class _Fake(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return _anything()
+        return _Anything()
 
 
 def _module(name: str, **content: Any) -> _Fake:
@@ -266,7 +296,7 @@ class _Driver(_Fake):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return _anything(return_value=(_OK, 0))
+        return _Anything(return_value=(_OK, 0))
 
 
 _driver = _Driver("cuda.bindings.driver")
