@@ -13,12 +13,10 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import Final
 
 import torch
@@ -30,6 +28,7 @@ from benchmarks.compile_steps import (
     WARM_UP,
     Apart,
     Step,
+    folder_of,
     graphed,
     inference,
     observed,
@@ -249,8 +248,8 @@ def as_written(name: str, count: int) -> Iterator[Told | None]:
     """What is promised, and then times of the step, in ns, as often as they are asked for."""
     # A graph from the cache does not say why it is split.
     inductor_config.force_disable_caches = True
-    with tempfile.TemporaryDirectory() as folder:
-        seen = yield from observed(lambda: MODELS[name](False), count, Path(folder))
+    with folder_of(name) as folder:
+        seen = yield from observed(lambda: MODELS[name](False), count, folder)
     found = compile_causes(seen.compilation, seen.time, seen.step_ns) if seen.compilation else ()
     yield Promise(found)
     while True:

@@ -7,14 +7,16 @@ from __future__ import annotations
 import multiprocessing
 import os
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
+import msgspec
 import torch
 
 from collectors.compiled.account import compile_account
@@ -107,10 +109,25 @@ def settled_times(step: Step, count: int) -> list[int]:
     return timed(step, count)
 
 
+@contextmanager
+def folder_of(name: str) -> Iterator[Path]:
+    """A folder for the trace of a model, which is kept in ``COMPILE_BENCHMARK_FOLDER`` if that is
+    set."""
+    kept = os.environ.get("COMPILE_BENCHMARK_FOLDER")
+    if kept is None:
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder)
+    else:
+        path = Path(kept, name)
+        path.mkdir(parents=True, exist_ok=True)
+        yield path
+
+
 def observed(
     build: Callable[[], Step], count: int, folder: Path
 ) -> Generator[None, None, ObservedStep]:
-    """The step that ``build`` makes, timed ``count`` times and then traced into ``folder``.
+    """The step that ``build`` makes, timed ``count`` times and then traced into ``folder``,
+    where its time and the account of the compilation are written besides.
 
     Yields once, when the step is compiled.
     """
@@ -123,6 +140,7 @@ def observed(
         compilation = account.result()
     path = folder / "trace.json.gz"
     trace_steps(step, TRACED, path)
+    (folder / "step.json").write_bytes(msgspec.json.encode((statistics.median(times), compilation)))
     trace = read_trace(path)
     divided = step_time(trace, steps(trace), compilation)
     return ObservedStep(compilation, divided, statistics.median(times), step)

@@ -12,11 +12,9 @@ GPU's work takes longer in the trace than the step, which nothing but the trace 
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Final
 
 import torch
@@ -27,6 +25,7 @@ from benchmarks.compile_steps import (
     Apart,
     Outcome,
     Step,
+    folder_of,
     graphed,
     inference,
     observed,
@@ -197,8 +196,8 @@ Measured = tuple[float, StepTime | Missing]
 
 def measured(name: str, count: int) -> Iterator[Measured | None]:
     """The step without a profiler, in ns, and where the time of the traced ones goes."""
-    with tempfile.TemporaryDirectory() as folder:
-        seen = yield from observed(MODELS[name], count, Path(folder))
+    with folder_of(name) as folder:
+        seen = yield from observed(MODELS[name], count, folder)
     yield seen.step_ns, seen.time
 
 
