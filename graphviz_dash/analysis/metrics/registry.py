@@ -396,7 +396,8 @@ _GPU = (
         "traced_step_time", "Step time under the profiler", _NS, _TRACED, _NONE,
         "Median over the traced steps of the duration of the step's range, its final "
         "synchronisation included. Where ranges do not end synchronised and the CPU runs ahead, a "
-        "step lasts from the end of all GPU work launched before it to the end of its own. It is "
+        "step lasts from the end of all GPU work launched before it (of work that the trace does "
+        "not show, from the begin of its own) to the end of its own. It is "
         "distorted by the profiler, for graphs the most; it is "
         "here only to be divided by or compared with what the same trace shows.",
     ),

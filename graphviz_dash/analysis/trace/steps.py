@@ -34,6 +34,8 @@ __all__ = ["Step", "StepMethod", "exclusive_ns", "span_union_ns", "steps"]
 _KINDS: Final = ("kernel", "memcpy", "memset")
 _BEFORE: Final = -1
 """Stands for a launch before the trace began, whose first event is at 0."""
+_REACHED_NS: Final = 1_000_000
+"""A launch reaches an idle GPU in less, of a large graph and under a profiler too."""
 _LAUNCHES: Final = (CallClass.KERNEL_LAUNCH, CallClass.GRAPH_LAUNCH, CallClass.COPY)
 
 
@@ -50,7 +52,8 @@ class Step:
     """End of the step on the CPU."""
     span_start: int
     """When the step began: ``start``, or where the CPU runs ahead the end of all work that was
-    launched before it, if that is later."""
+    launched before it, if that is later; of work that the trace does not show, the begin of the
+    step's own."""
     span_end: int
     """When the step ended: ``end``, or where the CPU runs ahead the end of its own work, if that
     is later."""
@@ -103,7 +106,7 @@ def steps(trace: Trace, links: Links | None = None) -> tuple[Step, ...]:
     stop = begin + np.maximum(column(trace.gpu, "dur"), 0)
     rows_of, order, bounds = _grouped(owner, len(start))
     step = owner[order]
-    span_start, span_end = _spans(ranges, launched, stop, owner)
+    span_start, span_end = _spans(ranges, launched, (begin, stop), owner)
     kinds = _counts(step, _coded(trace.gpu["kind"], _kind_place)[order], len(start), len(_KINDS))
     calls = _counts(*_calls(trace.runtime, start, end), len(start), len(_LAUNCHES))
     low, high = span_start[step], span_end[step]
@@ -200,9 +203,13 @@ def _owners(launched: Ints, ranges: StepRanges) -> Ints:
     return _locate(launched, ranges.start, ranges.end)
 
 
-def _spans(ranges: StepRanges, launched: Ints, stop: Ints, owner: Ints) -> tuple[Ints, Ints]:
-    """Begin and end of the span of each step, shape (steps,)."""
+def _spans(
+    ranges: StepRanges, launched: Ints, ran: tuple[Ints, Ints], owner: Ints
+) -> tuple[Ints, Ints]:
+    """Begin and end of the span of each step, shape (steps,); ``ran`` are begin and end of the
+    rows."""
     start, end = ranges.start, ranges.end
+    run_begin, stop = ran
     own_end = end.copy()
     owned = owner >= 0
     np.maximum.at(own_end, owner[owned], stop[owned])
@@ -212,6 +219,12 @@ def _spans(ranges: StepRanges, launched: Ints, stop: Ints, owner: Ints) -> tuple
     order = np.argsort(launched, kind="stable")
     done = np.maximum.accumulate(np.concatenate(([np.iinfo(np.int64).min], stop[order])))
     begin = np.maximum(start, done[np.searchsorted(launched[order], start)])
+    own_begin = np.full(len(start), np.iinfo(np.int64).max)
+    np.minimum.at(own_begin, owner[owned], run_begin[owned])
+    # The CPU had long left the step when the GPU began it: until then it did what was launched
+    # before the trace began, which does not show it.
+    ran_on = (begin == start) & np.isin(np.arange(len(start)), owner[owned])
+    begin = np.where(ran_on & (own_begin - _REACHED_NS > end), own_begin, begin)
     return begin, np.maximum(begin, own_end)
 
 

@@ -116,6 +116,21 @@ class TestSpan:
         (step,) = steps(frames.trace())
         assert (step.span_start, step.span_end, step.busy_ns) == (50, 100, 50)
 
+    def test_what_the_gpu_did_before_a_long_queued_step_is_not_of_it(self) -> None:
+        """A step of an engine that the CPU queued while the GPU ran the one before, which the trace
+        does not show: nothing idles there."""
+        frames = Frames()
+        frames.range("ProfilerStep#0", 0, 26_000_000)
+        frames.kernel("a", launched=5, ts=151_000_000, dur=90_000_000)
+        (step,) = steps(frames.trace())
+        assert (step.span_start, step.span_end) == (151_000_000, 241_000_000)
+        # A launch takes some time to reach the GPU.
+        frames = Frames()
+        frames.range("ProfilerStep#0", 0, 26_000)
+        frames.kernel("a", launched=5, ts=151_000, dur=90_000)
+        (step,) = steps(frames.trace())
+        assert (step.span_start, step.span_end) == (0, 241_000)
+
     def test_work_that_runs_beside_the_step_before_is_not_in_the_span(self) -> None:
         # An input that is copied ahead, while the GPU works on the step before.
         frames = Frames()
