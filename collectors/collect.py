@@ -175,7 +175,8 @@ class _Course:
             absent_facts(mode, folders, failures, skipped),
         )
         target = self.asked.target(mode, manifest.rank)
-        write_run(target, folders, manifest, doctor)
+        compiled = self._folder(mode, Pass.TRACED) if mode.is_compiled else None
+        write_run(target, folders, manifest, doctor, compiled)
         return CollectedRun(target, failures)
 
     def _run_passes(
@@ -188,7 +189,10 @@ class _Course:
         failures = [self.untimed[mode]] if mode in self.untimed else []
         if mode not in self.timed:
             # What cannot run clean cannot run under the profiler either.
-            self.begun += len(passes)
+            self.begun += len(passes) - mode.is_compiled
+            if mode.is_compiled:
+                # But there it is heard what was compiled until then, as in no clean pass.
+                self._run(mode, Pass.TRACED, self._folder(mode, Pass.TRACED))
             unplanned = failures and failures[0].during is Pass.PLAN
             return {}, tuple(failures), (Pass.CLEAN, *passes) if unplanned else passes
         folders = {Pass.CLEAN: self.timed[mode][0]}

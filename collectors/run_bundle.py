@@ -20,6 +20,7 @@ from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.parts import JsonPart
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.model.absence import Fact
+from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import (
@@ -38,13 +39,13 @@ from graphviz_dash.model.run import (
 _PARTS_OF: Final[tuple[tuple[Pass, tuple[JsonPart[Any], ...]], ...]] = (
     (Pass.PLAN, (parts.PARALLEL,)),
     (Pass.MEMORY, (parts.MEMORY_PASS,)),
-    (Pass.TRACED, (parts.REPLAY_IDS, parts.COMPILATION)),
+    (Pass.TRACED, (parts.REPLAY_IDS,)),
     (Pass.NODE_IDS, (parts.NODE_IDS,)),
     (Pass.OBSERVERS, (parts.OBSERVERS,)),
 )
 """The parts that a pass may leave besides graphs and traces, in the order of the manifest."""
 
-_OF_GRAPHS: Final = (parts.REPLAY_IDS, parts.NODE_IDS, parts.COMPILATION)
+_OF_GRAPHS: Final = (parts.REPLAY_IDS, parts.NODE_IDS)
 """Parts that name graphs which the capture pass has read; without it they are left out."""
 
 
@@ -127,9 +128,14 @@ def join_processes(folders: Sequence[Path]) -> None:
 
 
 def write_run(
-    target: Path, folders: Mapping[Pass, Path], manifest: Manifest, doctor: DoctorReport | None
+    target: Path,
+    folders: Mapping[Pass, Path],
+    manifest: Manifest,
+    doctor: DoctorReport | None,
+    compiled: Path | None,
 ) -> None:
-    """Writes the bundle ``target`` of what the passes left in ``folders``. OSError on a full disk.
+    """Writes the bundle ``target`` of what the passes left in ``folders``, and the account of the
+    compilation in the folder ``compiled``, whose pass may have failed. OSError on a full disk.
 
     Raises:
         InputError: something is there already.
@@ -148,9 +154,17 @@ def write_run(
             if folder := folders.get(kind):
                 kept = [part for part in own_parts if captured or part not in _OF_GRAPHS]
                 _add(writer, kept, folder)
+        account = None if compiled is None else read_result(parts.COMPILATION, compiled)
+        if account is not None:
+            writer.add(parts.COMPILATION, account if captured else _without_graphs(account))
         if doctor is not None:
             writer.add(parts.DOCTOR, doctor)
         writer.commit(manifest)
+
+
+def _without_graphs(account: Compilation) -> Compilation:
+    """The account for a bundle without graphs, which may name none."""
+    return replace(account, nodes=tuple(replace(node, graph=None) for node in account.nodes))
 
 
 def _add(writer: BundleWriter, own_parts: Sequence[JsonPart[Any]], folder: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from collectors.compiled.account import compile_account
+from collectors.compiled.written_account import written_account
 from collectors.driver.graph_ids import ids_from_torch
 from collectors.passes.capture_listener import NullListener, recording
 from collectors.passes.executor import prepare
@@ -37,19 +37,16 @@ def run(request: PassRequest) -> None:
 
 
 def _compiled(request: PassRequest) -> Step:
-    """The step, compiled; writes what torch.compile told of it, and the ids of its graphs where
-    torch can tell them."""
-    with compile_account() as account:
+    """The step, compiled; writes what torch.compile told of it, of a step that failed too, and the
+    ids of its graphs where torch can tell them."""
+    out = Path(request.out)
+    with written_account(out) as account:
         step, _ = prepare(request)
         with recording(NullListener()) as graphs:
             iterate = make_ready(request.mode, step, request.plan)
             names = {id(graph): name for name, graph in graphs.items()}
             account.read(lambda graph: names.get(id(graph)))
             ids = ids_from_torch(graphs) if hasattr(torch.cuda.CUDAGraph, "get_graph_data") else ()
-    out = Path(request.out)
     if ids:
         write_result(parts.REPLAY_IDS, ids, out)
-    compilation = account.result()
-    if compilation is not None:
-        write_result(parts.COMPILATION, compilation, out)
     return iterate

@@ -28,10 +28,24 @@ from collectors.process.requests import (
 )
 from collectors.process.results import write_result
 from collectors.progress import Event, PassDone, PassFailed, text_of
+from graphviz_dash.analysis.compiled.report import compile_report
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import GraphvizDashError, InputError
+from graphviz_dash.ingest.load import load_run
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.compilation import (
+    Compilation,
+    CompilationFact,
+    CompiledFrame,
+    FactSource,
+    GraphBreak,
+    TreeFunction,
+    TreeNode,
+    UserLine,
+)
+from graphviz_dash.model.compile_rules import CompileRuleId
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, NodeKind
 from graphviz_dash.model.observers import Observed, Observer
 from graphviz_dash.model.run import (
@@ -63,6 +77,24 @@ ENVIRONMENT = Environment(
     cpu_count=2,
     os="Linux",
 )
+
+BREAK = GraphBreak(
+    "0/0",
+    "Failed to trace builtin operator `print`",
+    None,
+    (),
+    None,
+    (UserLine("model.py", 5, "forward", "print(x)"),),
+)
+TREE = Compilation(
+    "2.11",
+    tuple(FactSource(fact, "structured trace") for fact in CompilationFact),
+    frames=(CompiledFrame("0/0", "forward", UserLine("model.py", 3, "forward"), False),),
+    breaks=(BREAK,),
+    functions=(TreeFunction(0, "0/0", "inference", (), 1, 1),),
+    nodes=(TreeNode(0, 0, None, "graph-0", (), 0, 1, 0),),
+)
+"""What torch.compile told of a step with a graph break."""
 
 Worker = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -364,6 +396,58 @@ def test_a_pass_that_dies_is_a_failure_too(tmp_path: Path, monkeypatch: pytest.M
     assert failure.traceback == "last words"
     assert contents.clean is not None
     assert contents.replay_trace is None
+
+
+@pytest.mark.parametrize("died", [Pass.CLEAN, Pass.CAPTURE, Pass.TRACED])
+def test_a_compiled_mode_that_fails_keeps_what_the_compiler_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, died: Pass
+) -> None:
+    begun: list[Pass] = []
+
+    def fail(request: PassRequest) -> subprocess.CompletedProcess[str] | None:
+        begun.append(request.kind)
+        out = Path(request.out)
+        if request.kind is Pass.TRACED:
+            write_result(parts.COMPILATION, TREE, out)
+        if request.kind is not died and not (died is Pass.CLEAN and request.kind is Pass.TRACED):
+            return None
+        failure = Failure(request.kind, "RuntimeError", "it moved", "a.py:3", "")
+        (out / FAILURE_FILE).write_bytes(msgspec.json.encode(failure))
+        return ended(1)
+
+    monkeypatch.setattr(machine, "run_pass_worker", worker_that(fail))
+    asked = replace(collection(tmp_path / "x"), modes=(ExecutionMode.COMPILE,))
+    (run,) = collect(asked, lambda _: None)
+    assert begun.count(Pass.TRACED) == 1
+    assert (Pass.MEMORY in begun) is (died is not Pass.CLEAN)
+    contents = read_bundle(run.path)
+    assert [failure.during for failure in contents.manifest.failures] == [died]
+    assert contents.replay_trace is None or died is Pass.CAPTURE
+    assert contents.compilation is not None
+    assert contents.compilation.breaks == TREE.breaks
+    # Only graphs that the bundle has are named.
+    named = [node.graph for node in contents.compilation.nodes]
+    assert named == (["graph-0"] if died is Pass.TRACED else [None])
+    report = compile_report(load_run(run.path, traces=False))
+    assert not isinstance(report, Missing)
+    assert [cause.rule for cause in report.causes] == [CompileRuleId.PYTHON_SIDE_EFFECT]
+
+
+def test_a_mode_that_compiles_without_graphs_has_its_account_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compiled(request: PassRequest) -> None:
+        if request.kind is Pass.TRACED:
+            account = msgspec.structs.replace(TREE, functions=(), nodes=())
+            write_result(parts.COMPILATION, account, Path(request.out))
+
+    monkeypatch.setattr(machine, "run_pass_worker", worker_that(compiled))
+    asked = replace(collection(tmp_path / "x"), modes=(ExecutionMode.COMPILE_DEFAULT,))
+    (run,) = collect(asked, lambda _: None)
+    contents = read_bundle(run.path)
+    assert contents.manifest.status == "complete"
+    assert contents.compilation is not None
+    assert contents.compilation.breaks == TREE.breaks
 
 
 def test_nothing_is_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,29 @@
+"""What torch.compile tells of a step, kept for the collector however the step ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from collectors.compiled.account import CompileAccount, compile_account
+from collectors.process.results import write_result
+from graphviz_dash.bundle import parts
+
+
+@contextmanager
+def written_account(out: Path) -> Iterator[CompileAccount]:
+    """An account of what is compiled within it, which is in ``out`` at its end, however it ends:
+    what broke the graph is wanted most where the step failed."""
+    try:
+        with compile_account() as account:
+            try:
+                yield account
+            except BaseException:
+                # None of its graphs is in a bundle.
+                account.read(lambda _: None)
+                raise
+    finally:
+        compilation = account.result()
+        if compilation is not None:
+            write_result(parts.COMPILATION, compilation, out)
