@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from graphviz_dash.analysis.launch.launch_comparison import LaunchComparison
@@ -12,6 +12,7 @@ from graphviz_dash.analysis.launch.launch_costs import (
     LaunchCosts,
 )
 from graphviz_dash.analysis.launch.launch_fit import RESAMPLES, AddedTime
+from graphviz_dash.analysis.launch.launch_verdict import LaunchVerdict, Verdict
 from graphviz_dash.analysis.launch.own_graphs import OwnGraph
 from graphviz_dash.analysis.sample_statistics import Spread
 from graphviz_dash.model.absence import Missing
@@ -208,6 +209,45 @@ def _listed(names: Collection[str]) -> str:
     return ", ".join(names) if len(names) <= 3 else counted(len(names), "graph")
 
 
+def verdicts_sentence(graphs: Sequence[OwnGraph]) -> str:
+    """Whether the launches of some graphs (one or more) are as they should be, in one sentence."""
+    known = [(own, own.verdict) for own in graphs if not isinstance(own.verdict, Missing)]
+    missing = [own.verdict.reason for own in graphs if isinstance(own.verdict, Missing)]
+    reasons = "; ".join(dict.fromkeys(missing))
+    if not known:
+        return f"Whether they launch as they should is not known: {reasons}."
+    said = []
+    for verdict in Verdict:
+        alike = [(own, found) for own, found in known if found.verdict is verdict]
+        if alike:
+            names = _listed([f"{own.name} of {own.run}, {_ratios(found)}" for own, found in alike])
+            said.append(f"{verdict.value}: {names}")
+    if missing:
+        said.append(f"not known of {counted(len(missing), 'graph')} ({reasons})")
+    lead = "Repeat launches are " if len(graphs) > 1 else "Its repeat launch is "
+    return f"{lead}{'; '.join(said)}."
+
+
+def verdict_text(own: OwnGraph) -> str:
+    """What a graph's repeat launch should take, by what, and how far off that is elsewhere."""
+    found = own.verdict
+    if isinstance(found, Missing):
+        return f"Whether that is as it should be is not known: {found.reason}."
+    usual = found.usual
+    return (
+        f"That is {found.verdict.value}: {_ratios(found)} of {format_ns(found.foretold_ns)} "
+        f"(95%: {interval_text(found.foretold)}), the sum of what synthetic graphs of "
+        f"{found.reference} took for as many nodes, roots and nodes of each kind; its own graphs "
+        f"lie at {format_ratio(usual.low)} to {format_ratio(usual.high or usual.low)} of such sums."
+    )
+
+
+def _ratios(found: LaunchVerdict) -> str:
+    high = found.range.high or found.range.low
+    ends = f"{format_ratio(found.range.low)} to {format_ratio(high)}"
+    return f"{format_ratio(found.ratio)} ({ends})"
+
+
 def own_graph_sentence(own: OwnGraph) -> str:
     """What the graph is like and how its launch compares with a chain of its size."""
     begin = f"{own.name} of {own.run}: {counted(own.nodes, 'node')}"
@@ -240,5 +280,5 @@ def own_graph_sentence(own: OwnGraph) -> str:
     )
     return (
         f"{text}, {format_ratio(chain.measured)} what a linear chain of as many empty kernels "
-        f"takes ({format_ns(chain.ns)}{beyond}){with_roots}."
+        f"takes ({format_ns(chain.ns)}{beyond}){with_roots}. {verdict_text(own)}"
     )

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from graphviz_dash.analysis.absence import recorded_reason
 from graphviz_dash.analysis.launch.launch_costs import LaunchCosts, Timing
+from graphviz_dash.analysis.launch.launch_verdict import LaunchVerdict, launch_verdict
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.graph import CapturedGraph, NodeKind
 from graphviz_dash.model.launch import LaunchMeasure
@@ -119,6 +120,8 @@ class OwnGraph:
     """Why each other measure was not timed."""
     expected: Mapping[LaunchMeasure, ChainTime] | Missing
     """What a chain of its size takes, by measure."""
+    verdict: LaunchVerdict | Missing
+    """Whether its repeat launch takes what it should."""
 
     @property
     def chain(self) -> ChainTime | None:
@@ -245,7 +248,26 @@ def _own(run: Run, life: GraphLife, reference: Reference | Missing) -> OwnGraph:
         expected=reference
         if isinstance(reference, Missing)
         else _expected(life.nodes, shape, timings, reference),
+        verdict=_verdict(run, life, shape, timings, reference),
     )
+
+
+def _verdict(
+    run: Run,
+    life: GraphLife,
+    shape: GraphShape | None,
+    timings: Mapping[LaunchMeasure, Timing],
+    reference: Reference | Missing,
+) -> LaunchVerdict | Missing:
+    launch = timings.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
+    if launch is None:
+        why = _absent(run, life, timings)[LaunchMeasure.REPEAT_LAUNCH_CPU]
+        return Missing(Fact.REPEAT_LAUNCHES, why)
+    if shape is None:
+        return Missing(Fact.GRAPHS, "its nodes were not read")
+    if isinstance(reference, Missing):
+        return reference
+    return launch_verdict(shape.kinds, shape.roots, launch, *reference)
 
 
 def _absent(

@@ -426,8 +426,9 @@ _GPU = (
     ),
     Metric(
         "busy_fraction", "GPU busy of traced step", _F, _TRACED, _HIGH,
-        "Median over the traced steps of GPU busy time divided by the duration of the same step "
-        "under the profiler. Too low where the observer effect is large.",
+        "GPU busy time divided by the traced step time, both medians over the traced steps; the "
+        "rest of the step is idle. The range is that of the steps' own shares. Too low where the "
+        "observer effect is large.",
     ),
     Metric(
         "busy_of_clean", "GPU busy of clean step", _F, Source.BOTH, _HIGH,

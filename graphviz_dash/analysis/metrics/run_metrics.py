@@ -177,7 +177,6 @@ def traced_figures(run: Run, traced_steps: tuple[Step, ...]) -> Iterable[Figure]
     series: dict[str, Callable[[Step], float]] = {
         "traced_step_time": lambda step: step.duration_ns,
         "gpu_busy": lambda step: step.busy_ns,
-        "busy_fraction": lambda step: step.busy_ns / step.duration_ns,
         "kernels": lambda step: step.kernels,
         "copies": lambda step: step.copies,
         "sets": lambda step: step.sets,
@@ -197,6 +196,7 @@ def traced_figures(run: Run, traced_steps: tuple[Step, ...]) -> Iterable[Figure]
             yield absent(metric, missing)
         else:
             yield _median(metric, summarise([read(step) for step in traced_steps]), none)
+    yield _busy_fraction(traced_steps, missing)
     if missing is not None or run.replay_trace is None:
         yield absent("self_cpu_time", missing or why_missing(run, Fact.TRACED_PASS))
     else:
@@ -207,6 +207,19 @@ def traced_figures(run: Run, traced_steps: tuple[Step, ...]) -> Iterable[Figure]
         yield present("concurrency", sum(step.work_ns for step in traced_steps) / busy)
     else:
         yield absent("concurrency", missing or NO_GPU_WORK)
+
+
+def _busy_fraction(traced_steps: tuple[Step, ...], missing: Missing | None) -> Figure:
+    """Median busy time over median time of the steps, so that it and the idle part of a step of
+    median time add up to the whole; the quartiles are those of the steps' own shares."""
+    times = summarise([step.duration_ns for step in traced_steps])
+    busy = summarise([step.busy_ns for step in traced_steps])
+    if missing is not None or times is None or busy is None:
+        return absent("busy_fraction", missing or NO_GPU_WORK)
+    shares = summarise([step.busy_ns / step.duration_ns for step in traced_steps])
+    return present(
+        "busy_fraction", busy.median / times.median, None if shares is None else shares.spread
+    )
 
 
 def coverage_figures(coverage: Coverage | Missing) -> Iterable[Figure]:

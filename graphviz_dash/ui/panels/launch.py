@@ -30,6 +30,7 @@ def own_answer(experiment: str, graphs: Sequence[OwnGraph]) -> None:
     if not graphs:
         st.caption("No run of this experiment launched a graph in its clean pass.")
         return
+    show(element("p", text(words.verdicts_sentence(graphs)), "sentence"))
     largest = sorted(graphs, key=lambda own: own.nodes, reverse=True)[:_MOST_SENTENCES]
     show("".join(element("p", text(words.own_graph_sentence(own)), "said") for own in largest))
 

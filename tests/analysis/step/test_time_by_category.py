@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.metrics.run_metrics import traced_figures
 from graphviz_dash.analysis.step.time_by_category import CategoryTime, time_by_category
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.analysis.trace.steps import steps
@@ -40,6 +43,23 @@ def test_traced_work_longer_than_the_clean_step_is_an_excess() -> None:
     divided = time_by_category(100, trace, steps(trace))
     assert (divided.idle_ns, divided.excess_ns, divided.idle_fraction) == (None, 50, None)
     assert sum(part.ns for part in divided.parts) == 150
+
+
+def test_busy_and_idle_of_uneven_profiled_steps_add_up_to_the_step() -> None:
+    """The median of the steps' shares is 0.2, that of their idle times 0.89 of a median step."""
+    frames = Frames()
+    for index, (length, busy) in enumerate([(1_000, 100), (900, 800), (500, 100)]):
+        frames.step(index, index * 2_000, index * 2_000 + length)
+        frames.kernel("gemm", index * 2_000 + 1, index * 2_000 + 10, busy, stream=7)
+    run = replace(eager(), replay_trace=frames.trace())
+    traced = steps(frames.trace())
+    figures = {figure.metric.id: figure for figure in traced_figures(run, traced)}
+    length, share = figures["traced_step_time"].value, figures["busy_fraction"].value
+    assert length is not None
+    assert share == 100 / 900
+    divided = time_by_category(length, frames.trace(), traced, profiled=True)
+    assert divided.idle_fraction is not None
+    assert share + divided.idle_fraction == pytest.approx(1)
 
 
 class TestInAComparison:

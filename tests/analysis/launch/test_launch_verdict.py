@@ -1,0 +1,45 @@
+"""Whether a graph's launch is as it should be, on a recording whose costs are given."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphviz_dash.analysis.launch.launch_costs import Timing, launch_costs
+from graphviz_dash.analysis.launch.launch_verdict import LaunchVerdict, Verdict, launch_verdict
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.graph import NodeKind
+from tests.analysis.launches import lines, recording
+
+# A launch of a chain takes 2 µs and a nanosecond a node.
+COSTS = launch_costs(recording(*lines(lambda n: 2000 + n)))
+
+
+def judged(took: list[int], kinds: dict[NodeKind, int]) -> LaunchVerdict | Missing:
+    timing = Timing.of(took)
+    assert timing is not None
+    return launch_verdict(kinds, 1, timing, "mine", COSTS)
+
+
+@pytest.mark.parametrize(
+    ("took", "verdict"),
+    [
+        ([2100] * 9, Verdict.EXPECTED),
+        ([9000] * 9, Verdict.SLOWER),
+        ([900] * 9, Verdict.FASTER),
+        ([1000, 9000, 9000], Verdict.SLOWER),
+        ([500, 500, 9000, 9000, 9000], Verdict.OPEN),
+    ],
+)
+def test_the_verdict(took: list[int], verdict: Verdict) -> None:
+    found = judged(took, {NodeKind.KERNEL: 100})
+    assert isinstance(found, LaunchVerdict)
+    assert found.verdict is verdict
+    assert found.foretold_ns == pytest.approx(2100, rel=0.02)
+    assert found.ratio == pytest.approx(sorted(took)[len(took) // 2] / 2100, rel=0.02)
+    assert found.usual.low == pytest.approx(1, abs=0.1)
+
+
+def test_what_no_synthetic_graph_tells_is_named() -> None:
+    found = judged([2100], {NodeKind.KERNEL: 99, NodeKind.HOST: 1})
+    assert isinstance(found, Missing)
+    assert found.reason == "mine holds no graph that tells what Host nodes add"
