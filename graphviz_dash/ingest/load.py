@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from graphviz_dash.bundle.parts import LOOP, RECORDING
@@ -168,9 +168,33 @@ def _about(folder: Path) -> str | None:
     return line or None
 
 
+@dataclass(frozen=True)
+class FoundExperiments:
+    """What was found under a folder."""
+
+    experiments: tuple[Path, ...]
+    """Folders with run bundles among their direct children, by path."""
+    refused: tuple[Path, ...]
+    """Links to folders that were not followed, as another account made them."""
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Of each link that was not followed why, in a line."""
+        why = "a link that another account made; of such only those to its own folders are followed"
+        return tuple(f"{link}: {why}" for link in self.refused)
+
+
 def find_experiments(root: Path, depth: int = 3) -> list[Path]:
-    """The experiments at or under ``root``: folders with run bundles among their direct children,
-    sorted by path. Goes ``depth`` folders down, not into bundles, links or hidden folders.
+    """The experiments of :func:`look_for_experiments`; raises as it does."""
+    return list(look_for_experiments(root, depth).experiments)
+
+
+def look_for_experiments(root: Path, depth: int = 3, *, links: bool = True) -> FoundExperiments:
+    """The experiments at or under ``root``. Goes ``depth`` folders down, not into bundles or hidden
+    folders. With ``links`` it follows those that lead out of ``root``, each folder once and one
+    folder further down at most: who links an experiment, or a folder of some, means to see them.
+    Another account's link is followed to folders of its own alone, else it could show what only
+    this account may read.
 
     Nothing of a bundle is read; loading tells whether it is whole. Folders that may not be entered
     are passed over.
@@ -179,19 +203,63 @@ def find_experiments(root: Path, depth: int = 3) -> list[Path]:
         InputError: ``root`` is no folder.
     """
     folder = _resolved(root)
-    return sorted(_experiments(folder, depth))
+    search = _Search(folder, links, {folder}, [])
+    return FoundExperiments(tuple(sorted(search.under(folder, depth))), tuple(search.refused))
 
 
-def _experiments(folder: Path, depth: int) -> Iterator[Path]:
-    # Each is asked once: every page lists all, and a folder may lie on a disk far away.
-    children = [(child, is_bundle(child)) for child in _folders_in(folder)]
-    if any(bundle for _, bundle in children):
-        yield folder
-    if depth <= 0:
-        return
-    for child, bundle in children:
-        if not bundle and not child.is_symlink():
-            yield from _experiments(child, depth - 1)
+@dataclass(frozen=True)
+class _Search:
+    """A search for experiments."""
+
+    root: Path
+    """Where it began, without links."""
+    links: bool
+    """Whether links are followed."""
+    seen: set[Path]
+    """The folders that links led to, without links."""
+    refused: list[Path]
+    """Links that were not followed."""
+
+    def under(self, folder: Path, depth: int) -> Iterator[Path]:
+        """The experiments at or under ``folder``."""
+        # Each is asked once: every page lists all, and a folder may lie on a disk far away.
+        children = [(child, is_bundle(child)) for child in _folders_in(folder)]
+        if any(bundle for _, bundle in children):
+            yield folder
+        if depth <= 0:
+            return
+        for child, bundle in children:
+            if bundle:
+                continue
+            if not child.is_symlink():
+                yield from self.under(child, depth - 1)
+            elif self.links and self._leads_out(child):
+                yield from self.under(child, min(depth - 1, 1))
+
+    def _leads_out(self, link: Path) -> bool:
+        try:
+            target = link.resolve()
+            maker, owner = link.lstat().st_uid, target.stat().st_uid
+        except (OSError, RuntimeError):
+            return False
+        # What lies under the root is found there, and a loop leads back into it.
+        if target in self.seen or target.is_relative_to(self.root):
+            return False
+        self.seen.add(target)
+        if not may_follow(maker, owner, _account()):
+            self.refused.append(link)
+            return False
+        return True
+
+
+def may_follow(maker: int, owner: int, account: int) -> bool:
+    """Whether ``account`` follows a link that ``maker`` made to a folder of ``owner``: user ids."""
+    return maker in (0, account, owner)
+
+
+def _account() -> int:
+    # Windows has no user ids; there all links and folders say 0.
+    return os.geteuid() if hasattr(os, "geteuid") else 0
 
 
 def run_folders(experiment: Path) -> list[Path]:

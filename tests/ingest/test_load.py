@@ -15,7 +15,13 @@ import pytest
 from graphviz_dash.bundle.schema import READABLE
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.limits import Limits
-from graphviz_dash.ingest.load import find_experiments, load_experiment, load_run
+from graphviz_dash.ingest.load import (
+    find_experiments,
+    load_experiment,
+    load_run,
+    look_for_experiments,
+    may_follow,
+)
 from graphviz_dash.model.run import ExecutionMode, Failure, Pass
 from tests.builders import STEP, chain, fork_join, make_experiment, make_run
 from tests.faults import locked
@@ -99,6 +105,34 @@ def test_experiments_are_found_to_a_depth(tmp_path: Path) -> None:
     assert len(find_experiments(tmp_path, depth=5)) == 3
     assert find_experiments(tmp_path / "b", depth=0) == [tmp_path / "b"]
     assert find_experiments(tmp_path / "b" / "eager") == []
+
+
+def test_links_to_experiments_elsewhere_are_followed_once(tmp_path: Path) -> None:
+    served, far = tmp_path / "served", tmp_path / "far"
+    make_experiment(served / "own", ["eager"])
+    make_experiment(far / "kept" / "linked", ["eager"])
+    make_experiment(far / "kept" / "below" / "deep" / "deeper", ["eager"])
+    (served / "one").symlink_to(far / "kept" / "linked")
+    (served / "two").symlink_to(far / "kept" / "linked")
+    # A loop over two links, and one that leads nowhere.
+    (served / "some").symlink_to(far)
+    (far / "back").symlink_to(served)
+    (served / "broken").symlink_to(far / "absent")
+    assert find_experiments(served) == [served / "one", served / "own"]
+    (served / "some").unlink()
+    (served / "some").symlink_to(far / "kept")
+    assert served / "some" / "linked" in find_experiments(served)
+    assert look_for_experiments(served, links=False).experiments == (served / "own",)
+    assert load_experiment(served / "one").runs
+
+
+def test_a_link_of_another_account_leads_to_its_own_folders_alone() -> None:
+    own, other, third = 1000, 1001, 1002
+    assert may_follow(own, other, own)
+    assert may_follow(0, other, own)
+    assert may_follow(other, other, own)
+    assert not may_follow(other, own, own)
+    assert not may_follow(other, third, own)
 
 
 def test_folders_that_may_not_be_entered_are_passed_over(tmp_path: Path) -> None:

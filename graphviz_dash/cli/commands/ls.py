@@ -13,7 +13,7 @@ from graphviz_dash.cli.text.output import cell, plain_table, print_json, print_t
 from graphviz_dash.errors import InputError, printable
 from graphviz_dash.exports.documents.listing import listing_document
 from graphviz_dash.exports.documents.values import shown
-from graphviz_dash.ingest.load import find_experiments
+from graphviz_dash.ingest.load import look_for_experiments
 
 
 @click.command()
@@ -30,7 +30,10 @@ def ls(path: Path, as_json: bool) -> None:
         raise InputError(
             path, "a single run", "a folder of experiments", "Try: graphviz-dash show."
         )
-    experiments = [light_experiment(folder) for folder in find_experiments(path)]
+    found = look_for_experiments(path)
+    for problem in found.problems:
+        click.echo(printable(f"Not followed: {problem}."), err=True)
+    experiments = [light_experiment(folder) for folder in found.experiments]
     if as_json:
         listed = [(compare(light.experiment), light.unreadable) for light in experiments]
         print_json("ls", listing_document(listed))

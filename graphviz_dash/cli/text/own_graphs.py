@@ -32,6 +32,7 @@ def print_own(name: str, experiment: Experiment, references: Mapping[str, Launch
     if not graphs:
         click.echo("No run of this experiment launched a graph in its clean pass.")
         return
+    click.echo(printable(words.verdicts_sentence(graphs)))
     for own in graphs[:_MOST_SENTENCES]:
         click.echo(printable(words.own_graph_sentence(own)))
     measures = [

@@ -12,7 +12,7 @@ from typing import Final
 from graphviz_dash.bundle.launch import find_launches
 from graphviz_dash.bundle.references import reference_launches
 from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.load import find_experiments, run_folders
+from graphviz_dash.ingest.load import look_for_experiments, run_folders
 from graphviz_dash.server_settings import STARTED_IN_VARIABLE
 from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.ui.state.uploads import UPLOADS
@@ -121,11 +121,13 @@ def catalogue(visitor: str) -> Catalogue:
     # What the visitor brought stands first.
     for root in (*([] if uploads is None else [uploads]), *roots()):
         try:
-            folders = find_experiments(root)
+            # An upload holds what came with it, no links.
+            found = look_for_experiments(root, links=root != uploads)
         except InputError as error:
             problems.append(str(error))
             continue
-        for path in folders:
+        problems += found.problems
+        for path in found.experiments:
             name = _name(path, root, entries)
             entries[name] = Entry(name, path, is_upload=root == uploads)
     return Catalogue(entries, roots(), tuple(problems))

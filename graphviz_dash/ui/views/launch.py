@@ -39,9 +39,7 @@ def render() -> None:
     recordings: dict[str, LaunchCosts] = {}
     for name in wanted:
         try:
-            recordings[name] = _costs(
-                str(launch_paths[name]), launch_paths[name].stat().st_mtime_ns
-            )
+            recordings[name] = _costs(*_version(launch_paths[name]))
         except InputError as error:
             trouble("This recording cannot be read", str(error))
     entry = chosen_entry()
@@ -104,14 +102,24 @@ def _own(
     for name, path in launch_paths.items():
         if name not in references:
             try:
-                references[name] = _costs(str(path), path.stat().st_mtime_ns)
+                references[name] = _costs(*_version(path))
             except InputError:
                 continue
+    versions = tuple((name, *_version(path)) for name, path in launch_paths.items())
     try:
-        return own_graphs(STORE.experiment(entry.key), references)
+        return STORE.derived(
+            entry.key,
+            ("own graphs", versions, tuple(references)),
+            lambda experiment: own_graphs(experiment, references),
+        )
     except InputError as error:
         trouble("This experiment cannot be read", str(error))
         return ()
+
+
+def _version(path: Path) -> tuple[str, int]:
+    """A recording as it is now."""
+    return str(path), path.stat().st_mtime_ns
 
 
 # Frozen: shared as it is, where a copy for each page would take 6 ms to make.

@@ -6,9 +6,15 @@ import pytest
 
 from graphviz_dash.analysis.launch.launch_costs import Timing, launch_costs
 from graphviz_dash.analysis.launch.launch_verdict import LaunchVerdict, Verdict, launch_verdict
+from graphviz_dash.analysis.launch.own_graphs import own_graphs
+from graphviz_dash.bundle.launch import read_launch
+from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import NodeKind
+from graphviz_dash.model.launch import LaunchMeasure
+from graphviz_dash.narrative.launch import own_graph_sentence, verdicts_sentence
 from tests.analysis.launches import lines, recording
+from tests.samples import SAMPLES
 
 # A launch of a chain takes 2 µs and a nanosecond a node.
 COSTS = launch_costs(recording(*lines(lambda n: 2000 + n)))
@@ -43,3 +49,17 @@ def test_what_no_synthetic_graph_tells_is_named() -> None:
     found = judged([2100], {NodeKind.KERNEL: 99, NodeKind.HOST: 1})
     assert isinstance(found, Missing)
     assert found.reason == "mine holds no graph that tells what Host nodes add"
+
+
+def test_the_answer_on_a_recorded_step() -> None:
+    """318 kernels and four sets in a line, on the GPU of the recording."""
+    experiment = load_experiment(SAMPLES / "transformer-train", traces=False)
+    costs = launch_costs(read_launch(SAMPLES / "launch-h200"))
+    (own,) = own_graphs(experiment, {"launch-h200": costs})
+    found = own.verdict
+    assert isinstance(found, LaunchVerdict)
+    chain = costs.lines[LaunchMeasure.REPEAT_LAUNCH_CPU].at(322)
+    assert found.foretold_ns == pytest.approx(chain + 4 * costs.others["Memset"].ns)
+    assert found.usual.low <= found.ratio <= (found.usual.high or 0)
+    assert verdicts_sentence([own]).startswith("Its repeat launch is as it should be: graph-0 of")
+    assert "launch-h200 took for as many nodes" in own_graph_sentence(own)

@@ -122,6 +122,10 @@ def test_own_graphs_and_observers_of_the_chosen_experiment(root: Path) -> None:
     assert "Medians of mine" in folded
     assert not any(expander.proto.expanded for expander in app.expander)
     assert "A repeat launch takes 3.00 µs of the CPU" in said
+    missing = (
+        "Whether they launch as they should is not known: no recording of launch costs of NVIDIA"
+    )
+    assert missing in said
     assert "Profiler overhead" in said
     assert "torch.profiler" in said
     assert "Two processes" not in said
@@ -134,6 +138,7 @@ def test_an_experiment_without_observers_says_how_to_get_them(root: Path) -> Non
     _, said = page(experiment="toy")
     assert "--observers" in said.replace("\\", "")
     assert "not timed by itself" in said
+    assert "Whether they launch as they should is not known: " in said
 
 
 def test_a_recording_that_cannot_be_read_is_named(root: Path) -> None:
