@@ -17,7 +17,7 @@ import numpy as np
 
 from graphviz_dash.analysis.arrays import Floats
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
-from graphviz_dash.analysis.prediction.predict import back_to_back_ns
+from graphviz_dash.analysis.prediction.predict import back_to_back_ns, waits_for_ranks
 from graphviz_dash.analysis.prediction.replay_model import ReplayTerm, replay_time
 from graphviz_dash.analysis.prediction.uncertainty import (
     ErrorSource,
@@ -37,6 +37,7 @@ from graphviz_dash.model.calibration import (
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Environment, Experiment, Gpu
+    from graphviz_dash.model.trace import Trace
 
 FITTED: Final = tuple(term for term in ReplayTerm if term is not ReplayTerm.WARPS)
 """Terms that are found by least squares; the last is searched for."""
@@ -90,6 +91,13 @@ class RecordedWorkload:
     """Time of the first launch, in ns."""
 
 
+def _own_step(trace: Trace) -> EagerStep | Missing:
+    step = eager_step(trace)
+    if not isinstance(step, Missing) and waits_for_ranks(step):
+        return _unusable("its collectives hold the time in which they wait for other ranks")
+    return step
+
+
 def recorded_workload(experiment: Experiment) -> RecordedWorkload | Missing:
     """What an experiment with an eager and a graph run tells, or why it cannot be used."""
     runs = experiment.runs
@@ -97,7 +105,10 @@ def recorded_workload(experiment: Experiment) -> RecordedWorkload | Missing:
     whole = (
         run
         for run in runs
-        if run.mode.captures_whole_step and not (run.mode.is_compiled or run.mode.is_planned)
+        if run.mode.captures_whole_step
+        and not (run.mode.is_compiled or run.mode.is_planned)
+        # A doctor captures too, and times nothing.
+        and (run.doctor is None or run.clean is not None)
     )
     graph = next(whole, None)
     if eager is None or graph is None:
@@ -108,7 +119,7 @@ def recorded_workload(experiment: Experiment) -> RecordedWorkload | Missing:
         return _unusable("its graph run has no clean timings")
     if len(graph.clean.graphs) != 1:
         return _unusable("its graph run has not one graph")
-    step = eager_step(eager.replay_trace)
+    step = _own_step(eager.replay_trace)
     if isinstance(step, Missing):
         return step
     life = graph.clean.graphs[0]

@@ -3,16 +3,18 @@ measured."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from graphviz_dash.analysis.absence import why_missing
+from graphviz_dash.analysis.metrics.low_confidence import communication_share
 from graphviz_dash.analysis.metrics.recorded_metrics import recorded_step_ns
 from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
 from graphviz_dash.analysis.metrics.run_selection import may_be_eager
 from graphviz_dash.analysis.prediction.predict import Prediction, predict
 from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
 from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind
+from graphviz_dash.analysis.trace.steps import steps
 from graphviz_dash.model.absence import Fact, Missing
 
 if TYPE_CHECKING:
@@ -34,6 +36,24 @@ def predict_run(
     if isinstance(loop_ns, Missing):
         loop_ns = None
     return predict(trace, calibration, run.clean, _gpu_of(run), traced_steps, loop_ns)
+
+
+def run_to_predict_from(runs: Sequence[Run]) -> Run | None:
+    """The run of an experiment that tells most of what a graph would gain: an eager one, with a
+    trace where one has any, and of several ranks the one that the others wait for, whose
+    collectives hold the least waiting; None where no run may be eager."""
+    eager = [run for run in runs if may_be_eager(run)]
+    if not eager:
+        return None
+    traced = [run for run in eager if run.replay_trace is not None]
+    return min(traced, key=_communication) if traced else eager[0]
+
+
+def _communication(run: Run) -> float:
+    trace = run.replay_trace
+    if trace is None or run.manifest.rank is None:
+        return 0.0
+    return communication_share(run, steps(trace))
 
 
 def _gpu_of(run: Run) -> str | None:

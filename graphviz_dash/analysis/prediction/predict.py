@@ -158,7 +158,7 @@ class Prediction:
     @property
     def waits_for_ranks(self) -> bool:
         """Whether the step has collectives, whose traced time depends on other ranks."""
-        return _collectives(self.step)
+        return waits_for_ranks(self.step)
 
     @property
     def one_off_ns(self) -> int:
@@ -381,7 +381,8 @@ def _not_checked(trace: Trace, step: EagerStep) -> tuple[NotChecked, ...]:
     return tuple(check for check, applies in checks.items() if applies)
 
 
-def _collectives(step: EagerStep) -> bool:
+def waits_for_ranks(step: EagerStep) -> bool:
+    """Whether a step has collectives, whose traced time depends on other ranks."""
     return any(name.startswith("nccl") for name in step.name)
 
 
@@ -393,7 +394,7 @@ def _warnings(
         PredictionWarning.OTHER_GPU: gpu is not None and gpu != calibration.gpu.name,
         PredictionWarning.UNMARKED_STEPS: step.method is StepMethod.WHOLE,
         PredictionWarning.FEW_STEPS: len(step.matching) < _FEW,
-        PredictionWarning.COLLECTIVES: _collectives(step),
+        PredictionWarning.COLLECTIVES: waits_for_ranks(step),
         PredictionWarning.INCOMPLETE_TRACE: bool(trace.info.incomplete),
         PredictionWarning.PROFILED_EAGER_STEP: side is EagerSide.TRACED,
     }

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from graphviz_dash.analysis.metrics.run_selection import may_be_eager
-from graphviz_dash.analysis.prediction.evaluation import predict_run
+from graphviz_dash.analysis.prediction.evaluation import predict_run, run_to_predict_from
 from graphviz_dash.analysis.prediction.predict import Prediction, predict
 from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
 from graphviz_dash.bundle.calibration import read_calibration
@@ -65,13 +64,10 @@ def _prediction(path: Path, calibration: Calibration) -> Prediction | Missing:
         return predict(loaded_trace(path), calibration)
     if is_bundle(path):
         return predict_run(_traced(loaded_run(path)), calibration)
-    eager = [run for run in loaded_experiment(path).runs if may_be_eager(run)]
-    if not eager:
+    run = run_to_predict_from(loaded_experiment(path).runs)
+    if run is None:
         raise InputError(path, "no eager run in it", "an experiment with one, a run, or a trace")
-    # Of several the first that has a trace.
-    return predict_run(
-        _traced(max(eager, key=lambda run: run.replay_trace is not None)), calibration
-    )
+    return predict_run(_traced(run), calibration)
 
 
 def _traced(run: Run) -> Run:

@@ -29,6 +29,7 @@ from graphviz_dash.model.calibration import Calibration, CalibrationSample
 from tests.analysis.predictions import CALIBRATION, GPU, TERMS, line_trace
 from tests.experiments import make_experiment, make_run
 
+SAMPLES = Path(__file__).parents[3] / "sample_traces"
 SOURCE = CalibrationSource(GPU, CALIBRATION.environment, "2026-11-21", "0", "2026-11-21")
 
 
@@ -120,6 +121,19 @@ def test_an_experiment_without_a_graph_says_so(tmp_path: Path) -> None:
     make_run(tmp_path / "toy", "eager")
     said = recorded_workload(load_experiment(tmp_path / "toy"))
     assert said == Missing(Fact.CALIBRATION_SAMPLE, "it has no eager and graph run")
+
+
+@pytest.mark.parametrize(
+    ("sample", "reason"),
+    [
+        ("moved-inputs", None),
+        ("tp-transformer", "its collectives hold the time in which they wait for other ranks"),
+    ],
+)
+def test_a_sample_is_told_or_says_why_not(sample: str, reason: str | None) -> None:
+    """A doctor's report beside the runs is no graph run; a rank's step holds others' time."""
+    told = recorded_workload(load_experiment(SAMPLES / sample))
+    assert (told.reason if isinstance(told, Missing) else None) == reason
 
 
 class TestFile:

@@ -13,6 +13,7 @@ from tests.analysis.predictions import CALIBRATION, line_trace
 from tests.cli.conftest import Invoke
 from tests.experiments import make_experiment
 
+SAMPLES = Path(__file__).parents[3] / "sample_traces"
 TRACE = "sample_traces/mlp-train/eager/traces/replay.json.gz"
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -24,6 +25,14 @@ def test_a_bundle_is_predicted_from_its_clean_eager_step(invoke: Invoke) -> None
         assert document["eager_step"] == {"value": 400_000, "side": "clean"}
         low, value, high = (document["graphed_step"][key] for key in ("low", "value", "high"))
         assert low < value < high
+
+
+def test_of_several_ranks_the_one_that_waits_least_is_predicted(invoke: Invoke) -> None:
+    """The collectives of the other hold 5 ms of waiting: no graph would take so long."""
+    ranks = str(SAMPLES / "tp-transformer")
+    said = invoke("predict", ranks, "--modules", "0").out
+    assert said == invoke("predict", f"{ranks}/eager-rank1", "--modules", "0").out
+    assert said.startswith("Yes: as one graph the step would be 3.65x faster")
 
 
 @pytest.mark.parametrize("pack", [lambda data: data, gzip.compress])
