@@ -6,8 +6,8 @@ Version history:
     3: adds ``processes`` to clean.json, and mode compile-default; nothing of version 2 has changed.
     4: adds loop.json.gz, parallel.json.gz, compilation.json.gz, modes parallel and compile-graph,
        and ``process`` to recording.json; nothing of version 3 has changed.
-    5: adds traces/capture-<n>.json.gz, and ``captured_in`` to graphs; nothing of version 4 has
-       changed.
+    5: adds traces/capture-<n>.json.gz, ``captured_in`` to graphs, and ``shapes`` to what
+       ``size_method`` says; nothing of version 4 has changed.
 """
 
 from __future__ import annotations

@@ -36,6 +36,8 @@ class SizeMethod(StrEnum):
 
     LABEL = "label"
     ENGINE = "engine"
+    SHAPES = "shapes"
+    """By the shapes of the inputs of a pass that runs eagerly."""
 
 
 class StepKind(StrEnum):

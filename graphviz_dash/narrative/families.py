@@ -37,6 +37,7 @@ KEY_METHODS: Final = {
 SIZE_SOURCES: Final = {
     SizeSource.LABEL: "the program's own word (collectors.label)",
     SizeSource.ENGINE: "the engine's state",
+    SizeSource.SHAPES: "the shapes of the inputs of steps without a graph",
     SizeSource.COPIES: "the copies into static inputs before the replay, in the traced window",
 }
 """How the real size of a step is known."""

@@ -112,7 +112,7 @@ def assemble(
     return ProgramLoop(
         families=families,
         graphs=_costs(by_kind[EventKind.REPLAY], gpu, facts, graphs, profiled),
-        steps=_columns(kept, families, gpu),
+        steps=_columns(kept, book, families, gpu),
         steps_seen=len(steps) + facts.dropped,
         clean_steps=sum(profiled is None or step.end <= profiled for step, *_ in kept),
         window_steps=_marked(by_kind[EventKind.MARK], [step for step, *_ in kept]),
@@ -207,15 +207,19 @@ def _step_of(events: Sequence[Event]) -> StepEvents:
 def _place(step: StepEvents, book: FamilyBook) -> tuple[int | None, int | None]:
     """The numbers of a step's family and member."""
     if step.kind is StepKind.FALLBACK:
-        module = step.passes[0].ref if step.passes else None
-        return book.family_of_fallback(step.scope, module), None
+        return book.family_of_fallback(step.scope, _first_pass(step)), None
     if step.captures:
         return book.member_captured(step.graphs, step.scope)
     return book.member_of(step.graphs, step.scope)
 
 
+def _first_pass(step: StepEvents) -> int | None:
+    return step.passes[0].ref if step.passes else None
+
+
 def _columns(
     placed: Sequence[tuple[StepEvents, int | None, int | None]],
+    book: FamilyBook,
     families: Sequence[GraphFamily],
     gpu: dict[tuple[int, int], int],
 ) -> LoopSteps:
@@ -224,6 +228,9 @@ def _columns(
     for step, family, member in placed:
         scope, kind = step.scope, step.kind
         real, method = _real_size(scope, kind)
+        if real is None and kind is StepKind.FALLBACK and family is not None:
+            real = book.size_of_pass(family, _first_pass(step))
+            method = None if real is None else SizeMethod.SHAPES
         times = [gpu.get((event.ref, event.begin)) for event in step.replays]
         sampled = [time for time in times if time is not None]
         rows.append(

@@ -38,7 +38,7 @@ class EventKind(IntEnum):
     CAPTURE = 2
     """A graph was captured; its number."""
     PASS = 3
-    """A module was called from outside any other; its number."""
+    """A module was called from outside any other; the number of its pass."""
     STEP = 4
     """A step ended as the step clock counts them; 0."""
     MARK = 5
@@ -95,12 +95,23 @@ class GraphFacts(msgspec.Struct):
     outside_bytes: int | None = None
 
 
+class PassFacts(msgspec.Struct, frozen=True):
+    """A module as it was called from outside any other, and from no capture."""
+
+    module: int
+    """Its number."""
+    shapes: tuple[tuple[int, ...], ...]
+    """The shapes of the tensors that it was given."""
+
+
 class LoopFacts(msgspec.Struct):
     """What the numbers in events mean."""
 
     scopes: tuple[ScopeFacts, ...]
     modules: tuple[str, ...]
     """Classes of modules."""
+    passes: tuple[PassFacts, ...]
+    """By their numbers."""
     graphs: tuple[GraphFacts, ...]
     """By their numbers."""
     origin: int

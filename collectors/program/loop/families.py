@@ -40,6 +40,7 @@ class FamilyBook:
         self._pieces: set[tuple[str, ...]] = set()
         """Where graphs are captured that are segments: one that is never replayed is no step."""
         self._modules: dict[int, int] = {}
+        self._rows: dict[int, list[tuple[_Key, ...]]] = {}
 
     def note_capture(self, graphs: tuple[int, ...], scope: ScopeFacts | None) -> None:
         """A step captures ``graphs``: what replays them outside of any scope has their key."""
@@ -86,11 +87,24 @@ class FamilyBook:
         members = self._families[number].members
         return number, members.setdefault((key, graphs), len(members))
 
-    def family_of_fallback(self, scope: ScopeFacts | None, module: int | None) -> int | None:
-        """The number of the family that a step without graphs belongs to; None: not known."""
+    def family_of_fallback(self, scope: ScopeFacts | None, called: int | None) -> int | None:
+        """The number of the family that a step without graphs belongs to, whose first pass is
+        ``called``; None: not known."""
         if scope is not None:
             return self._family_of_scope(scope)
-        return self._modules.get(module) if module is not None else None
+        return None if called is None else self._modules.get(self._facts.passes[called].module)
+
+    def size_of_pass(self, family: int, called: int | None) -> int | None:
+        """The size of the eager pass ``called``, for which no graph of ``family`` fits, by the
+        shapes of its inputs; None where they do not tell it."""
+        if called is None or self._families[family].method is not None:
+            return None
+        rows = self._rows.get(family)
+        if rows is None:
+            members = self._families[family].members
+            rows = [self._facts.graphs[graphs[0]].shapes for _, graphs in members]
+            self._rows[family] = rows
+        return shape_size(rows, self._facts.passes[called].shapes)
 
     def families(self) -> tuple[GraphFamily, ...]:
         """What was found so far."""
@@ -151,3 +165,23 @@ def shape_keys(
     if not columns:
         return (), [None] * len(shapes)
     return tuple(columns.values()), list(zip(*columns, strict=True))
+
+
+def shape_size(rows: Sequence[tuple[_Key, ...]], shapes: tuple[_Key, ...]) -> int | None:
+    """The size that stands in ``shapes`` where those of the members, a row each, differ; None where
+    they differ in several sizes or in none, where the shapes are not alike in all else, and where
+    they have several sizes in those places."""
+    if len({tuple(len(shape) for shape in row) for row in (*rows, shapes)}) != 1:
+        return None
+    sizes, columns = set(), set()
+    for *known, own in zip(*(_flat(row) for row in rows), _flat(shapes), strict=True):
+        if len(set(known)) > 1:
+            columns.add(tuple(known))
+            sizes.add(own)
+        elif known[:1] != [own]:
+            return None
+    return sizes.pop() if len(columns) == len(sizes) == 1 else None
+
+
+def _flat(shapes: tuple[_Key, ...]) -> _Key:
+    return tuple(size for shape in shapes for size in shape)

@@ -34,7 +34,7 @@ def read_loop(
     # One of the files may be younger where the process was killed.
     later = tuple(GraphFacts(graph.captured_at) for graph in state.graphs[len(facts.graphs) :])
     facts.graphs = (*facts.graphs, *later)
-    limits = {EventKind.SCOPE: len(facts.scopes), EventKind.PASS: len(facts.modules)}
+    limits = {EventKind.SCOPE: len(facts.scopes), EventKind.PASS: len(facts.passes)}
     limits |= dict.fromkeys((EventKind.REPLAY, EventKind.CAPTURE, EventKind.GPU), len(names))
     # The cudagraph trees capture nothing once, to make their memory pool.
     empty = {number for number, graph in enumerate(state.graphs) if graph.nodes == 0}

@@ -20,6 +20,7 @@ from collectors.program.loop.events import (
     GraphFacts,
     LoopFacts,
     LoopLog,
+    PassFacts,
     ScopeFacts,
 )
 from collectors.program.loop.gpu_times import GpuTimes, ReplayTimer
@@ -36,6 +37,8 @@ from collectors.program.rest import Rest
 _SCOPE: Final = int(EventKind.SCOPE)
 _SHAPES = 4
 """Tensors of a module's arguments whose shapes are kept."""
+_PASSES: Final = 10_000
+"""Different shapes of eager passes that are kept."""
 
 
 class LoopRecorder:
@@ -64,6 +67,8 @@ class LoopRecorder:
         self._labels: dict[object, int] = {}
         self._modules: dict[int, int] = {}
         self._module_names: list[str] = []
+        self._passes: dict[PassFacts, int] = {}
+        self._passing: dict[int, int] = {}
         self._on_label_end = self._label_ended
         self._naming = Lock()
         self._clean = True
@@ -146,6 +151,8 @@ class LoopRecorder:
         whether its pass is to be noted when it returns."""
         is_numbered = id(module) in self._modules
         if capture is None:
+            if is_numbered:
+                self._passing[get_ident()] = self._pass_number(self._modules[id(module)], inputs)
             return is_numbered
         facts = self._graphs[capture]
         if facts.module is None:
@@ -161,10 +168,20 @@ class LoopRecorder:
                 self._module_names.append(type(module).__name__)
                 self._modules[id(module)] = len(self._module_names) - 1
 
-    def module_returned(self, module: Any, begin: int) -> None:
+    def _pass_number(self, module: int, inputs: tuple[Any, ...]) -> int:
+        """The number of a pass, a new one for shapes that have not come before."""
+        facts = PassFacts(module, _shapes_of(inputs))
+        with self._naming:
+            if facts not in self._passes and len(self._passes) >= _PASSES:
+                facts = PassFacts(module, ())
+            return self._passes.setdefault(facts, len(self._passes))
+
+    def module_returned(self, _module: Any, begin: int) -> None:
         """Such a pass is over."""
         self.serves = True
-        self.log.add(EventKind.PASS, self._modules[id(module)], begin, perf_counter_ns())
+        number = self._passing.pop(get_ident(), None)
+        if number is not None:
+            self.log.add(EventKind.PASS, number, begin, perf_counter_ns())
 
     def label(self, name: Any, real: Any, phase: Any, key: Mapping[str, Any]) -> LabelScope:
         """The block of a label."""
@@ -226,6 +243,7 @@ class LoopRecorder:
         facts = LoopFacts(
             scopes=tuple(self.log.scopes),
             modules=tuple(self._module_names),
+            passes=tuple(self._passes),
             graphs=tuple(self._graphs),
             origin=self.log.origin,
             dropped=self.log.dropped,

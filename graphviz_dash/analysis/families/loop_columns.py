@@ -30,6 +30,8 @@ class SizeSource(StrEnum):
     """The program said it: ``collectors.label``."""
     ENGINE = "engine"
     """The public state of an engine."""
+    SHAPES = "shapes"
+    """The shapes of what a pass was given that ran eagerly, for no graph fits it."""
     COPIES = "copies"
     """The bytes that were copied into static inputs before the replay, in the traced window."""
 
@@ -90,10 +92,13 @@ def loop_columns(
     source = _column([None if how is None else _SOURCE_OF[how] for how in steps.size_method])
     for row, size in copied.items():
         real[row], source[row] = size, SIZE_SOURCES.index(SizeSource.COPIES)
+    kind, family = _codes(steps.kind), _column(steps.family)
+    biased = _biased(source, kind, family, real, loop.window_steps)
+    real[biased] = source[biased] = NONE
     begin, thread = _column(steps.begin_ns), _column(steps.thread)
     return LoopColumns(
-        kind=_codes(steps.kind),
-        family=_column(steps.family),
+        kind=kind,
+        family=family,
         member=_column(steps.member),
         real=real,
         size_source=source,
@@ -109,7 +114,27 @@ def loop_columns(
 _SOURCE_OF: Final = {
     SizeMethod.LABEL: SIZE_SOURCES.index(SizeSource.LABEL),
     SizeMethod.ENGINE: SIZE_SOURCES.index(SizeSource.ENGINE),
+    SizeMethod.SHAPES: SIZE_SOURCES.index(SizeSource.SHAPES),
 }
+
+
+def _biased(
+    source: Ints, kind: Ints, family: Ints, real: Ints, window: Sequence[int | None]
+) -> Ints:
+    """The rows of eager passes whose shapes tell a size that may not be used: where that of their
+    family's replays is not known, all requests would seem to fit no graph. Where it is known of the
+    traced window alone, theirs is used there alone."""
+    by_shapes = source == SIZE_SOURCES.index(SizeSource.SHAPES)
+    traced = np.zeros(len(kind), dtype=bool)
+    traced[np.array([row for row in window if row is not None], dtype=np.int64)] = True
+    biased = np.zeros(len(kind), dtype=bool)
+    for number in np.unique(family[by_shapes]):
+        own = family == number
+        served = own & np.isin(kind, REPLAYED)
+        if (real[served] == NONE).any():
+            used = traced if (real[served & traced] != NONE).any() else np.zeros_like(traced)
+            biased |= own & by_shapes & ~used
+    return np.flatnonzero(biased)
 
 
 def _column(values: Sequence[int | None]) -> Ints:

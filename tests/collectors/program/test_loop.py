@@ -20,7 +20,7 @@ from collectors.program.loop.events import (
     ScopeFacts,
     read_events,
 )
-from collectors.program.loop.families import shape_keys
+from collectors.program.loop.families import shape_keys, shape_size
 from collectors.program.loop.grids import with_grid_keys
 from collectors.program.loop.units import replay_units
 from graphviz_dash.bundle.part_checks import check_loop
@@ -153,7 +153,12 @@ def test_a_server_that_says_nothing_is_known_by_shapes_and_modules(tmp_path: Pat
     ]
     assert family.name == "warm_up, train.py:18"
     assert loop.steps.kind == (C, C, C, *(R, R, F, R, R, R) * 9)
-    assert set(loop.steps.real) == {None}
+    # What ran eagerly was given so many rows; of replays nothing says it.
+    assert set(zip(loop.steps.kind, loop.steps.real, loop.steps.size_method, strict=True)) == {
+        (C, None, None),
+        (R, None, None),
+        (F, 9, SizeMethod.SHAPES),
+    }
     _, recording = seen(tmp_path)
     assert recording.boundary == "replay of any graph captured at train.py:18"
     first = loop.graphs[0]
@@ -315,7 +320,7 @@ def captures(count: int) -> list[Event]:
 
 def facts(graphs: int, *scopes: ScopeFacts, places: int = 1) -> LoopFacts:
     known = tuple(GraphFacts((f"a.py:{at * places // graphs}",)) for at in range(graphs))
-    return LoopFacts(scopes, (), known, 0, 0, None)
+    return LoopFacts(scopes, (), (), known, 0, 0, None)
 
 
 def assembled(
@@ -429,6 +434,26 @@ def test_keys_are_the_sizes_in_which_inputs_differ() -> None:
     assert (axes, keys) == (("input 0 size(0)",), [(8,), (4,), (2,)])
     assert shape_keys([((8, 16),), ((8,),)]) == ((), [None, None])
     assert shape_keys([(), ()]) == ((), [None, None])
+
+
+@pytest.mark.parametrize(
+    ("shapes", "size"),
+    [
+        pytest.param(((9, 16), (9,)), 9, id="more rows"),
+        pytest.param(((9, 16), (3,)), None, id="two sizes"),
+        pytest.param(((9, 32), (9,)), None, id="another width"),
+        pytest.param(((9, 16, 1), (9,)), None, id="another rank"),
+        pytest.param(((9, 16),), None, id="another input"),
+        pytest.param((), None, id="no input"),
+    ],
+)
+def test_an_eager_pass_has_the_size_in_which_graphs_differ(
+    shapes: tuple[tuple[int, ...], ...], size: int | None
+) -> None:
+    assert shape_size([((8, 16), (8,)), ((4, 16), (4,)), ((2, 16), (2,))], shapes) == size
+    # One graph differs in nothing, and several sizes are no single one.
+    assert shape_size([((8, 16), (8,))], shapes) is None
+    assert shape_size([((8, 16), (8,)), ((4, 8), (4,))], shapes) is None
 
 
 @pytest.mark.parametrize(
