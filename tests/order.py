@@ -15,6 +15,7 @@ FIRST: Final = (
         "ui/components/test_dag_component.py",
         "ui/components/test_dag_overlay.py",
         "ui/components/test_dag_modules.py",
+        "ui/components/test_dag_streams.py",
         "ui/test_main_path.py",
     ),
     (
