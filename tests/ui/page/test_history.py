@@ -140,15 +140,15 @@ def _select(address: str) -> str:
 
 
 def test_the_picker_at_the_top_changes_the_experiment_of_the_page(page: Page, made: str) -> None:
-    page.goto(f"{made}/compare?experiment=step&run=partial")
-    expect(page.get_by_role("heading", name="step", exact=True)).to_be_visible()
+    page.goto(f"{made}/graph?experiment=step&run=partial")
+    expect(page.get_by_role("heading", name="Graph of step", exact=True)).to_be_attached()
     idle(page)
     page.locator(".st-key-top-bar").get_by_role("combobox").click()
     page.get_by_role("option", name="branches").click()
-    expect(page.get_by_role("heading", name="branches", exact=True)).to_be_visible()
-    at(page, "/compare?experiment=branches&run=partial")
+    expect(page.get_by_role("heading", name="Graph of branches", exact=True)).to_be_attached()
+    at(page, "/graph?experiment=branches&run=partial")
     page.go_back()
-    expect(page.get_by_role("heading", name="step", exact=True)).to_be_visible()
+    expect(page.get_by_role("heading", name="Graph of step", exact=True)).to_be_attached()
     expect(page.get_by_role("radio", name="partial")).to_be_checked()
 
 
