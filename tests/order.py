@@ -27,6 +27,7 @@ FIRST: Final = (
     # These read all samples.
     (
         "ui/views/test_samples_open.py",
+        "ingest/test_samples.py",
         "exports/documents/test_schemas.py",
         "cli/test_same_figures.py",
         "charts/dag/test_by_definition.py",
@@ -48,7 +49,6 @@ FIRST: Final = (
     ("test_attack.py",),
     ("cli/test_main.py",),
     ("charts/dag/test_view.py",),
-    ("ingest/test_samples.py",),
     ("ingest/kineto/test_damaged_traces.py",),
     ("ingest/kineto/test_workers.py",),
     ("ingest/formats/test_hostile_files.py",),
