@@ -46,6 +46,8 @@ from graphviz_dash.model.run import FORMAT_NAME, FileEntry, FileRole, Manifest, 
 
 _LINK = ("a symbolic link", "a plain file inside the bundle")
 _CAPTURE = FileRole.CAPTURE_TRACE
+_NAMED = 8
+"""Runs of an experiment that an error names."""
 _TAMPERED = "The bundle was changed or damaged after it was written: copy it anew."
 
 
@@ -92,7 +94,8 @@ def read_manifest(path: Path) -> Manifest:
         if file.is_symlink():
             raise InputError(file, *_LINK)
         if not file.is_file():
-            raise InputError(path, f"no {MANIFEST} in it", "the folder of a run bundle")
+            expected = "the folder of a run bundle"
+            raise InputError(path, f"no {MANIFEST} in it", expected, _runs_in(path))
         _check_limit(file, MAX_MANIFEST_BYTES)
         content = file.read_bytes()
     envelope = decode(content, _Envelope, file)
@@ -107,6 +110,13 @@ def read_manifest(path: Path) -> Manifest:
             "Install a newer graphviz-dash to read it." if newer else "",
         )
     return decode(content, Manifest, file)
+
+
+def _runs_in(folder: Path) -> str:
+    """What to give instead of the folder of an experiment; empty where it is none."""
+    runs = sorted(child.name for child in folder.iterdir() if is_bundle(child))
+    more = " and others" if len(runs) > _NAMED else ""
+    return f"Runs in it: {', '.join(runs[:_NAMED])}{more}." if runs else ""
 
 
 def read_bundle(path: Path, *, traces: bool = True) -> BundleContents:

@@ -34,6 +34,13 @@ class TestFolder:
         assert not is_bundle(tmp_path)
         assert refusal(tmp_path).found == "no manifest.json in it"
 
+    def test_an_experiment_names_its_runs(self, tmp_path: Path) -> None:
+        for number in range(9):
+            (tmp_path / f"run-{number}").mkdir()
+            (tmp_path / f"run-{number}" / "manifest.json").touch()
+        runs = ", ".join(f"run-{number}" for number in range(8))
+        assert refusal(tmp_path).advice == f"Runs in it: {runs} and others."
+
     def test_a_folder_called_manifest(self, tmp_path: Path) -> None:
         (tmp_path / "manifest.json").mkdir()
         assert refusal(tmp_path).found == "no manifest.json in it"
