@@ -115,8 +115,9 @@ class StepTime:
         return part.busy_ns + part.idle_ns * self.scale(step_ns)
 
     def remainder(self, step_ns: float) -> float:
-        """What the parts of such a step lack of it; below 0 where they are longer."""
-        return step_ns - sum(self.clean(part, step_ns) for part in self.parts)
+        """What the parts of such a step lack of it, in whole ns, for sums of parts are no more
+        precise; below 0 where they are longer."""
+        return float(round(step_ns - sum(self.clean(part, step_ns) for part in self.parts)))
 
 
 _Key = tuple[StepPart, "str | None"]

@@ -38,7 +38,7 @@ def step_parts_chart(report: CompileReport, theme: Theme) -> go.Figure | None:
             idle = sum(each.idle_ns for each in own) * scale
             rows.append((part.value, at, busy, idle, PART_MEANINGS[part]))
             at += busy + idle
-    left = whole - at
+    left = time.remainder(whole)
     rows.append(
         ("remainder", min(at, whole), 0.0, abs(left), "What the parts and the step differ by.")
     )

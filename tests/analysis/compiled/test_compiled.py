@@ -149,7 +149,7 @@ def test_they_add_up_to_the_traced_step_and_to_a_clean_one(time: StepTime) -> No
     assert time.busy_ns + time.idle_ns == time.traced_ns == 100 * US
     for clean in (60 * US, 100 * US, 24 * US):
         assert sum(time.clean(part, clean) for part in time.parts) == pytest.approx(clean)
-        assert time.remainder(clean) == pytest.approx(0)
+        assert time.remainder(clean) == 0
 
 
 def test_work_that_is_longer_than_the_clean_step_leaves_a_remainder(time: StepTime) -> None:
