@@ -11,6 +11,7 @@ from graphviz_dash.analysis.compiled.cause import CompileCause, first_rule
 from graphviz_dash.analysis.compiled.inputs import frame_lines
 from graphviz_dash.analysis.compiled.savings import StepCosts, not_told, predicted
 from graphviz_dash.analysis.compiled.step_time import StepPart
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import Compilation, CompiledFrame, GraphBreak, Recompile
 from graphviz_dash.model.compile_rules import CompileRuleId
 
@@ -63,9 +64,7 @@ def break_causes(compilation: Compilation, costs: StepCosts | None) -> Iterator[
             lines=first.lines,
             frames=tuple(dict.fromkeys(own)),
             times=len(together),
-            saves_ns=not_told(
-                "the whole function runs eagerly, and what compiling it would give is not known"
-            )
+            saves_ns=_saved_by_compiling(compilation, own, costs)
             if whole
             else predicted(costs, partial(_saved_by_one_graph, own[:1], inside, added)),
             once_ns=None,
@@ -84,6 +83,33 @@ def _saved_by_one_graph(
     has_graph = any(replays.get(frame) for frame in outermost)
     kept_ns = 0.0 if has_graph else costs.launches_of_one_graph()
     return max(0.0, between + costs.idle(_ADDED, added) - kept_ns)
+
+
+def _saved_by_compiling(
+    compilation: Compilation, given_up: Sequence[str], costs: StepCosts | None
+) -> float | Missing:
+    """What it would save at least if a function that is given up were one graph: the functions
+    that it calls, which Dynamo compiles one by one instead, are all in it."""
+    places = [frame.place for frame in compilation.frames if frame.id in given_up and frame.place]
+    parts = {
+        frame.id
+        for frame in compilation.frames
+        for caller in frame.callers
+        for place in places
+        if (caller.file, caller.function) == (place.file, place.function)
+        and caller.line >= place.line
+    }
+    if not parts:
+        return not_told(
+            "the whole function runs eagerly, and what compiling it would give is not known"
+        )
+    return predicted(costs, partial(_saved_by_one_for_all, parts))
+
+
+def _saved_by_one_for_all(parts: set[str], costs: StepCosts) -> float:
+    calls = sum(call.calls for call in costs.time.calls if call.frame in parts)
+    kept_ns = costs.idle((StepPart.GUARDS,), parts) / calls if calls else 0.0
+    return max(0.0, _saved_by_one_graph((), set(), parts, costs) - kept_ns)
 
 
 def _place(graph_break: GraphBreak) -> tuple[str, int] | None:

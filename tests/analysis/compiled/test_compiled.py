@@ -188,6 +188,21 @@ def test_a_break_costs_what_it_puts_between_and_the_graph_that_it_adds(time: Ste
     assert cause.saves_ns == pytest.approx((10 + 5 + 21 + 4) * US)
 
 
+def test_a_function_that_is_given_up_costs_the_graphs_of_what_it_calls(time: StepTime) -> None:
+    outer = CompiledFrame("9/0", "loop", UserLine("model.py", 1, "loop"), False, failure="print")
+    given_up = msgspec.structs.replace(BREAK, frame="9/0", whole_frame=True)
+    callers = (UserLine("model.py", 3, "loop", "x = layer(x)"),)
+    inner = [msgspec.structs.replace(f, resumes=False, callers=callers) for f in FRAMES]
+    told = compilation(frames=(outer, *inner), breaks=(given_up,))
+    cause = causes(told, time)[CompileRuleId.PYTHON_SIDE_EFFECT]
+    one_graph = (14 + 4 + 2 + 21 + 4) / 2
+    assert cause.saves_ns == pytest.approx((10 + 5 + one_graph) * US)
+    alone = causes(compilation(frames=(outer, *FRAMES), breaks=(given_up,)), time)
+    saves = alone[CompileRuleId.PYTHON_SIDE_EFFECT].saves_ns
+    assert isinstance(saves, Missing)
+    assert saves.reason.startswith("the whole function runs eagerly")
+
+
 def test_a_clean_program_has_no_cause(time: StepTime) -> None:
     told = Compilation("2.11", (), frames=FRAMES[:1], functions=FUNCTIONS, nodes=NODES)
     assert compile_causes(told, time, 100.0 * US) == ()
