@@ -87,7 +87,7 @@ class GraphFacts(msgspec.Struct):
     module: int | None = None
     """The number of the first outermost module that was called in its capture."""
     shapes: tuple[tuple[int, ...], ...] = ()
-    """The shapes of the tensors that this module was given."""
+    """The shapes of the tensors that this module was given, weights left out."""
     instantiate_ns: int | None = None
     pool: tuple[int, int] | None = None
     pool_added_bytes: int | None = None

@@ -36,7 +36,7 @@ from collectors.program.rest import Rest
 
 _SCOPE: Final = int(EventKind.SCOPE)
 _SHAPES = 4
-"""Tensors of a module's arguments whose shapes are kept."""
+"""Tensors of a module's arguments whose shapes are kept, weights left out."""
 _PASSES: Final = 10_000
 """Different shapes of eager passes that are kept."""
 
@@ -292,5 +292,11 @@ def compiled_inputs(frame: FrameType | None) -> tuple[Any, ...]:
 
 
 def _shapes_of(inputs: tuple[Any, ...]) -> tuple[tuple[int, ...], ...]:
-    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+    # A compiled piece of a model is given its weights, too, which say which piece it is and not
+    # how much it is given.
+    tensors = [
+        value
+        for value in inputs
+        if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter)
+    ]
     return tuple(tuple(int(size) for size in tensor.shape) for tensor in tensors[:_SHAPES])

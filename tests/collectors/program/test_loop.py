@@ -169,6 +169,27 @@ def test_a_server_that_says_nothing_is_known_by_shapes_and_modules(tmp_path: Pat
     assert first.gpu_ns == (250_000,) * 3
 
 
+def test_the_shape_of_a_weight_is_no_key(tmp_path: Path) -> None:
+    """As the pieces of a compiled model are called, with their weights before what they work on."""
+    program = """
+    class Piece(torch.nn.Module):
+        def forward(self, weight, x): pass
+    piece, captured = Piece(), []
+    def warm_up(size, width):
+        graph = G()
+        with torch.cuda.graph(graph):
+            piece(torch.nn.Parameter(width, 8), torch.Tensor(size, 8))
+        captured.append(graph)
+    for width in (24, 16, 32): warm_up(4, width)
+    for at in range(30): captured[at % 3].replay()
+    """
+    done = run(tmp_path, CAPTURE + _flat(program), "--steps", "0")
+    assert done.returncode == 0, done.stderr
+    members = [member for family in loop_of(tmp_path).families for member in family.members]
+    assert members
+    assert {(member.key, member.method) for member in members} == {(None, None)}
+
+
 def test_graphs_of_any_accelerator_are_seen_and_what_they_take(tmp_path: Path) -> None:
     program = """
     held = []

@@ -168,6 +168,10 @@ class SGD:
             hook(self, (), {})
 
 
+class Parameter(Tensor):
+    """nn.Parameter as far as its shape goes."""
+
+
 class Module:
     """nn.Module as far as calls go."""
 
@@ -255,7 +259,7 @@ _module("_C", _cuda_getCurrentRawStream=lambda _device: 1)
 _module("version", cuda="13.0")
 _module("compiler", is_compiling=lambda: False)
 _module("export", export=lambda model: model)
-_module("nn", Module=Module)
+_module("nn", Module=Module, Parameter=Parameter)
 _module("nn.modules")
 _module("nn.modules.module", Module=Module)
 _module("optim", SGD=SGD)
