@@ -9,7 +9,7 @@ from graphviz_dash.analysis.doctor import (
     Diagnosis,
     diagnose,
 )
-from graphviz_dash.model.doctor import CodePlace, Finding, Seen, Severity
+from graphviz_dash.model.doctor import CodePlace, Finding, OutputCheck, Seen, Severity
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.doctor import difference_text, evidence_text, verdict_text
@@ -19,7 +19,7 @@ from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.rules import doctor_rules, inline_code
 from graphviz_dash.ui.page.undiagnosed import undiagnosed
 from graphviz_dash.ui.page.widgets import facts
-from graphviz_dash.units import format_count
+from graphviz_dash.units import counted, format_count
 
 _WORDS: Final = {
     CaptureOutcome.ILLEGAL: "Capture fails",
@@ -176,15 +176,11 @@ def _outputs(diagnosis: Diagnosis) -> str:
     outputs = diagnosis.report.outputs
     if not outputs:
         return ""
-    rows = [
-        [
-            text(check.name),
-            text(f"{check.dtype} {list(check.shape)}"),
-            text(difference_text(check)),
-        ]
-        for check in outputs[:_SHOWN_OUTPUTS]
-    ]
-    more = len(outputs) - len(rows)
+    differing = [check for check in outputs if check.differing]
+    equal = [check for check in outputs if not check.differing]
+    rows = [_output(check) for check in differing[:_SHOWN_OUTPUTS]]
+    more = len(differing) - len(rows)
+    rows += [_equal_outputs(equal)] if len(equal) > 1 else map(_output, equal)
     heading = element("h2", "A replay against an eager step", "doctor-part")
     note = element(
         "p",
@@ -197,6 +193,25 @@ def _outputs(diagnosis: Diagnosis) -> str:
         element("tr", "".join(element("td", cell) for cell in cells)) for cells in rows
     )
     return heading + note + element("div", element("table", lines, "doctor-table"), "scroll")
+
+
+def _output(check: OutputCheck) -> list[str]:
+    shape = f"{check.dtype} {list(check.shape)}"
+    return [text(check.name), text(shape), text(difference_text(check))]
+
+
+def _equal_outputs(equal: list[OutputCheck]) -> list[str]:
+    """One row for all tensors that a replay leaves as an eager step does."""
+    named = "".join(
+        element("li", text(f"{each.name}: {each.dtype} {list(each.shape)}")) for each in equal
+    )
+    summary = element("summary", text(counted(len(equal), "tensor")))
+    shapes = len({(each.dtype, each.shape) for each in equal})
+    return [
+        element("details", summary + element("ul", named)),
+        text(counted(shapes, "shape")),
+        text(difference_text(equal[0])),
+    ]
 
 
 def _lines(code: str) -> str:

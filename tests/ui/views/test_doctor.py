@@ -13,7 +13,7 @@ import pytest
 
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
-from graphviz_dash.model.doctor import CodePlace, DoctorReport
+from graphviz_dash.model.doctor import CodePlace, DoctorReport, OutputCheck
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import ExecutionMode, Failure, Pass, WorkloadInfo
 from graphviz_dash.narrative.doctor import report_verdict
@@ -57,6 +57,21 @@ def test_the_verdict_and_every_finding_with_its_rule(roots: Path) -> None:
         assert escape(RULES[finding.rule].right.splitlines()[0]) in told
     assert "60 of 64 elements differ, by up to 3.25" in told
     assert "equal in every element" in told
+
+
+def test_equal_tensors_share_a_row(roots: Path) -> None:
+    equal = [
+        OutputCheck(f"layer.{n}", "state", "float32", (8,), 8, 0, 0.0, None) for n in range(12)
+    ]
+    given = msgspec.structs.replace(report(MOVED, captured=True), outputs=(*equal, *OUTPUTS))
+    examined(roots / "toy", given)
+    told = markup(shown("doctor", experiment="toy"))
+    table = told[told.index("doctor-table") :]
+    assert table.count("<tr>") == 3
+    assert "<summary>13 tensors</summary>" in table
+    assert table.count("equal in every element") == 1
+    assert "<li>layer.11: float32 [8]</li>" in table
+    assert table.index("60 of 64") < table.index("equal in every element")
 
 
 def test_every_rule_is_listed_with_what_came_of_it(roots: Path) -> None:
