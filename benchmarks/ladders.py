@@ -3,7 +3,8 @@
     python -m benchmarks.ladders BASE OTHER [OTHER...]
 
 Each is the folder of an experiment with one recorded server, of the same requests. Prints a row for
-each: sizes a second and memory as foretold from BASE and as recorded in OTHER.
+each, as foretold from BASE and as recorded in OTHER: the GPU time of a request (with what those
+without a graph took), what a step takes besides, which no ladder changes, and memory.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from graphviz_dash.analysis.families.ladder_inputs import ladder_data
 from graphviz_dash.analysis.families.ladder_problem import LadderUse, use_of
 from graphviz_dash.ingest.load import load_loops
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.units import format_bytes, significant
+from graphviz_dash.units import format_bytes, format_ns
 
 
 def main() -> None:
@@ -30,19 +31,22 @@ def main() -> None:
     chosen = parser.parse_args()
     _, _, base = recorded(chosen.base)
     print(
-        "| ladder | sizes a second: foretold | measured | off by "
-        "| memory: foretold | measured | off by |"
+        "| ladder | GPU time of a request: foretold | measured | off by | besides, from BASE "
+        "| measured | off by | memory: foretold | measured | off by |"
     )
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for path in chosen.others:
         _, family, data = recorded(path)
         foretold, own = use_with(base, data.today), use_with(data, data.today)
-        rates = [rate(base, foretold), rate(data, own)]
+        times = [use.total_ns / len(data.requests) for use in (foretold, own)]
+        besides = [base.step_ns or 0.0, data.step_ns or 0.0]
         memory = [foretold.memory_bytes, measured_bytes(family)]
         cells = [
             f"{path.name} ({len(data.today)} sizes)",
-            *(significant(value) for value in rates),
-            f"{rates[0] / rates[1] - 1:+.1%}",
+            *(format_ns(value) for value in times),
+            f"{times[0] / times[1] - 1:+.1%}",
+            *(format_ns(value) for value in besides),
+            f"{besides[0] / besides[1] - 1:+.1%}",
             *(format_bytes(value) for value in memory),
             f"{memory[0] / memory[1] - 1:+.1%}",
         ]
@@ -63,13 +67,6 @@ def use_with(data: LadderData, ladder: tuple[int, ...]) -> LadderUse:
     sizes = np.union1d(all_sizes(data, data.requests), np.array(ladder))
     requests, counts = np.unique(data.requests, return_counts=True)
     return use_of(problem_of(data, estimates(data), sizes, requests, counts.astype(float)), ladder)
-
-
-def rate(data: LadderData, use: LadderUse) -> float:
-    """Sizes a second of all requests of ``data``."""
-    return float(
-        data.requests.sum() / (use.total_ns + (data.step_ns or 0) * len(data.requests)) * 1e9
-    )
 
 
 def measured_bytes(family: FamilyReport) -> int:
