@@ -9,6 +9,7 @@ from typing import Final
 from graphviz_dash.ingest.kineto.trace_head import TraceHead
 from graphviz_dash.model.run import Environment, Gpu
 from graphviz_dash.model.trace import Trace
+from graphviz_dash.units import counted
 
 _FIRST_TRACES_NS: Final = 1_400_000_000_000_000_000
 """2014: times before count from the start of a machine or program, not from 1970."""
@@ -28,7 +29,7 @@ def job_name(world_size: int | None, gpu: str | None, recorded: str | None) -> s
     device = gpu or "an unknown GPU"
     if world_size is None:
         return gpu
-    return f"{world_size} ranks on {device}" + (f", {recorded[:10]}" if recorded else "")
+    return f"{counted(world_size, 'rank')} on {device}" + (f", {recorded[:10]}" if recorded else "")
 
 
 def work_device(trace: Trace | None) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from graphviz_dash.importers.environment import traced_environment, work_device
+from graphviz_dash.importers.environment import job_name, traced_environment, work_device
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.kineto.trace_head import Device, Rank, TraceHead
 from graphviz_dash.model.run import Gpu
@@ -48,3 +48,10 @@ def test_more_devices_in_use_than_are_told(tmp_path: Path) -> None:
     read = read_trace(trace.write(tmp_path / "trace.json"))
     environment = traced_environment(read, TraceHead((H200,), None))
     assert environment.gpu == Gpu("NVIDIA H200", (9, 0), 150, 132)
+
+
+def test_a_job_of_one_rank_is_of_one() -> None:
+    assert job_name(1, "NVIDIA H200", None) == "1 rank on NVIDIA H200"
+    assert job_name(8, None, "2026-11-21T09:00:00+00:00") == (
+        "8 ranks on an unknown GPU, 2026-11-21"
+    )
