@@ -119,13 +119,16 @@ def make_workspaces(streams: Sequence[torch.cuda.Stream]) -> int:
     for stream in streams:
         handle = stream.cuda_stream
         if handle not in _workspace_bytes:
+            square = torch.ones(8, 8, device="cuda", dtype=torch.half)
+            result = torch.empty_like(square)
+            torch.cuda.synchronize()
             torch.cuda.empty_cache()
             before = torch.cuda.memory_reserved()
-            with on(stream):
+            with on(stream), torch.no_grad():
                 fitted = _kinds[handle].fitted_bytes
                 if fitted is not None:
                     _configure(f":{fitted >> 10}:1")
-                _use_workspaces()
+                _use_workspaces(square, result)
             stream.synchronize()
             torch.cuda.empty_cache()
             _workspace_bytes[handle] = max(0, torch.cuda.memory_reserved() - before)
@@ -151,10 +154,10 @@ def workspace(stream: torch.cuda.Stream) -> torch.Tensor | None:
     return as_tensor(storage_at(address, address - size), torch.uint8)
 
 
-def _use_workspaces() -> None:
-    square = torch.ones(8, 8, device="cuda", dtype=torch.half)
+def _use_workspaces(square: torch.Tensor, result: torch.Tensor) -> None:
+    """Has a product by cuBLAS and one by cuBLASLt, with no memory of the stream but theirs."""
     with warnings.catch_warnings():
         # Where cuBLASLt was given more than a narrow stream has: meant, and no news to a program.
         warnings.simplefilter("ignore")
-        torch.mm(square, square)
-        torch.addmm(square[0], square, square)
+        torch.mm(square, square, out=result)
+        torch.addmm(square[0], square, square, out=result)

@@ -109,13 +109,17 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
         monkeypatch.setattr(streams, name, {})
     monkeypatch.setattr(streams, "call", lambda *_: next(numbers))
     monkeypatch.setattr(
-        streams, "_use_workspaces", lambda: seen.append(os.environ.get("CUBLAS_WORKSPACE_CONFIG"))
+        streams,
+        "_use_workspaces",
+        lambda *_: seen.append(os.environ.get("CUBLAS_WORKSPACE_CONFIG")),
     )
+    monkeypatch.setattr(torch, "ones", lambda *_, **options: torch.zeros(1))
     stand_in = SimpleNamespace(
         ExternalStream=lambda handle: SimpleNamespace(cuda_stream=handle, synchronize=lambda: None),
         stream=lambda _: pytest.MonkeyPatch.context(),
         empty_cache=lambda: None,
         memory_reserved=lambda: 0,
+        synchronize=lambda: None,
         memory_snapshot=lambda: [],
     )
     monkeypatch.setattr(torch, "cuda", stand_in)
