@@ -121,6 +121,17 @@ def allocator_sentence(use: AllocatorUse) -> str:
     return f"{text}."
 
 
+def allocator_hint(runs: Sequence[Run]) -> str:
+    """What tells of the memory of ``runs`` that have neither a memory pass nor statistics."""
+    hint = "graphviz-dash collect --workload takes a memory pass of each mode."
+    if any(run.manifest.sources for run in runs):
+        hint += (
+            " What the allocator held, and its private pools, a memory snapshot tells too that is "
+            "imported beside the trace: torch.cuda.memory._dump_snapshot writes one."
+        )
+    return hint
+
+
 def memory_pass_hint(runs: Sequence[Run]) -> tuple[str, str]:
     """How ``runs`` get a memory pass, and the command; empty where no command of theirs does."""
     if any(run.mode.is_recorded or run.manifest.sources for run in runs):

@@ -16,6 +16,7 @@ from graphviz_dash.model.memory import Stage
 from graphviz_dash.narrative.memory import (
     PART_MEANINGS,
     PUBLISHED_OVERHEAD,
+    allocator_hint,
     allocator_sentence,
     memory_pass_hint,
     memory_sentence,
@@ -138,7 +139,7 @@ def _nothing(chosen: Chosen, result: MemoryComparison, *, known: bool) -> None:
         "No run of this experiment has a memory pass",
         "A memory pass says what each part of it is for, and what graphs use of their pools.",
         *reasons,
-        "graphviz-dash collect --workload takes a memory pass of each mode.",
+        allocator_hint(runs),
     )
 
 
