@@ -13,6 +13,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, expect
 from streamlit.components.v2 import manifest_scanner
 
+from graphviz_dash.server_settings import STARTED_IN_VARIABLE
 from graphviz_dash.ui.state import catalogue
 from graphviz_dash.ui.views import graph, overview
 from tests.bundle.examples import MEMORY_PASS
@@ -83,7 +84,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     make_experiment(folder / "step", modes, memory_pass={"graph": MEMORY_PASS})
     for mode in modes[:2]:
         make_run(folder / "branches", mode, work=fork_join(), workload="branches")
-    with served(ROOT / "app.py", folder) as server:
+    # What pages say must not depend on where this machine keeps files of tests.
+    environment = {STARTED_IN_VARIABLE: str(folder)}
+    with served(ROOT / "app.py", folder, environment=environment) as server:
         yield server.address
 
 
