@@ -75,6 +75,13 @@ class KernelTable:
     without: dict[str, str]
     """Why a run has no values, by its name."""
 
+    @property
+    def has_seldom(self) -> bool:
+        """Whether a kernel ran in fewer than half of a run's steps, so that its medians are 0 and
+        the rows of that run add up to less than its work."""
+        uses = (use for row in self.rows for use in row.uses if use is not None)
+        return any(use.instances and not use.count for use in uses)
+
     def changes(self, column: int) -> bool:
         """Whether the run of ``column`` has changes: it is compared with another one."""
         return self.against[column] not in (None, column)

@@ -65,10 +65,16 @@ def kernels_panel(kernel_rows: KernelTable, run: RunComparison | None) -> None:
         alt="Kernels of the baseline and of the run per traced step",
     )
     order = "largest change" if changing else "longest"
+    seldom = (
+        "A kernel in fewer than half of the steps has a median of 0: where steps differ, the sums "
+        "fall short. "
+        if kernel_rows.has_seldom
+        else ""
+    )
     st.caption(
         f"{len(rows)} of {len(kernel_rows.rows)} kernels, memcpy and memset, {order} first. Counts "
         "and times are medians over the traced steps; their sums exceed the busy time where work "
-        "overlaps. Click a heading to sort."
+        f"overlaps. {seldom}Click a heading to sort."
     )
 
 

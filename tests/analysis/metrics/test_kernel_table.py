@@ -46,6 +46,8 @@ class TestUses:
         assert seldom is not None
         assert (always.count, always.total_ns, always.mean_ns) == (1, 12, 12)
         assert (seldom.count, seldom.total_ns, seldom.mean_ns, seldom.instances) == (0, 0, 7, 2)
+        assert found.has_seldom
+        assert not table().has_seldom
 
     def test_sets_are_one_thing_whatever_the_profiler_knows_of_them(self) -> None:
         runs = []
