@@ -33,7 +33,7 @@ def render() -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         show(_title(listed))
         st.space("stretch")
-        pair_panel(listed)
+        pair_slot = st.container(width="content")
         upload_panel(listed)
     for problem in listed.problems:
         trouble("A folder could not be searched", problem)
@@ -56,8 +56,10 @@ def render() -> None:
             if slot is not None:
                 unread.append((entry, slot))
         show(_own())
+    # Behind the cards, which wait neither for a look at all runs nor for the scripts of fields.
+    with pair_slot:
+        pair_panel(listed)
     if several:
-        # Behind the cards, which do not wait for the scripts of its fields.
         with row:
             _choices()
     if unread:
