@@ -208,6 +208,7 @@ def test_it_is_drawn(visit: Visit) -> None:
     assert visit.page.locator('[data-testid="stException"]').count() == 0
 
 
+@pytest.mark.parametrize("visit", [name for name in PAGES if name not in VIEWS], indirect=True)
 def test_it_does_not_jump_while_it_loads(visit: Visit) -> None:
     assert visit.page.evaluate("window.shifts") < STILL
 
