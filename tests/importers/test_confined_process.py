@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import signal
 import subprocess
@@ -66,13 +67,17 @@ def test_the_bounds_are_those_of_the_request(
 
     limits: dict[int, tuple[int, int]] = {}
     monkeypatch.setattr(resource, "setrlimit", limits.__setitem__)
-    monkeypatch.setattr(sys, "platform", "other")  # no prctl for the tests' own process
+    # The tests' own process keeps its priority and its control.
+    monkeypatch.setattr(sys, "platform", "other")
+    lowered: list[int] = []
+    monkeypatch.setattr(os, "nice", lowered.append)
     confined_process._confine(request(tmp_path / "x"))
     assert limits == {
         resource.RLIMIT_AS: (2 << 30, 2 << 30),
         resource.RLIMIT_CPU: (60, 61),
         resource.RLIMIT_CORE: (0, 0),
     }
+    assert lowered == [10]
 
 
 _BUSY = f"""

@@ -28,6 +28,8 @@ def test_a_process_reads_large_graphs(tmp_path: Path, monkeypatch: pytest.Monkey
         raise AssertionError("this process read them")
 
     with monkeypatch.context() as patched:
+        # What reads traces on workers sets it in the process that it runs in.
+        patched.delenv(PROCESSES_VARIABLE, raising=False)
         patched.setattr(module, "read_node_names", unread)
         assert node_names(run, ["graph-1", "graph-0"]) == expected
         patched.setenv(PROCESSES_VARIABLE, "1")
