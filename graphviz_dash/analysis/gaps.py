@@ -82,7 +82,15 @@ def _condition(part: Part, rule: _Rule, runs: Sequence[Run]) -> str:
     """What must be done before the command gets ``part``."""
     if part is Part.GRAPH and any(run.manifest.failures for run in runs):
         return "mend what the capture failed by"
+    if part is Part.DOCTOR and ranks_together(runs) > 1:
+        return "have the step run in one process, for the doctor examines no ranks"
     return rule.in_program if runs[0].mode.is_recorded else ""
+
+
+def ranks_together(runs: Sequence[Run]) -> int:
+    """How many processes ran together, at most, in any of ``runs``; 1 where each ran alone."""
+    groups = (run.manifest.group for run in runs)
+    return max((group.world_size for group in groups if group is not None), default=1)
 
 
 def baseline_remedy(runs: Sequence[Run]) -> tuple[Run, Remedy] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphviz_dash.analysis.failures import cause_text, failure_text, refused
+from graphviz_dash.analysis.gaps import ranks_together
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.doctor import doctor_command
 from graphviz_dash.narrative.headline import names_in_common
@@ -11,6 +12,7 @@ from graphviz_dash.ui.page.frame import Chosen
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.prediction import blockers_markup
 from graphviz_dash.ui.state.results import comparison
+from graphviz_dash.units import format_count
 
 
 def undiagnosed(chosen: Chosen) -> None:
@@ -26,6 +28,7 @@ def undiagnosed(chosen: Chosen) -> None:
 def _nothing(chosen: Chosen) -> str:
     """What to do for a report, for this very workload or program where it is known."""
     runs = chosen.experiment.runs
+    ranks = ranks_together(runs)
     failed = [run for run in runs if run.manifest.failures]
     if failed:
         causes = [failure for run in failed for failure in run.manifest.failures]
@@ -43,20 +46,27 @@ def _nothing(chosen: Chosen) -> str:
         lead = "Its runs were imported: a doctor has to run the program itself."
     elif not any(run.graphs for run in runs):
         lead = "No run of it captured a graph."
+    elif ranks > 1:
+        lead = f"Its {format_count(ranks)} ranks ran together, so none was examined."
     else:
         lead = (
             "All captures succeeded, so none was examined. Whether replays do what the step does "
             "is known once a doctor has compared them."
         )
+    what = (
+        "The doctor finds the first illegal call of a capture, and what replays would silently not "
+        "do."
+    )
+    if ranks > 1:
+        what += (
+            " Ranks it does not examine, but a step that runs in one process too, without its "
+            "collectives."
+        )
     return element(
         "div",
         element("h2", "No doctor's report in this experiment")
         + element("p", text(lead))
-        + element(
-            "p",
-            "The doctor finds the first illegal call of a capture, and what replays would "
-            "silently not do. On a machine with a CUDA GPU:",
-        )
+        + element("p", f"{what} On a machine with a CUDA GPU:")
         + element("pre", text(doctor_command(runs[0]))),
         "empty",
     )

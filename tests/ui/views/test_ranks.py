@@ -43,3 +43,11 @@ def test_a_rank_without_the_others_says_so(roots: Path) -> None:
     told = markup(shown("ranks", experiment="tp"))
     assert "No skew: only one rank of several is here" in told
     assert "No run of rank 0 is here" in told
+
+
+def test_the_doctor_says_that_it_examines_no_ranks(roots: Path) -> None:
+    make_ranks(roots / "tp", "graph")
+    told = markup(shown("doctor", experiment="tp"))
+    assert "Its 2 ranks ran together, so none was examined" in told
+    assert "All captures succeeded" not in told
+    assert "Ranks it does not examine, but a step that runs in one process too" in told
