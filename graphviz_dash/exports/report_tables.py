@@ -23,6 +23,7 @@ from graphviz_dash.narrative.parallel import (
 )
 from graphviz_dash.narrative.summary import (
     metric_title,
+    unlisted_sentence,
 )
 from graphviz_dash.units import format_count, format_ns
 
@@ -74,9 +75,9 @@ def metrics_section(comparison: Comparison) -> str:
 
 def kernels_section(table: KernelTable) -> str:
     """The kernels that changed most; empty where there are none."""
-    shown = table.rows[:_MOST_KERNELS]
-    if not shown:
+    if not table.rows:
         return ""
+    shown = table.usual_rows[:_MOST_KERNELS]
     head = ["Kernel", "category"]
     for column, run in enumerate(table.runs):
         head += [run, "change"] if table.changes(column) else [run]
@@ -92,6 +93,8 @@ def kernels_section(table: KernelTable) -> str:
     changed = any(table.changes(column) for column, _ in enumerate(table.runs))
     order = "largest change" if changed else "longest"
     note = f"{len(shown)} of {format_count(len(table.rows))}, {order} first"
+    if sentence := unlisted_sentence(table):
+        note += f". {sentence}"
     return (
         f'<section class="sheet"><h2>Kernels, memcpy and memset per traced step</h2>'
         f'<p class="muted">{note}</p>{_table(head, [("", rows)])}</section>'

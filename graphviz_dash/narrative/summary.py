@@ -1,5 +1,5 @@
 """What page, terminal and report all say of a comparison: its tiles, what the runs were made on,
-and the titles of metrics and of the break-even.
+the titles of metrics and of the break-even, and what its table of kernels leaves out.
 """
 
 from __future__ import annotations
@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
+from graphviz_dash.analysis.metrics.kernel_table import KernelTable
 from graphviz_dash.analysis.metrics.registry import Metric
 from graphviz_dash.analysis.metrics.run_metrics import Figure
 from graphviz_dash.model.run import Manifest
 from graphviz_dash.narrative.numbers import spread_text
-from graphviz_dash.units import format_bytes
+from graphviz_dash.units import counted, format_bytes
 
 _TILES: Final = {
     "speedup": "Speedup",
@@ -104,4 +105,27 @@ def _provenance(manifest: Manifest) -> str:
         f"driver {machine.driver or 'unknown'}, CUDA {machine.cuda_runtime or 'unknown'}, "
         f"torch {machine.torch or 'unknown'}, {machine.cpu or 'CPU unknown'}, "
         f"{manifest.measured[:10]}"
+    )
+
+
+def seldom_sentence(table: KernelTable) -> str:
+    """What medians say of kernels that few steps run; empty where there are none such."""
+    if not table.has_seldom:
+        return ""
+    return (
+        "A kernel in fewer than half of the steps has a median of 0: where steps differ, the sums "
+        "fall short."
+    )
+
+
+def unlisted_sentence(table: KernelTable) -> str:
+    """The same, and how many kernels a list of the usual ones leaves out; empty where there are
+    none such."""
+    left_out = len(table.rows) - len(table.usual_rows)
+    if not left_out:
+        return seldom_sentence(table)
+    verb = "is" if left_out == 1 else "are"
+    return (
+        f"{seldom_sentence(table)} {counted(left_out, 'kernel')} with a median of 0 in every run "
+        f"{verb} not listed."
     )

@@ -18,7 +18,9 @@ from graphviz_dash.analysis.metrics.kernel_table import kernel_table
 from graphviz_dash.analysis.step.waterfall import Cause, Waterfall
 from graphviz_dash.charts.static.report import StaticCharts, static_charts
 from graphviz_dash.cli.main import main
+from graphviz_dash.cli.text.kernels import print_kernels
 from graphviz_dash.exports.report import report
+from graphviz_dash.exports.report_tables import kernels_section
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Failure, Pass
 from graphviz_dash.narrative.answer import answer_text, run_answer
@@ -61,6 +63,19 @@ def sample() -> Comparison:
 
 
 class TestContent:
+    def test_kernels_of_few_steps_are_counted_and_not_listed(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        kernels = kernel_table(compared_sample("recorded-server").experiment)
+        left_out = len(kernels.rows) - len(kernels.usual_rows)
+        assert left_out > 0
+        told = Page(kernels_section(kernels)).text
+        print_kernels(kernels, len(kernels.rows))
+        for text in (told, capsys.readouterr().out):
+            assert f"the sums fall short. {left_out} kernels with a median of 0" in text
+            assert " 0 ns" not in text
+        assert "0 ns× 0" not in told
+
     def test_it_says_what_the_comparison_says(self, sample: Comparison) -> None:
         page = Page(page_of(sample))
         best = sample.best

@@ -82,6 +82,12 @@ class KernelTable:
         uses = (use for row in self.rows for use in row.uses if use is not None)
         return any(use.instances and not use.count for use in uses)
 
+    @property
+    def usual_rows(self) -> tuple[KernelRow, ...]:
+        """The rows whose medians are not all 0: in some run at least half of the steps have the
+        kernel."""
+        return tuple(row for row in self.rows if any(use and use.count for use in row.uses))
+
     def changes(self, column: int) -> bool:
         """Whether the run of ``column`` has changes: it is compared with another one."""
         return self.against[column] not in (None, column)

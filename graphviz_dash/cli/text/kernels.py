@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import click
+
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
 from graphviz_dash.cli.text.output import (
     cell,
@@ -12,6 +14,7 @@ from graphviz_dash.cli.text.output import (
     print_table,
     shorten,
 )
+from graphviz_dash.narrative.summary import unlisted_sentence
 from graphviz_dash.units import format_count, format_ns
 
 _NAME_LENGTH: Final = 72
@@ -19,9 +22,9 @@ _NAME_LENGTH: Final = 72
 
 def print_kernels(kernels: KernelTable, count: int) -> None:
     """Prints ``count`` kernels per traced step, those that changed most first."""
-    shown = kernels.rows[:count]
-    if not shown:
+    if not kernels.rows:
         return
+    shown = kernels.usual_rows[:count]
     print_heading(
         f"Kernels per traced step, {len(shown)} of {len(kernels.rows)}, largest change first"
     )
@@ -41,3 +44,5 @@ def print_kernels(kernels: KernelTable, count: int) -> None:
                 cells.append(cell(sign + format_ns(change)))
         table.add_row(*cells)
     print_table(table)
+    if sentence := unlisted_sentence(kernels):
+        click.echo(f"  {sentence}")

@@ -10,6 +10,7 @@ from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
 from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.errors import printable
+from graphviz_dash.narrative.summary import seldom_sentence
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import empty
 from graphviz_dash.ui.panels.not_captured import not_captured_panel
@@ -65,16 +66,11 @@ def kernels_panel(kernel_rows: KernelTable, run: RunComparison | None) -> None:
         alt="Kernels of the baseline and of the run per traced step",
     )
     order = "largest change" if changing else "longest"
-    seldom = (
-        "A kernel in fewer than half of the steps has a median of 0: where steps differ, the sums "
-        "fall short. "
-        if kernel_rows.has_seldom
-        else ""
-    )
+    seldom = seldom_sentence(kernel_rows)
     st.caption(
         f"{len(rows)} of {len(kernel_rows.rows)} kernels, memcpy and memset, {order} first. Counts "
         "and times are medians over the traced steps; their sums exceed the busy time where work "
-        f"overlaps. {seldom}Click a heading to sort."
+        f"overlaps. {seldom}{seldom and ' '}Click a heading to sort."
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from graphviz_dash.analysis.metrics.kernel_table import KernelRow, KernelTable, kernel_table
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.model.trace import STITCHED, TraceProblem
+from graphviz_dash.narrative.summary import unlisted_sentence
 from tests.analysis.frames import Frames, make_experiment, make_run, steps_trace
 
 EAGER = steps_trace(4, 10_000, [("gemm", 100), ("tanh", 30), ("gemm", 100)], graph=False)
@@ -47,6 +48,11 @@ class TestUses:
         assert (always.count, always.total_ns, always.mean_ns) == (1, 12, 12)
         assert (seldom.count, seldom.total_ns, seldom.mean_ns, seldom.instances) == (0, 0, 7, 2)
         assert found.has_seldom
+        assert [each.name for each in found.usual_rows] == ["always"]
+        assert unlisted_sentence(found).endswith(
+            "the sums fall short. 1 kernel with a median of 0 in every run is not listed."
+        )
+        assert not unlisted_sentence(table())
         assert not table().has_seldom
 
     def test_sets_are_one_thing_whatever_the_profiler_knows_of_them(self) -> None:
