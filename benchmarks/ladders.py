@@ -18,7 +18,7 @@ from graphviz_dash.analysis.families.family_report import FamilyReport, LoopRepo
 from graphviz_dash.analysis.families.ladder_data import LadderData, all_sizes, estimates, problem_of
 from graphviz_dash.analysis.families.ladder_inputs import ladder_data
 from graphviz_dash.analysis.families.ladder_problem import LadderUse, use_of
-from graphviz_dash.ingest.load import load_loops
+from graphviz_dash.ingest.load import load_outlines
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.units import format_bytes, format_ns
 
@@ -55,7 +55,7 @@ def main() -> None:
 
 def recorded(path: Path) -> tuple[LoopReport, FamilyReport, LadderData]:
     """The loop of the experiment, its family of most steps, and what a ladder is chosen by."""
-    report = loop_report(load_loops(path)[0])
+    report = loop_report(load_outlines(path)[0])
     assert not isinstance(report, Missing), report
     data = ladder_data(report, report.families[0])
     assert not isinstance(data, Missing), data

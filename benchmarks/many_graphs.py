@@ -28,7 +28,7 @@ from graphviz_dash.analysis.families.ladder_problem import Budget, LadderProblem
 from graphviz_dash.analysis.families.ladder_search import best_ladder
 from graphviz_dash.bundle.read import read_node_names
 from graphviz_dash.charts.figures.families import family_chart
-from graphviz_dash.ingest.load import load_loops
+from graphviz_dash.ingest.load import load_outlines
 from graphviz_dash.model.absence import Missing
 from tests.chromium import system_chromium
 from tests.loops import make_server
@@ -116,7 +116,7 @@ def searches(repeats: int) -> list[Row]:
 
 def analysis(experiment: Path, repeats: int) -> list[Row]:
     """What the page's figures take, each by itself."""
-    (run,) = load_loops(experiment)
+    (run,) = load_outlines(experiment)
     report = loop_report(run)
     assert isinstance(report, LoopReport)
     family = report.families[0]
@@ -126,7 +126,7 @@ def analysis(experiment: Path, repeats: int) -> list[Row]:
     ids = [graph for member in family.members for graph in member.member.graphs]
     names = read_node_names(run.path, ids)
     return [
-        row("the loop read and checked", timed(repeats, lambda: load_loops(experiment))),
+        row("the loop read and checked", timed(repeats, lambda: load_outlines(experiment))),
         row("families, costs, losses", timed(repeats, lambda: loop_report(run))),
         row("what all advice rests on", timed(repeats, lambda: ladder_basis(data))),
         row("advice with its interval", timed(repeats, lambda: advise(basis, Budget(100)))),

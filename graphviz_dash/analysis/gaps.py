@@ -19,7 +19,7 @@ from graphviz_dash.analysis.rerun import (
 )
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.model.run import BASELINE_MODE, Run
+from graphviz_dash.model.run import BASELINE_MODE, FileRole, Run
 
 
 class Part(StrEnum):
@@ -70,7 +70,7 @@ class _Rule(NamedTuple):
 
 def gaps(runs: Sequence[Run]) -> dict[Part, Gap]:
     """What there is nothing to show of in an experiment of ``runs``, at least one; told by
-    manifests and recordings, so that traces need not be read."""
+    manifests, recordings and loops, so that neither traces nor graphs need be read."""
     return {
         part: Gap(part, rule.missing, rule.command(runs), _condition(part, rule, runs))
         for part, rule in _RULES.items()
@@ -115,6 +115,11 @@ def _replays_graphs(run: Run) -> bool:
     # Of an imported run only its trace can tell, where that is read.
     calls = () if run.replay_trace is None else run.replay_trace.runtime["name"].unique()
     return any(call_class(name) is CallClass.GRAPH_LAUNCH for name in calls)
+
+
+def _have(runs: Sequence[Run], *roles: FileRole) -> bool:
+    """Whether the bundle of any of ``runs`` has a file of ``roles``, be it read or not."""
+    return any(file.role in roles for run in runs for file in run.manifest.files)
 
 
 def _none(_: Sequence[Run]) -> None:
@@ -162,7 +167,7 @@ _RULES: Final = {
         _none,
     ),
     Part.GRAPH: _Rule(
-        lambda runs: any(run.graphs for run in runs),
+        lambda runs: _have(runs, FileRole.GRAPH),
         Missing(Fact.GRAPHS, "no run here holds a captured graph"),
         _graphed,
         "have the program capture its step, where it does not yet",
@@ -173,13 +178,13 @@ _RULES: Final = {
         _traced,
     ),
     Part.COMPILATION: _Rule(
-        lambda runs: any(run.compilation or run.mode.is_compiled for run in runs),
+        lambda runs: _have(runs, FileRole.COMPILATION) or any(r.mode.is_compiled for r in runs),
         Missing(Fact.COMPILATION, "nothing here was compiled by torch.compile"),
         _compiled,
         "call torch.compile in the program",
     ),
     Part.MEMORY: _Rule(
-        lambda runs: any(run.memory or run.memory_pass for run in runs),
+        lambda runs: _have(runs, FileRole.MEMORY, FileRole.MEMORY_PASS),
         Missing(Fact.MEMORY, "no run here holds memory statistics"),
         with_memory_pass,
     ),
@@ -191,7 +196,7 @@ _RULES: Final = {
     # Where all ran eagerly the trace says what would stop a capture.
     Part.DOCTOR: _Rule(
         lambda runs: (
-            any(run.doctor or run.compilation for run in runs) or all(map(may_be_eager, runs))
+            _have(runs, FileRole.DOCTOR, FileRole.COMPILATION) or all(map(may_be_eager, runs))
         ),
         Missing(Fact.CAPTURE_PASS, "no doctor examined these runs"),
         lambda runs: examined(runs[0]),

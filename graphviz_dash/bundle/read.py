@@ -156,21 +156,21 @@ def _captures(path: Path, files: list[Path]) -> tuple[Path, ...]:
     return tuple(numbered[number] for number in sorted(numbered))
 
 
-def read_parts(path: Path, parts: Sequence[JsonPart[Any]]) -> RunParts | None:
-    """Of the bundle at ``path`` the manifest and ``parts``, each checked by size, sha256 and type,
-    but not against its graphs, which are not read: they may be of a million nodes. None where it
-    lacks one of them.
+def read_parts(path: Path, parts: Sequence[JsonPart[Any]]) -> RunParts:
+    """Of the bundle at ``path`` the manifest and those of ``parts`` that it has, each checked by
+    size, sha256 and type, but not against its graphs, which are not read: they may be of a million
+    nodes.
 
     Raises:
         InputError: as :func:`read_bundle`.
     """
     manifest = read_manifest(path)
     entries = {entry.role: entry for entry in manifest.files}
-    if any(part.role not in entries for part in parts):
-        return None
     with _refusals_as_input_errors(path):
         contents: dict[str, Any] = {
-            part.field: part.read(checked_file(path, entries[part.role])) for part in parts
+            part.field: part.read(checked_file(path, entries[part.role]))
+            for part in parts
+            if part.role in entries
         }
     return RunParts(path=path, manifest=manifest, **contents)
 

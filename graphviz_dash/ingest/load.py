@@ -122,19 +122,18 @@ def load_experiment(
     return Experiment(path=folder, runs=tuple(runs), about=_about(folder))
 
 
-def load_loops(path: Path) -> tuple[Run, ...]:
-    """The runs directly under ``path`` that hold the loop of a program, with their recordings and
-    nothing else of their bundles, in the order of their names: what their families come to, long
-    before thousands of graphs are read.
+def load_outlines(path: Path) -> tuple[Run, ...]:
+    """The runs directly under ``path`` with what was recorded of a program and its loop and nothing
+    else of their bundles, in the order of their names: what their families come to, and which parts
+    they have, long before thousands of graphs are read.
 
     Raises:
         InputError: no such folder, or a bundle that is not as docs/bundle-format.md says.
     """
-    loops = (read_parts(bundle, (RECORDING, LOOP)) for bundle in _bundles_in(_resolved(path)))
+    outlines = (read_parts(bundle, (RECORDING, LOOP)) for bundle in _bundles_in(_resolved(path)))
     return tuple(
         Run(path=parts.path, manifest=parts.manifest, recording=parts.recording, loop=parts.loop)
-        for parts in loops
-        if parts is not None
+        for parts in outlines
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.gaps import Part, baseline_remedy, gaps, with_compilation
 from graphviz_dash.analysis.remedies import Lack, has_trace, remedies
-from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.ingest.load import load_experiment, load_outlines
 from graphviz_dash.model.run import Experiment
 
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
@@ -85,6 +85,11 @@ def test_a_program_is_run_again_as_it_was() -> None:
     }
     served = commands("recorded-server")
     assert served[Part.DOCTOR].endswith("-- python -m collectors.examples.server --steps 700")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_graphs_need_not_be_read(name: str) -> None:
+    assert gaps(load_outlines(SAMPLES / name)) == gaps(_experiment(name).runs)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -11,5 +11,5 @@ from graphviz_dash.narrative.remedies import gap_reason
 
 def empty_pages(runs: Sequence[Run]) -> dict[str, str]:
     """The pages that have nothing to show of ``runs``, each with the reason; told without their
-    traces."""
+    traces and graphs."""
     return {part.value: gap_reason(gap) for part, gap in gaps(runs).items()}

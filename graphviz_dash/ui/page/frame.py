@@ -195,6 +195,19 @@ def chosen_experiment(*, warned: bool = False) -> Chosen:
     return Chosen(entry, experiment)
 
 
+def dim_empty(entry: Entry) -> None:
+    """Dims the links to pages that have nothing to show of ``entry``, on a page that does not read
+    the whole experiment."""
+    # The analysis, which the first page of all does not wait for.
+    from graphviz_dash.ui.page.contents import empty_pages
+
+    try:
+        dim(empty_pages(STORE.outlines(entry.key)))
+    except InputError:
+        # The pages that it concerns say what is wrong.
+        return
+
+
 def choose_run(runs: list[Run], *, default: str | None = None, clears: tuple[str, ...] = ()) -> Run:
     """The picker of one of ``runs`` (at least one), which is ``?run=`` in the address."""
     names = [run.name for run in runs]

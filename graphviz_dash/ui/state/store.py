@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeVar, cast
 
-from graphviz_dash.ingest.load import load_experiment, load_loops, load_pair
+from graphviz_dash.ingest.load import load_experiment, load_outlines, load_pair
 from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.process_memory import give_back, own_memory
 from graphviz_dash.server_settings import memory_bound
@@ -200,14 +200,18 @@ class Store:
         path = self._path(key)
         return self._once((key, "bare"), lambda: self._without_traces(key, path))
 
-    def loops(self, key: str) -> tuple[Run, ...]:
-        """The runs of ``key`` that hold the loop of a program, with no more than that: they are
-        read in a fraction of the time that thousands of graphs take. Raises as
+    def outlines(self, key: str) -> tuple[Run, ...]:
+        """The runs of ``key`` with what was recorded of a program and its loop, and no more than
+        that: they are read in a fraction of the time that thousands of graphs take. Raises as
         :meth:`experiment`."""
         path = self._path(key)
         if self._pair(key) is not None:
-            return tuple(run for run in self.bare(key).runs if run.loop is not None)
-        return self._once((key, "loops"), lambda: load_loops(path))
+            return self.bare(key).runs
+        return self._once((key, "outlines"), lambda: load_outlines(path))
+
+    def loops(self, key: str) -> tuple[Run, ...]:
+        """Those of :meth:`outlines` that hold the loop of a program."""
+        return tuple(run for run in self.outlines(key) if run.loop and run.recording)
 
     def _without_traces(self, key: str, path: Path) -> Experiment:
         pair = self._pair(key)

@@ -16,7 +16,7 @@ from graphviz_dash.ui.families.members import members_table
 from graphviz_dash.ui.families.segments import segments_panel
 from graphviz_dash.ui.families.sizes import costs_panel, mark_other_kernels, size_panel
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import chosen_entry, chosen_experiment, empty
+from graphviz_dash.ui.page.frame import chosen_entry, chosen_experiment, dim_empty, empty
 from graphviz_dash.ui.page.listing import tell_changes
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.widgets import tiles
@@ -46,6 +46,7 @@ def render() -> None:
         )
         return
     tell_changes([entry])
+    dim_empty(entry)
     with st.container(horizontal=True, vertical_alignment="bottom", key="page-head"):
         title = st.container()
         number = _choose_run(reports)

@@ -16,7 +16,7 @@ from graphviz_dash.narrative.launch import (
     machine_sentence,
 )
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import chosen_entry, empty, trouble
+from graphviz_dash.ui.page.frame import chosen_entry, dim_empty, empty, trouble
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.panels.launch import (
     comparison_panel,
@@ -43,6 +43,8 @@ def render() -> None:
         except InputError as error:
             trouble("This recording cannot be read", str(error))
     entry = chosen_entry()
+    if entry is not None:
+        dim_empty(entry)
     own = _own(entry, launch_paths, recordings) if entry is not None else ()
     if recordings:
         first = next(iter(recordings.values()))

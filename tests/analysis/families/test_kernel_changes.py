@@ -11,7 +11,7 @@ from graphviz_dash.analysis.families.family_report import loop_report
 from graphviz_dash.analysis.families.kernel_changes import Replacement, kernel_changes
 from graphviz_dash.analysis.families.keys import graph_keys
 from graphviz_dash.bundle.read import read_node_names
-from graphviz_dash.ingest.load import load_loops, load_run
+from graphviz_dash.ingest.load import load_outlines, load_run
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.node_names import CODE
 from tests.loops import make_segmented, make_server
@@ -45,7 +45,7 @@ def test_neighbours_are_compared(tmp_path: Path) -> None:
 
 def test_names_of_graphs(tmp_path: Path) -> None:
     make_server(tmp_path / "service", sizes=(1, 2))
-    (server,) = load_loops(tmp_path / "service")
+    (server,) = load_outlines(tmp_path / "service")
     assert not server.graphs
     assert graph_keys(server.loop) == {"graph-0": "decode, batch 2", "graph-1": "decode, batch 1"}
     training = load_run(make_segmented(tmp_path / "training", segments=2, repeats=2))

@@ -13,14 +13,14 @@ from graphviz_dash.analysis.families.loop_columns import (
     SizeSource,
     loop_columns,
 )
-from graphviz_dash.ingest.load import load_loops
+from graphviz_dash.ingest.load import load_outlines
 from graphviz_dash.model.loop import SizeMethod, StepKind
 from tests.loops import make_server
 
 
 def test_sizes_of_eager_passes_are_used_where_those_of_replays_are_known(tmp_path: Path) -> None:
     make_server(tmp_path, sizes=(4, 8), requests=[3, 20, 8, 30])
-    loop = load_loops(tmp_path)[0].loop
+    loop = load_outlines(tmp_path)[0].loop
     assert loop is not None
     kinds, real = list(loop.steps.kind), list(loop.steps.real)
     first, second = (row for row, kind in enumerate(kinds) if kind is StepKind.FALLBACK)

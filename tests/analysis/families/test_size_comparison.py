@@ -8,7 +8,7 @@ import pytest
 
 from graphviz_dash.analysis.families.family_report import loop_report
 from graphviz_dash.analysis.families.size_comparison import compare_sizes
-from graphviz_dash.ingest.load import load_loops
+from graphviz_dash.ingest.load import load_outlines
 from graphviz_dash.model.absence import Missing
 from tests.loops import make_server, replay_ns
 
@@ -16,7 +16,7 @@ from tests.loops import make_server, replay_ns
 def test_two_ladders(tmp_path: Path) -> None:
     make_server(tmp_path, "a", sizes=(8, 16, 32))
     make_server(tmp_path, "b", sizes=(16, 24, 32), gpu_ns=lambda size: 2 * replay_ns(size))
-    reports = [loop_report(run) for run in load_loops(tmp_path)]
+    reports = [loop_report(run) for run in load_outlines(tmp_path)]
     known = [report for report in reports if not isinstance(report, Missing)]
     (compared,) = compare_sizes(known)
     assert (compared.family, compared.axis) == ("decode", "batch")

@@ -270,6 +270,8 @@ def test_pages_without_anything_to_show_are_dimmed_with_the_reason(
     assert not helps["Doctor"]
     (bar,) = [piece.value for piece in page.get("html") if str(piece.value).startswith("<nav")]
     assert bar.count('class="to-page dim"') == sum(map(bool, helps.values()))
+    on_launch = page_links(shown("launch", experiment="alone"))
+    assert {link.label: link.reason for link in on_launch[:11]} == helps
 
 
 def test_the_tab_and_the_hidden_title_name_experiment_and_page(look_in: LookIn, toy: Path) -> None:
