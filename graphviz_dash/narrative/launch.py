@@ -210,12 +210,12 @@ def _listed(names: Collection[str]) -> str:
 
 
 def verdicts_sentence(graphs: Sequence[OwnGraph]) -> str:
-    """Whether the launches of some graphs (one or more) are as they should be, in one sentence."""
+    """Whether some graphs (one or more) launch as fast as expected, in one sentence."""
     known = [(own, own.verdict) for own in graphs if not isinstance(own.verdict, Missing)]
     missing = [own.verdict.reason for own in graphs if isinstance(own.verdict, Missing)]
     reasons = "; ".join(dict.fromkeys(missing))
     if not known:
-        return f"Whether they launch as they should is not known: {reasons}."
+        return f"Whether they launch as fast as expected is not known: {reasons}."
     said = []
     for verdict in Verdict:
         alike = [(own, found) for own, found in known if found.verdict is verdict]
@@ -223,8 +223,8 @@ def verdicts_sentence(graphs: Sequence[OwnGraph]) -> str:
             names = _listed([f"{own.name} of {own.run}, {_ratios(found)}" for own, found in alike])
             said.append(f"{verdict.value}: {names}")
     if missing:
-        said.append(f"not known of {counted(len(missing), 'graph')} ({reasons})")
-    lead = "Repeat launches are " if len(graphs) > 1 else "Its repeat launch is "
+        said.append(f"not known: {counted(len(missing), 'graph')} ({reasons})")
+    lead = "Repeat launches: " if len(graphs) > 1 else "Its repeat launch is "
     return f"{lead}{'; '.join(said)}."
 
 
@@ -232,13 +232,14 @@ def verdict_text(own: OwnGraph) -> str:
     """What a graph's repeat launch should take, by what, and how far off that is elsewhere."""
     found = own.verdict
     if isinstance(found, Missing):
-        return f"Whether that is as it should be is not known: {found.reason}."
+        return f"Whether that is as fast as expected is not known: {found.reason}."
     usual = found.usual
     return (
-        f"That is {found.verdict.value}: {_ratios(found)} of {format_ns(found.foretold_ns)} "
-        f"(95%: {interval_text(found.foretold)}), the sum of what synthetic graphs of "
-        f"{found.reference} took for as many nodes, roots and nodes of each kind; its own graphs "
-        f"lie at {format_ratio(usual.low)} to {format_ratio(usual.high or usual.low)} of such sums."
+        f"Expected are {format_ns(found.foretold_ns)} (95%: {interval_text(found.foretold)}), the "
+        f"sum of what synthetic graphs of {found.reference} took for as many nodes, roots and "
+        f"nodes of each kind. It is {found.verdict.value}: {_ratios(found)} of that, where the "
+        f"recording's own graphs lie at {format_ratio(usual.low)} to "
+        f"{format_ratio(usual.high or usual.low)}."
     )
 
 

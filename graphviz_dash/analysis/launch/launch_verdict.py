@@ -23,10 +23,10 @@ from graphviz_dash.model.launch import LaunchMeasure
 class Verdict(StrEnum):
     """What is to be said of a launch."""
 
-    EXPECTED = "as it should be"
-    SLOWER = "slower than it should be"
-    FASTER = "faster than foretold"
-    OPEN = "not told from one that is as it should be"
+    EXPECTED = "as fast as expected"
+    SLOWER = "slower than expected"
+    FASTER = "faster than expected"
+    OPEN = "too uncertain to tell"
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class LaunchVerdict:
     """The CPU time of a graph's repeat launch against what is foretold of it."""
 
     verdict: Verdict
-    """As it should be where ``ratio`` lies within ``usual``, slower or faster where none of
+    """As expected where ``ratio`` lies within ``usual``, slower or faster where none of
     ``range`` does."""
     reference: str
     """Name of the recording."""

@@ -1,4 +1,4 @@
-"""Whether a graph's launch is as it should be, on a recording whose costs are given."""
+"""Whether a graph launches as fast as expected, on a recording whose costs are given."""
 
 from __future__ import annotations
 
@@ -61,5 +61,7 @@ def test_the_answer_on_a_recorded_step() -> None:
     chain = costs.lines[LaunchMeasure.REPEAT_LAUNCH_CPU].at(322)
     assert found.foretold_ns == pytest.approx(chain + 4 * costs.others["Memset"].ns)
     assert found.usual.low <= found.ratio <= (found.usual.high or 0)
-    assert verdicts_sentence([own]).startswith("Its repeat launch is as it should be: graph-0 of")
-    assert "launch-h200 took for as many nodes" in own_graph_sentence(own)
+    assert verdicts_sentence([own]).startswith(
+        "Its repeat launch is as fast as expected: graph-0 of"
+    )
+    assert "graphs of launch-h200 took for as many nodes" in own_graph_sentence(own)
