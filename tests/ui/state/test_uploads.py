@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 import stat
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from graphviz_dash.errors import InputError
+from graphviz_dash.importers import confined
+from graphviz_dash.importers.archives import unpack_experiment
+from graphviz_dash.importers.bundles import import_files
 from graphviz_dash.ingest.load import find_experiments, load_experiment
 from graphviz_dash.ui.state import uploads
 from graphviz_dash.ui.state.scratch import Scratch
@@ -32,6 +35,22 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Uploads]
     monkeypatch.setattr(uploads, "SCRATCH", scratch := Scratch())
     yield Uploads()
     scratch.remove()
+
+
+@pytest.fixture
+def unconfined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uploads are read by the same functions, here: what is asked is where they lie and whose they
+    are, and a process for each takes half a second. The other tests have one, as servers do."""
+
+    def unpacked(archive: Path, folder: Path, label: str) -> str:
+        with archive.open("rb") as content:
+            return unpack_experiment(content, folder, label)
+
+    def imported(files: Sequence[Path], folder: Path) -> str:
+        return import_files(files, folder)[0].path.name
+
+    monkeypatch.setattr(confined, "unpack_confined", unpacked)
+    monkeypatch.setattr(confined, "import_confined", imported)
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +94,7 @@ def outside(opened: Uploads, tmp_path: Path) -> set[Path]:
     )
 
 
+@pytest.mark.usefixtures("unconfined")
 @pytest.mark.parametrize(
     ("prefix", "name"),
     [("toy/", "toy"), ("a/b/deep/", "deep"), ("", "upload"), ("x y*/", "x-y"), ("/toy/", "toy")],
@@ -97,6 +117,7 @@ def test_every_sample_opens_with_all_its_files(opened: Uploads, sample: Path) ->
     assert files(folder) == files(sample)
 
 
+@pytest.mark.usefixtures("unconfined")
 def test_the_folder_is_private_and_names_do_not_clash(opened: Uploads, experiment: Path) -> None:
     names = [opened.add(ME, "toy.zip", packed(experiment)).name for _ in range(3)]
     assert names == ["toy", "toy-2", "toy-3"]
@@ -105,6 +126,7 @@ def test_the_folder_is_private_and_names_do_not_clash(opened: Uploads, experimen
         assert stat.S_IMODE(private.stat().st_mode) == 0o700
 
 
+@pytest.mark.usefixtures("unconfined")
 def test_each_visitor_has_a_folder_that_his_name_does_not_tell(
     opened: Uploads, experiment: Path
 ) -> None:
@@ -118,6 +140,7 @@ def test_each_visitor_has_a_folder_that_his_name_does_not_tell(
     assert opened.folder("nobody") is None
 
 
+@pytest.mark.usefixtures("unconfined")
 def test_only_its_visitor_can_remove_an_upload(opened: Uploads, experiment: Path) -> None:
     path = opened.add(ME, "toy.zip", packed(experiment))
     opened.add(OTHER, "toy.zip", packed(experiment))
@@ -133,6 +156,7 @@ def test_only_its_visitor_can_remove_an_upload(opened: Uploads, experiment: Path
         STORE.experiment(key)
 
 
+@pytest.mark.usefixtures("unconfined")
 def test_what_a_visitor_uploaded_goes_with_him(opened: Uploads, experiment: Path) -> None:
     paths = [opened.add(ME, "toy.zip", packed(experiment)) for _ in range(2)]
     other = opened.add(OTHER, "toy.zip", packed(experiment))
@@ -148,6 +172,7 @@ def test_what_a_visitor_uploaded_goes_with_him(opened: Uploads, experiment: Path
             STORE.experiment(key)
 
 
+@pytest.mark.usefixtures("unconfined")
 def test_a_visitor_may_keep_so_many_and_no_more(
     opened: Uploads, experiment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +185,7 @@ def test_a_visitor_may_keep_so_many_and_no_more(
     opened.add(ME, "toy.zip", packed(experiment))
 
 
+@pytest.mark.usefixtures("unconfined")
 @pytest.mark.parametrize("quota", ["MAX_KEPT_BYTES", "MAX_ALL_BYTES"])
 def test_what_is_kept_is_bounded_in_bytes(
     opened: Uploads, experiment: Path, monkeypatch: pytest.MonkeyPatch, quota: str
@@ -227,6 +253,7 @@ class TestForeignFiles:
         assert len(run.graphs) == 1
         assert not list(folder_of(opened).glob(".*"))
 
+    @pytest.mark.usefixtures("unconfined")
     @pytest.mark.parametrize(
         "name", ["../../etc/passwd", "/abs/x", "..", ".hidden", "a\0b\x1b[31m"]
     )
