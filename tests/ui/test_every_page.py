@@ -102,6 +102,12 @@ window.note = () => {
 addEventListener("keydown", event => { if (event.key === "Tab") note() }, true)
 """
 
+LAID_OUT: Final = """
+() => [...document.querySelectorAll(".js-plotly-plot")].every(chart =>
+  Math.abs(chart.querySelector(".main-svg").getBoundingClientRect().width - chart.clientWidth) < 1)
+"""
+"""Whether every chart is as wide as its place: they follow it some frames later."""
+
 COVERED: Final = """
 () => {
   const wrong = []
@@ -266,9 +272,10 @@ def test_no_control_is_covered_at_any_width(visit: Visit) -> None:
     wrong = {}
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
-        # Charts lay themselves out anew in the frames that follow.
+        page.wait_for_function(LAID_OUT)
+        # Canvases and tables look at their places once more when a frame begins.
         page.evaluate(
-            "() => new Promise(done => requestAnimationFrame(() => setTimeout(done, 150)))"
+            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
         )
         idle(page)
         if covered := page.evaluate(COVERED):
