@@ -6,6 +6,7 @@ from typing import Final
 
 import streamlit as st
 
+from graphviz_dash.analysis.metrics.run_selection import usual_baseline
 from graphviz_dash.analysis.trace.steps import StepMethod
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.graphs import order_sentence
@@ -33,7 +34,7 @@ _STEP_HELP: Final = "Typical is, for each run, the traced step of median length.
 def render() -> None:
     """The page."""
     chosen = chosen_experiment()
-    runs = [run for run in chosen.experiment.runs if run.replay_trace is not None]
+    runs = [run for run in _baseline_first(chosen) if run.replay_trace is not None]
     if not runs:
         show(trace_gap_markup(chosen.experiment.runs))
         return
@@ -80,6 +81,14 @@ def _select(token: str | None) -> None:
     url_state.change({"select": token})
 
 
+def _baseline_first(chosen: Chosen) -> list[Run]:
+    """The runs, the one that Compare holds the others against on top, as it is there."""
+    experiment = chosen.experiment
+    usual = usual_baseline(experiment.runs)
+    baseline = experiment.baseline or (usual and usual.name)
+    return sorted(experiment.runs, key=lambda run: run.name != baseline)
+
+
 def _usual(chosen: Chosen, runs: list[Run]) -> list[str]:
     """The baseline, the fastest other run of its rank and that of the selected slice. Two orders
     of creation are there to be compared with each other.
@@ -92,7 +101,7 @@ def _usual(chosen: Chosen, runs: list[Run]) -> list[str]:
     }
     if orders:
         return [name for name in names if name in orders]
-    first = next((run for run in runs if run.mode.is_baseline), runs[0])
+    first = runs[0]
     times = clean_times(chosen.key)
     others = [
         run.name

@@ -9,6 +9,7 @@ from graphviz_dash.importers.bundles import import_files
 from graphviz_dash.model.run import ExecutionMode
 from tests.builders import make_experiment
 from tests.ui.views.apptests import (
+    LookIn,
     chosen,
     markup,
     page_links,
@@ -29,6 +30,14 @@ def test_the_timeline_shows_the_baseline_and_the_fastest_run_first(roots: Path) 
     rerun(page.selectbox(key="choice-step").set_value("1"))
     assert page.query_params["step"] == "1"
     assert "Times here are from the traced pass" in markup(page)
+
+
+def test_the_baseline_of_recorded_programs_is_on_top(
+    look_in: LookIn,
+) -> None:
+    look_in(Path("sample_traces"))
+    page = shown("timeline", experiment="recorded-megatron")
+    assert chosen(page, "runs").value == ["local", "full-iteration"]
 
 
 def test_of_traces_alone_the_timeline_shows_those_that_mark_steps(

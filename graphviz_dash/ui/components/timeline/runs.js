@@ -105,10 +105,8 @@ function drawTitle(t, block, shade) {
   ctx.fillText(step, GUTTER, y);
   const used = textWidth(ctx, step);
   ctx.fillStyle = theme.muted;
-  const hidden = run.hiddenLanes ? ` · ${run.hiddenLanes} lanes not shown` : "";
-  const summary = run.summary ? `in view: ${run.summary}${hidden}` : "";
   ctx.textAlign = "right";
-  ctx.fillText(fitText(ctx, summary, t.plot - used - 24), t.width - 8, y);
+  ctx.fillText(fitText(ctx, summaryText(run), t.plot - used - 24), t.width - 8, y);
   ctx.textAlign = "left";
   ctx.font = `11px ${theme.font}`;
   for (const { lane, y: top, h } of block.lanes) {
@@ -116,6 +114,15 @@ function drawTitle(t, block, shade) {
       ctx.fillText(fitText(ctx, lane.label, GUTTER - 20), 10, top + Math.min(h / 2, 12));
     }
   }
+}
+
+/**
+ * What is in view of a run, and where the lanes are that are not drawn.
+ * @param {Run} run
+ */
+export function summaryText(run) {
+  const hidden = run.hiddenLanes ? ` · ${run.hiddenLanes} lanes not shown: open in Perfetto` : "";
+  return run.summary ? `in view: ${run.summary}${hidden}` : "";
 }
 
 /** @param {Run} run */
