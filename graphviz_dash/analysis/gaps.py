@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from graphviz_dash.analysis.families.family_report import has_many_graphs
 from graphviz_dash.analysis.metrics.run_selection import may_be_eager, usual_baseline
+from graphviz_dash.analysis.ranks.ranks import is_rank_of_several
 from graphviz_dash.analysis.remedies import Lack, Remedy, has_trace, remedies
 from graphviz_dash.analysis.rerun import (
     again,
@@ -189,7 +190,7 @@ _RULES: Final = {
         with_memory_pass,
     ),
     Part.RANKS: _Rule(
-        lambda runs: any(run.manifest.rank is not None for run in runs),
+        lambda runs: any(map(is_rank_of_several, runs)),
         Missing(Fact.OTHER_RANKS, "the runs here are of one process each"),
         _none,
     ),

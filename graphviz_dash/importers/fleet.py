@@ -30,7 +30,7 @@ from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.kineto.trace_head import read_head
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.ingest.parquet import UNREADABLE
-from graphviz_dash.model.run import FileRole
+from graphviz_dash.model.run import FileRole, Manifest
 
 FAILED: Final = pl.Schema({"source": pl.String, "reason": pl.String})
 
@@ -134,10 +134,25 @@ def _summary(task: _Task) -> RankSummary | Unread:
         world = manifest.group.world_size if manifest.group else None
         trace = read_trace(checked_file(here, entry), task.limits)
         gpu = manifest.environment.gpu.name if manifest.environment.gpu else None
-        job = (manifest.group.job if manifest.group else None) or job_name(world, gpu, None)
+        job = _job(manifest, task.name, job_name(world, gpu, None))
         return summarise(
             trace, task.name, location.address, manifest.rank, world, manifest.mode.value, job
         )
+
+
+def _job(manifest: Manifest, name: str, machine: str | None) -> str | None:
+    """What a bundle called ``name`` has in common with the other ranks of its job: of a recorded
+    program its run's name too, for two programs on one ``machine`` are no ranks of each other."""
+    group = manifest.group
+    if group is not None and group.job is not None:
+        return group.job
+    if not manifest.mode.is_recorded or manifest.sources:
+        return machine
+    if group is None or group.world_size == 1:
+        program = name
+    else:
+        program = name.rpartition("/")[2].removesuffix(f"-rank{manifest.rank}")
+    return ", ".join(filter(None, (program, machine)))
 
 
 def _of_trace(file: Path, task: _Task) -> RankSummary | Unread:

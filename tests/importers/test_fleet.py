@@ -138,3 +138,12 @@ def test_local_processes(tmp_path: Path) -> None:
     places = find_locations([str(tmp_path / "traces")])
     fleet = collect_fleet(places, partial(executor_for, None, 2))
     assert fleet.tables["ranks"].height == 3
+
+
+def test_programs_of_one_rank_each_are_jobs_of_their_own() -> None:
+    fleet = fleet_of(Path("sample_traces/recorded-megatron"))
+    assert [(answer.job or "").partition(",")[0] for answer in answers(fleet)] == [
+        "full-iteration",
+        "local",
+    ]
+    assert [answer.ranks for answer in answers(fleet)] == [1, 1]

@@ -185,11 +185,23 @@ class ModeRanks:
 
 
 def rank_comparison(experiment: Experiment) -> tuple[ModeRanks, ...]:
-    """The modes of ``experiment`` that were collected by rank, in its order; empty where none is.
+    """The modes of ``experiment`` that were collected by rank, in its order; empty where none is,
+    or where each process ran alone under its launcher.
 
     Near-linear in the rows of the traces.
     """
-    return tuple(_mode_ranks(name, runs) for name, runs in families(experiment).items())
+    return tuple(
+        _mode_ranks(name, runs)
+        for name, runs in families(experiment).items()
+        if any(map(is_rank_of_several, runs))
+    )
+
+
+def is_rank_of_several(run: Run) -> bool:
+    """Whether ``run`` is a rank and, as far as its launcher told, not the only one."""
+    manifest = run.manifest
+    is_alone = manifest.group is not None and manifest.group.world_size == 1
+    return manifest.rank is not None and not is_alone
 
 
 def families(experiment: Experiment) -> dict[str, list[Run]]:

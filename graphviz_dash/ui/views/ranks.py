@@ -96,8 +96,8 @@ def _no_ranks(chosen: Chosen) -> None:
         element("h1", text(chosen.entry.name)),
         element(
             "div",
-            element("h2", "This experiment was collected by one process")
-            + element("p", text(f"No run of {chosen.entry.name} has a rank."))
+            element("h2", "This experiment has no ranks to compare")
+            + element("p", text(f"Each run of {chosen.entry.name} is of one process."))
             + element(
                 "p",
                 "Start the collector with torchrun, one process for each GPU, to compare ranks:",

@@ -183,7 +183,7 @@ def test_an_experiment_of_failures_alone_is_no_crash(
         "graph": "holds no captured graph",
         "timeline": "This experiment holds no trace",
         "memory": "No run of this experiment has a memory pass",
-        "ranks": "This experiment was collected by one process",
+        "ranks": "This experiment has no ranks to compare",
         "doctor": "The bundle holds no doctor&#x27;s report",
         "export": "This experiment holds no trace",
     }

@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.builders import make_experiment
 from tests.ranks import make_ranks
 from tests.ui.views.apptests import (
+    LookIn,
     chosen,
     markup,
     shown,
@@ -36,6 +37,12 @@ def test_ranks_say_who_comes_last_and_why(roots: Path) -> None:
 def test_ranks_of_one_process_say_how_to_record_them(roots: Path) -> None:
     make_experiment(roots / "toy")
     assert "torchrun --nproc-per-node 2 -m collectors" in markup(shown("ranks", experiment="toy"))
+
+
+def test_programs_of_one_rank_each_are_no_ranks(look_in: LookIn) -> None:
+    look_in(Path("sample_traces"))
+    told = markup(shown("ranks", experiment="recorded-megatron"))
+    assert "Each run of recorded-megatron is of one process" in told
 
 
 def test_a_rank_without_the_others_says_so(roots: Path) -> None:
