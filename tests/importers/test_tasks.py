@@ -10,6 +10,7 @@ import time
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from unittest import mock
 
 import pytest
 
@@ -41,6 +42,8 @@ def test_a_dask_cluster_loses_nothing_when_a_worker_is_killed(tmp_path: Path) ->
     for number in range(40):
         rank(folder, number, slow_us=80 if number == 5 else 0, world=40)
     with (
+        # Dask sets one thread each and more, for all processes that are started afterwards.
+        mock.patch.dict(os.environ),
         without_main(),
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
