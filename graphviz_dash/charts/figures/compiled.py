@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from textwrap import wrap
+from typing import TYPE_CHECKING, Final
 
 import plotly.graph_objects as go
 
@@ -18,7 +19,10 @@ from graphviz_dash.units import format_ns, format_percent
 if TYPE_CHECKING:
     from graphviz_dash.analysis.compiled.report import CompileReport
 
-_ROW = 34
+_ROW = 36
+_LINE: Final = 16
+"""Characters of a line of a row's name: names in one line leave a phone no room for bars."""
+_TICKS: Final = 4
 
 
 def step_parts_chart(report: CompileReport, theme: Theme) -> go.Figure | None:
@@ -65,9 +69,15 @@ def step_parts_chart(report: CompileReport, theme: Theme) -> go.Figure | None:
         72 + _ROW * len(names),
         f"{unit.name} of a step; hatched: the GPU is idle",
         whole / unit.ns,
-        names,
+        [line for name in names for line in wrap(name, _LINE)],
     )
-    figure.update_yaxes(categoryorder="array", categoryarray=names)
+    figure.update_xaxes(nticks=_TICKS)
+    figure.update_yaxes(
+        categoryorder="array",
+        categoryarray=names,
+        tickvals=names,
+        ticktext=["<br>".join(f"{line}  " for line in wrap(name, _LINE)) for name in names],
+    )
     return figure
 
 
