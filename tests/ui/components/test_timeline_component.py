@@ -233,6 +233,23 @@ def test_a_late_answer_undoes_no_newer_ruler(site: str, page: Page) -> None:
     assert _ruler(canvas) == newer
 
 
+def test_a_button_of_the_ruler_is_pressed_while_it_is_measured_anew(site: str, page: Page) -> None:
+    """An answer that comes between press and release used to take the pressed button away."""
+    canvas = _open(page, f"{site}/?ruler=1000,5000")
+    told = page.get_by_role("group", name="Ruler")
+    lines = told.locator("dd")
+    expect(lines).not_to_have_count(0)
+    count, before = lines.count(), told.inner_text()
+    told.get_by_role("button", name="Remove the ruler (Del)").hover()
+    page.mouse.down()
+    canvas.focus()
+    page.keyboard.press("Shift+ArrowRight")
+    expect(told).not_to_have_text(before)
+    expect(lines).to_have_count(count)
+    page.mouse.up()
+    expect(told).to_be_hidden()
+
+
 def test_a_ruler_of_the_address_is_shown_and_one_laid_by_keys_spans_slices(
     site: str, page: Page
 ) -> None:

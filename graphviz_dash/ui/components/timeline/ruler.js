@@ -178,11 +178,19 @@ export class Ruler {
     for (const [what, text] of this.lines) {
       list.append(element("dt", "", what), element("dd", "", text));
     }
-    box.replaceChildren(
-      element("div", "length", [
-        element("b", "", formatTime(span[1] - span[0])),
-        element("span", "", `from ${formatTime(span[0])} to ${formatTime(span[1])}`),
-      ]),
+    const length = element("div", "length", [
+      element("b", "", formatTime(span[1] - span[0])),
+      element("span", "", `from ${formatTime(span[0])} to ${formatTime(span[1])}`),
+    ]);
+    const [shown, listed] = box.children;
+    if (shown && listed) {
+      // Its buttons stay: one that is being pressed while an answer comes would miss its click.
+      shown.replaceWith(length);
+      listed.replaceWith(list);
+      return;
+    }
+    box.append(
+      length,
       list,
       element("div", "actions", [
         button("Zoom to it", "Zoom to the ruler (Z)", () => this.zoomTo()),
