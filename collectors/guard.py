@@ -36,20 +36,7 @@ class Guard:
         trace: TracebackType | None,
     ) -> bool:
         """Whether an error is swallowed: where it is ours."""
-        return kind is not None and self._keeps(kind, error, trace)
-
-    def keeps(self, error: BaseException) -> bool:
-        """Whether an error that was caught is swallowed: for what the program does again and again,
-        which enters no context for it."""
-        return self._keeps(type(error), error, error.__traceback__)
-
-    def _keeps(
-        self,
-        kind: type[BaseException],
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool:
-        if not issubclass(kind, Exception) or _is_the_programs(trace):
+        if kind is None or not issubclass(kind, Exception) or _is_the_programs(trace):
             return False
         self.errors += 1
         if self.first is None:

@@ -9,7 +9,7 @@ before: most children of a training program load data.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from collectors.guard import Guard
@@ -51,15 +51,14 @@ class ProcessWatcher:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Watches until it ends; then everything is written and torch is as it was."""
-        stop = self.start()
-        try:
+        with ExitStack() as end:
+            end.callback(self.start())
+            end.callback(self.finish)
+            end.push(self._block_ended)
             yield
-        except BaseException as error:
-            self.ended_by(error)
-            raise
-        finally:
-            self.finish()
-            stop()
+
+    def _block_ended(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        self.ended_by(error)
 
     def start(self) -> Callable[[], None]:
         """Begins to watch; the function that is returned leaves torch as it was."""
@@ -104,16 +103,11 @@ class ProcessWatcher:
 
     def label(self, name: Any, real: Any, phase: Any, key: Mapping[str, Any]) -> LabelScope | None:
         """The block of a label; None where nothing records."""
-        # A context of the guard's would take as long as all of this.
-        try:
+        with self._guard:
             if self._parents is not None:
                 self._follow_fork()
             if self._recorder is not None:
                 return self._recorder.loop.label(name, real, phase, key)
-        except BaseException as error:
-            if self._guard.keeps(error):
-                return None
-            raise
         return None
 
     def begins(self, graph: object, pool: Any) -> ReplayCounter | None:

@@ -10,7 +10,7 @@ import atexit
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -107,17 +107,23 @@ def record(
                 program = Program(tuple(sys.argv), Path(sys.argv[0]).name, None)
                 write_run(folder.path, target, program)
 
-        try:
-            with watcher.watching():
-                _active = watcher
-                yield
-        except BaseException:
+        def forget() -> None:
+            global _active  # noqa: PLW0603  # as above
             _active = None
-            # The program's own error goes before any of ours.
+
+        def write_guarded() -> None:
             with Guard():
                 write()
-            raise
-        _active = None
+
+        with ExitStack() as failed:
+            # The program's own error goes before any of ours.
+            failed.callback(write_guarded)
+            with ExitStack() as end:
+                end.callback(forget)
+                end.enter_context(watcher.watching())
+                _active = watcher
+                yield
+            failed.pop_all()
         write()
 
 

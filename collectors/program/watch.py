@@ -91,6 +91,28 @@ class Watcher(Protocol):
         """What times the replay that comes next on the GPU; None where nothing does."""
 
 
+class _Passing:
+    """Around torch's own part of a capture: an error goes on to the program without the frame of
+    ours, and ``watcher`` is told of it where the capture is watched, by ``counter``."""
+
+    __slots__ = ("_counter", "_watcher")
+
+    def __init__(self, watcher: Watcher, counter: ReplayCounter | None) -> None:
+        self._watcher = watcher
+        self._counter = counter
+
+    def __enter__(self) -> None:
+        """Nothing."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        """The error goes on."""
+        if error is None:
+            return
+        if self._counter is not None:
+            self._watcher.failed(self._counter, error)
+        hide_frame(error)
+
+
 def attach(graph: object, counter: ReplayCounter) -> None:
     """Makes ``counter`` what counts the replays of ``graph``.
 
@@ -149,13 +171,8 @@ def _watched_methods(
 
     def capture_begin(self: Any, *args: Any, **kwargs: Any) -> None:
         counter = watcher.begins(self, _pool_of(self, args, kwargs))
-        try:
+        with _Passing(watcher, counter):
             begin(self, *args, **kwargs)
-        except BaseException as error:
-            if counter is not None:
-                watcher.failed(counter, error)
-            hide_frame(error)
-            raise
 
     def capture_end(self: Any) -> None:
         counter = getattr(self, COUNTER, earlier)
@@ -164,13 +181,8 @@ def _watched_methods(
         if is_watched:
             watcher.ends(counter)
         began = perf_counter_ns()
-        try:
+        with _Passing(watcher, counter if is_watched else None):
             end(self)
-        except BaseException as error:
-            if is_watched:
-                watcher.failed(counter, error)
-            hide_frame(error)
-            raise
         if is_watched:
             watcher.captured(counter, self, perf_counter_ns() - began)
 

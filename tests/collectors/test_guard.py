@@ -39,18 +39,6 @@ def test_errors_are_counted_and_the_first_is_named() -> None:
     assert guard.first.startswith("OSError (No space left on device) at test_guard.py:")
 
 
-def test_an_error_that_was_caught_is_kept_as_in_a_block() -> None:
-    guard = Guard()
-    kept = []
-    for kind in (KeyError, KeyboardInterrupt):
-        try:
-            raise kind
-        except kind as error:
-            kept.append(guard.keeps(error))
-    assert (kept, guard.errors) == ([True, False], 1)
-    assert (guard.first or "").startswith("KeyError at test_guard.py:")
-
-
 def test_without_an_error_nothing_is_counted() -> None:
     guard = Guard()
     with guard:

@@ -123,19 +123,36 @@ class _HiddenFrame:
 _HIDDEN_FRAME = _HiddenFrame()
 
 
+class _Refusal:
+    """Keeps an error from the program, as ``collectors.guard.Guard`` does, which must not be
+    imported yet: whatever a library of that Python makes of being imported must not come out of
+    the program's own ``import torch``. What ends a program is no Exception, and goes on."""
+
+    def __init__(self) -> None:
+        self.text: str | None = None
+        """The error in words."""
+
+    def __enter__(self) -> None:
+        """Nothing."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        """Whether it was kept."""
+        if not isinstance(error, Exception):
+            return False
+        named = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
+        self.text = f"{named}{error}"
+        return True
+
+
 def _call_hook(hook: str, note: _Note) -> None:
     """Calls ``module:function`` without arguments; what goes wrong is noted, never raised."""
     module, _, function = hook.partition(":")
     error = _hidden(module)
     if error is None:
-        try:
+        refusal = _Refusal()
+        with refusal:
             getattr(importlib.import_module(module), function)()
-        except ImportError as missing:
-            error = str(missing)
-        # Whatever a library of that Python makes of being imported must not come out of the
-        # program's own `import torch`: no list of kinds would be whole.
-        except Exception as refused:
-            error = f"{type(refused).__name__}: {refused}"
+        error = refusal.text
     note.write(torch=True, error=error)
 
 

@@ -198,15 +198,10 @@ class LoopRecorder:
         return scope
 
     def _label_ended(self, number: int, begin: int) -> None:
-        # A context of the guard's would take as long as all of this.
-        try:
+        with self._guard:
             self.log.note_scope((_SCOPE, number, get_ident(), begin, perf_counter_ns()))
             if self.tick is not None:
                 self.tick(None)
-        except BaseException as error:
-            if self._guard.keeps(error):
-                return
-            raise
 
     def _engine_stepped(self, engine: str, facts: ScopeFacts, begin: int) -> None:
         with self._guard:
