@@ -3,7 +3,7 @@
 Needs a CUDA GPU. Blocks with and without the recorder take turns in one process, so that clocks and
 neighbours change for both alike; every figure is a median over the blocks of each block's median::
 
-    python benchmarks/recorder.py [--blocks 15]
+    python benchmarks/recorder.py [--blocks 15] [--served]
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 
 import torch
 
+import collectors
 from collectors.program.files import ProcessFolder, Settings
 from collectors.program.process_watcher import ProcessWatcher
 from collectors.program.recorder import KEPT
@@ -89,6 +90,17 @@ def loop_ns(graph: torch.cuda.CUDAGraph) -> float:
     return (time.perf_counter_ns() - begin) / CALLS
 
 
+def served_ns(graph: torch.cuda.CUDAGraph) -> float:
+    """A step of a server that says what it serves: replay() in a label, and the wait for it."""
+    torch.cuda.synchronize()
+    begin = time.perf_counter_ns()
+    for call in range(CALLS):
+        with collectors.label("decode", real=call % 64, batch=64):
+            graph.replay()
+        torch.cuda.synchronize()
+    return (time.perf_counter_ns() - begin) / CALLS
+
+
 @contextmanager
 def recorder_on(graph: torch.cuda.CUDAGraph, build: Callable[[], object], settle: bool) -> Iterator:
     """The recorder with ``graph`` known to it: captured anew inside, as a program would."""
@@ -124,25 +136,52 @@ def compare(name: str, build: Callable[[], torch.cuda.CUDAGraph], blocks: int) -
         for key, measure in figures.items():
             without[key].append(measure(graph))
     for key in figures:
-        a, b = statistics.median(without[key]), statistics.median(recorded[key])
-        low, high = min(without[key]), max(without[key])
-        print(
-            f"{name:12} {key:5} without {a:10.0f} ns ({low:.0f} to {high:.0f})  "
-            f"with {b:10.0f} ns  {(b / a - 1) * 100:+6.2f}%  {'ok' if b / a <= GOAL else 'OVER'}"
-        )
+        told(name, key, without[key], recorded[key])
     a, b = statistics.median(without["call"]), statistics.median(ticking)
     print(f"{name:12} call while steps are timed {b:.0f} ns, {b - a:+.0f} ns")
+
+
+def compare_served(nodes: int, blocks: int) -> None:
+    """Labelled steps: each is noted for as long as the program runs, one replay in 16 timed by
+    events."""
+    without, recorded = [], []
+    served_ns(line(nodes))
+    for _ in range(blocks):
+        with tempfile.TemporaryDirectory() as folder, collectors.record(Path(folder), steps=0):
+            graph = line(nodes)
+            for _ in range(KEPT // CALLS + 1):
+                served_ns(graph)
+            recorded.append(served_ns(graph))
+        graph = line(nodes)
+        for _ in range(KEPT // CALLS + 1):
+            served_ns(graph)
+        without.append(served_ns(graph))
+    told(f"line {nodes}", "label", without, recorded)
+
+
+def told(name: str, figure: str, without: list[float], recorded: list[float]) -> None:
+    """Prints the medians of the blocks."""
+    a, b = statistics.median(without), statistics.median(recorded)
+    print(
+        f"{name:12} {figure:5} without {a:10.0f} ns ({min(without):.0f} to {max(without):.0f})  "
+        f"with {b:10.0f} ns  {(b / a - 1) * 100:+6.2f}%  {'ok' if b / a <= GOAL else 'OVER'}"
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--blocks", type=int, default=15)
-    blocks = parser.parse_args().blocks
+    parser.add_argument("--served", action="store_true", help="Only the labelled steps.")
+    chosen = parser.parse_args()
+    blocks = chosen.blocks
     print(torch.cuda.get_device_name(), "torch", torch.__version__)
     gc.disable()
-    for nodes in (1, 10, 100, 1000):
+    for nodes in (100, 1000):
+        compare_served(nodes, blocks)
+    for nodes in () if chosen.served else (1, 10, 100, 1000):
         compare(f"line {nodes}", lambda nodes=nodes: line(nodes), blocks)
-    compare("mlp-train", mlp, blocks)
+    if not chosen.served:
+        compare("mlp-train", mlp, blocks)
 
 
 if __name__ == "__main__":
