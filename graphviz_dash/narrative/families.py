@@ -94,7 +94,7 @@ def loss_sentence(family: FamilyReport) -> str:
     if isinstance(family.losses, Missing):
         return f"Padding is not known: {family.losses.reason}."
     padding = sum(loss.padding_ns for loss in family.losses)
-    fallback = sum(loss.fallback_ns for loss in family.losses)
+    fallback = family.fallback_ns
     fell = sum(loss.fallbacks for loss in family.losses)
     requests = sum(loss.requests for loss in family.losses)
     text = (
@@ -104,7 +104,12 @@ def loss_sentence(family: FamilyReport) -> str:
         else f"Padding took nothing over {counted(requests, 'step')}: replays of the padded sizes "
         f"are {_as_fast(padding)}"
     )
-    if fell:
+    if fell and fallback is None:
+        text += (
+            f"; what {counted(fell, 'step')} without a graph lost is not known, for none of a "
+            "known size was timed (the profiler slows down those of the traced window)"
+        )
+    elif fell and fallback is not None:
         text += (
             f"; {counted(fell, 'step')} without a graph took {format_ns(abs(fallback))} "
             f"{'more' if fallback >= 0 else 'less'} than graphs of their size would have"
@@ -305,7 +310,7 @@ def family_tiles(family: FamilyReport) -> list[tuple[str, str, str]]:
     ]
     if not isinstance(family.losses, Missing):
         padding = sum(loss.padding_ns for loss in family.losses)
-        fallback = sum(loss.fallback_ns for loss in family.losses)
+        fallback = family.fallback_ns
         replayed = sum(member.gpu.median * member.steps for member in members if member.gpu)
         cells.append(
             (
@@ -320,7 +325,9 @@ def family_tiles(family: FamilyReport) -> list[tuple[str, str, str]]:
             (
                 "Without a graph",
                 format_count(family.fallbacks),
-                f"steps, {format_ns(fallback)} lost" if fallback > 0 else "steps",
+                f"steps, {format_ns(fallback)} lost"
+                if fallback is not None and fallback > 0
+                else "steps",
             )
         )
     startup = sum(member.startup_ns for member in members)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -96,8 +96,15 @@ class SizeLoss:
     """How many of them ran without a graph."""
     padding_ns: float
     """GPU time of the others over what a graph of that very size would take, in ns."""
-    fallback_ns: float
-    """Time of the steps without a graph over what a graph of that size would take, in ns."""
+    fallback_ns: float | None
+    """Time of the steps without a graph over what a graph of that size would take, in ns; None
+    where there are some, and none of any size was timed."""
+
+
+def total_fallback_ns(losses: Iterable[SizeLoss]) -> float | None:
+    """Their sum, in ns; None where one is not known."""
+    known = [loss.fallback_ns for loss in losses]
+    return None if None in known else sum(ns for ns in known if ns is not None)
 
 
 @dataclass(frozen=True)
@@ -125,6 +132,14 @@ class FamilyReport:
     """Of how many of its replays and fallbacks the real size is known, and how, surest first."""
     losses: tuple[SizeLoss, ...] | Missing
     """By real size, ascending; or why padding is not known."""
+
+    @property
+    def fallback_ns(self) -> float | None:
+        """Time that its steps without a graph took over what graphs of their sizes would, in ns;
+        None where that is not known."""
+        if isinstance(self.losses, Missing):
+            return None
+        return total_fallback_ns(self.losses)
 
     @property
     def has_sizes(self) -> bool:
@@ -356,7 +371,7 @@ def _losses(
     over_ns = period - step_ns - exact_ns
     # Fallbacks that were not timed, as the last step of a thread, lost what the others did; so did
     # the first of a size, whose libraries prepared themselves.
-    usual_ns = float(over_ns[timed].mean()) if timed.any() else 0.0
+    usual_ns = float(over_ns[timed].mean()) if timed.any() else np.nan
     fallback_ns = np.where(timed, over_ns, np.where(fell, usual_ns, 0.0))
     padding_ns = np.where(fell | (padded == NONE), 0.0, padded_ns - exact_ns)
     sizes, places = np.unique(real, return_inverse=True)
@@ -365,6 +380,12 @@ def _losses(
         for weights in (np.ones(len(real)), fell, padding_ns, fallback_ns)
     ]
     return tuple(
-        SizeLoss(int(size), int(count), int(fallbacks), float(padding), float(fallback))
+        SizeLoss(
+            int(size),
+            int(count),
+            int(fallbacks),
+            float(padding),
+            float(fallback) if np.isfinite(fallback) else None,
+        )
         for size, count, fallbacks, padding, fallback in zip(sizes, *columns_of, strict=True)
     )

@@ -13,6 +13,7 @@ from graphviz_dash.analysis.families.family_report import (
     FamilyReport,
     MemberReport,
     SizeLoss,
+    total_fallback_ns,
 )
 from graphviz_dash.analysis.families.kernel_changes import KernelChange
 from graphviz_dash.analysis.families.ladder_advice import LadderAdvice
@@ -57,7 +58,7 @@ def family_chart(
     if not timed:
         return None
     losses = [] if isinstance(family.losses, Missing) else _binned(family)
-    fell = any(loss.fallbacks for loss in losses)
+    fell = any(loss.fallbacks and loss.fallback_ns is not None for loss in losses)
     domains, height = _LAYOUTS[0 if not losses else 2 if fell else 1]
     figure = go.Figure()
     unit = time_unit(max(member.gpu.median for member in timed if member.gpu))
@@ -268,7 +269,7 @@ def _binned(family: FamilyReport) -> list[SizeLoss]:
             sum(each.requests for each in own),
             sum(each.fallbacks for each in own),
             sum(each.padding_ns for each in own),
-            sum(each.fallback_ns for each in own),
+            total_fallback_ns(own),
         )
         for size, own in bins.items()
     ]
@@ -305,9 +306,9 @@ def _add_losses(figure: go.Figure, losses: Sequence[SizeLoss], axis: str, theme:
 
 def _add_fallbacks(figure: go.Figure, losses: Sequence[SizeLoss], axis: str, theme: Theme) -> str:
     """What fallbacks lost; returns the title of its axis."""
-    lost = [max(loss.fallback_ns, 0.0) for loss in losses]
+    lost = [max(loss.fallback_ns or 0.0, 0.0) for loss in losses]
     text = [
-        f"<b>{loss.size:,}</b><br>{format_ns(loss.fallback_ns)} lost by "
+        f"<b>{loss.size:,}</b><br>{format_ns(loss.fallback_ns or 0.0)} lost by "
         f"{counted(loss.fallbacks, 'request')} without a graph"
         for loss in losses
     ]

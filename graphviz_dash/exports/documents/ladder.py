@@ -31,13 +31,14 @@ class MemberDocument(TypedDict):
 
 
 class SizeLossDocument(TypedDict):
-    """What requests of one real size lost to padding and to fallbacks, together."""
+    """What requests of one real size lost to padding and to fallbacks, together; null where no
+    fallback was timed."""
 
     size: int
     requests: Count
     fallbacks: Count
     padding: Ns
-    fallback: Ns
+    fallback: Ns | None
 
 
 class LadderUseDocument(TypedDict):
@@ -160,7 +161,7 @@ def _losses(family: FamilyReport) -> list[SizeLossDocument]:
             "requests": loss.requests,
             "fallbacks": loss.fallbacks,
             "padding": round(loss.padding_ns),
-            "fallback": round(loss.fallback_ns),
+            "fallback": None if loss.fallback_ns is None else round(loss.fallback_ns),
         }
         for loss in family.losses
     ]

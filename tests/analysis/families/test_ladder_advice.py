@@ -23,9 +23,11 @@ from graphviz_dash.analysis.families.ladder_data import (
 from graphviz_dash.analysis.families.ladder_inputs import ladder_data
 from graphviz_dash.analysis.families.ladder_problem import Budget
 from graphviz_dash.analysis.families.size_times import ReplaySamples, size_times
+from graphviz_dash.charts.figures.families import family_chart
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.loop import KeyMethod
+from graphviz_dash.narrative.families import loss_sentence
 from tests.loops import EAGER_NS, make_segmented, make_server, replay_ns, traffic
 
 
@@ -103,6 +105,18 @@ class TestReport:
         assert above.fallback_ns / above.requests == pytest.approx(
             EAGER_NS - replay_ns(40), rel=0.01
         )
+
+    def test_what_no_timed_step_without_a_graph_lost_is_unknown(self, tmp_path: Path) -> None:
+        """The only one is the last step of its thread, which nothing ends."""
+        family = family_of(reported(make_server(tmp_path, requests=[*traffic(300, 32), 40])))
+        assert not isinstance(family.losses, Missing)
+        assert [loss.fallback_ns for loss in family.losses if loss.fallbacks] == [None]
+        assert family.fallback_ns is None
+        assert (
+            "what 1 step without a graph lost is not known, for none of a known size was timed"
+            in loss_sentence(family)
+        )
+        assert family_chart(family, [], "light") is not None
 
     def test_segments_are_one_member(self, tmp_path: Path) -> None:
         report = reported(make_segmented(tmp_path, segments=4, repeats=2))

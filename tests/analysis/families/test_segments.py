@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from graphviz_dash.analysis.families.segments import PieceKind, segmented_step
 from graphviz_dash.analysis.replays.replays import identities_of, match_replays
 from graphviz_dash.analysis.trace.steps import steps
@@ -32,7 +34,8 @@ def test_layers_with_eager_work_between() -> None:
     assert sum(piece.busy_ns for piece in step.pieces) == drawn.busy_ns
     assert step.share(PieceKind.IDLE) == (drawn.duration_ns - drawn.busy_ns) / drawn.duration_ns
     eager = [piece for piece in step.pieces if piece.kind is PieceKind.EAGER]
-    assert sum(piece.busy_ns for piece in eager) == step.share(PieceKind.EAGER) * step.duration_ns
+    busy_ns = sum(piece.busy_ns for piece in eager)
+    assert busy_ns == pytest.approx(step.share(PieceKind.EAGER) * step.duration_ns)
     assert sum(piece.duration_ns for piece in eager) < step.share(PieceKind.IDLE) * step.duration_ns
     known = {graph.id for graph in run.graphs}
     replays = [piece for piece in step.pieces if piece.kind is PieceKind.REPLAY]
