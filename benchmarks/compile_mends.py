@@ -1,33 +1,36 @@
 """Whether mending the first cause saves what was promised, on models that the predictions were not
-made with. Needs a GPU with torch, torchvision and transformers.
+made with. Needs a GPU with torch, torchvision, transformers and torch-geometric.
 
-    python -m benchmarks.compile_mends [--steps 150] [--seconds 120] [MODEL...]
+    python -m benchmarks.compile_mends [--suite first|fresh] [--steps 160] [MODEL...]
 
 Each model is written once as one may write it and once mended, and each of the two is compiled in a
-process of its own, all at the same time. Then one model is measured after another: the first is
-traced, both are timed in turns without a profiler. Prints a line a model: the first cause with its
-line, what was promised and what was saved, or that it failed.
+process of its own, all at the same time. Then one model is measured after another: both are timed
+in turns without a profiler, and then the first is traced. Prints a line a model: the first cause
+with its line, what was promised and what was saved (with half of what turns of one step differ by),
+or that it failed.
 """
 
 from __future__ import annotations
 
-import argparse
+import os
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import torch
 from torch import nn
-from torch._inductor import config as inductor_config
 
+from benchmarks import compile_fresh_mends
 from benchmarks.compile_steps import (
     DEVICE,
     WARM_UP,
     Apart,
     Step,
+    arguments,
     folder_of,
     graphed,
     inference,
@@ -37,6 +40,7 @@ from benchmarks.compile_steps import (
     timed,
     wait_until_ready,
 )
+from benchmarks.compile_sums import vision
 from graphviz_dash.analysis.compiled.cause import CompileCause
 from graphviz_dash.analysis.compiled.causes import compile_causes
 from graphviz_dash.model.absence import Missing
@@ -44,8 +48,8 @@ from graphviz_dash.model.absence import Missing
 Build = Callable[[bool], Step]
 
 MODELS: Final[dict[str, Build]] = {}
-STEPS: Final = 150
-_TURNS: Final = 5
+STEPS: Final = 160
+_TURNS: Final = 4
 _WITHIN: Final = 0.2
 
 
@@ -55,17 +59,9 @@ def model(build: Build) -> Build:
     return build
 
 
-def vision(name: str) -> nn.Module:
-    """A model of torchvision with random weights."""
-    import torchvision
-
-    made: nn.Module = getattr(torchvision.models, name)(weights=None)
-    return made.to(DEVICE).eval()
-
-
 @model
 def resnet50_logs_each_stage(mended: bool) -> Step:
-    own = vision("resnet50")
+    own = vision("resnet50").eval()
 
     def forward(x: torch.Tensor) -> torch.Tensor:
         x = own.maxpool(own.relu(own.bn1(own.conv1(x))))
@@ -80,7 +76,7 @@ def resnet50_logs_each_stage(mended: bool) -> Step:
 
 @model
 def efficientnet_scales_by_its_norm(mended: bool) -> Step:
-    own = vision("efficientnet_b0")
+    own = vision("efficientnet_b0").eval()
 
     def forward(x: torch.Tensor) -> torch.Tensor:
         y = own.features(x)
@@ -93,7 +89,7 @@ def efficientnet_scales_by_its_norm(mended: bool) -> Step:
 
 @model
 def swin_keeps_a_mean_on_the_cpu(mended: bool) -> Step:
-    own = vision("swin_t")
+    own = vision("swin_t").eval()
 
     def forward(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         y = own.features(x)
@@ -105,7 +101,7 @@ def swin_keeps_a_mean_on_the_cpu(mended: bool) -> Step:
 
 @model
 def densenet_finds_what_fires(mended: bool) -> Step:
-    own = vision("densenet121")
+    own = vision("densenet121").eval()
 
     def forward(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         y = torch.relu(own.features(x))
@@ -228,6 +224,10 @@ def training_reads_its_loss(mended: bool) -> Step:
     return step
 
 
+SUITES: Final = {"first": MODELS, "fresh": compile_fresh_mends.MODELS}
+"""The first ten were looked at when the predictions were made anew, the fresh ten were not."""
+
+
 @dataclass(frozen=True)
 class Promise:
     """What is told of the step as written."""
@@ -244,21 +244,19 @@ class Promise:
 Told = Promise | list[int]
 
 
-def as_written(name: str, count: int) -> Iterator[Told | None]:
-    """What is promised, and then times of the step, in ns, as often as they are asked for."""
-    # A graph from the cache does not say why it is split.
-    inductor_config.force_disable_caches = True
-    with folder_of(name) as folder:
-        seen = yield from observed(lambda: MODELS[name](False), count, folder)
-    found = compile_causes(seen.compilation, seen.time, seen.step_ns) if seen.compilation else ()
-    yield Promise(found)
-    while True:
-        yield settled_times(seen.step, count // _TURNS)
+def as_written(name: str, build: Build, count: int) -> Iterator[Told | None]:
+    """Times of the step, in ns, whenever they are asked for, and then what is promised."""
+    with folder_of(name) as folder, TemporaryDirectory() as caches:
+        # A graph from the cache does not say why it is split.
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = caches
+        seen = yield from observed(lambda: build(False), count // _TURNS, folder, _TURNS)
+    causes = compile_causes(seen.compilation, seen.time, seen.step_ns) if seen.compilation else ()
+    yield Promise(causes)
 
 
-def mended(name: str, count: int) -> Iterator[Told | None]:
+def mended(_: str, build: Build, count: int) -> Iterator[Told | None]:
     """Times of the mended step, in ns, as often as they are asked for."""
-    step = MODELS[name](True)
+    step = build(True)
     timed(step, WARM_UP)
     yield None
     while True:
@@ -268,35 +266,45 @@ def mended(name: str, count: int) -> Iterator[Told | None]:
 Pair = tuple[Apart[Told], Apart[Told]]
 
 
-def started(names: Sequence[str], count: int) -> list[Pair]:
+def started(models: Mapping[str, Build], count: int) -> list[Pair]:
     """Two processes for each model, which begin to compile it as written and mended: what is
     compiled or given up in one, such as code that both share, changes nothing in the other."""
     return [
-        (Apart(name, partial(as_written, count=count)), Apart(name, partial(mended, count=count)))
-        for name in names
+        (
+            Apart(name, partial(as_written, build=build, count=count)),
+            Apart(name, partial(mended, build=build, count=count)),
+        )
+        for name, build in models.items()
     ]
 
 
 def row(pair: Pair) -> tuple[str, bool]:
     """The line of a model, and whether the promise was kept."""
-    outcomes = [pair[0].measured()]
-    outcomes += [process.measured() for _ in range(_TURNS) for process in pair]
+    outcomes = [process.measured() for _ in range(_TURNS) for process in pair]
+    outcomes.append(pair[0].measured())
     failure = next((each.failure for each in outcomes if each.failure is not None), None)
-    name, (promise, *told) = pair[0].name, (each.result for each in outcomes)
+    name, (*told, promise) = pair[0].name, (each.result for each in outcomes)
     if failure is not None or not isinstance(promise, Promise):
         return f"| {name} | failed: {failure} | | | | | |", False
     times = [each for each in told if isinstance(each, list)]
     first, last = (statistics.median(chain.from_iterable(times[turn::2])) for turn in (0, 1))
+    # How far the turns of one step differ from each other says how well the saving is known.
+    spread = max(
+        max(medians) - min(medians)
+        for turn in (0, 1)
+        for medians in [[statistics.median(each) for each in times[turn::2]]]
+    )
     saved, cause = first - last, promise.first
+    measured = f"{saved / 1e3:.0f} ± {spread / 2e3:.0f}"
     if cause is None or isinstance(cause.saves_ns, Missing):
         named = ", ".join(each.rule.value for each in promise.causes)
         why = f"none with a saving ({named or 'no cause'})"
-        return f"| {name} | {why} | | {first / 1e3:.0f} | | {saved / 1e3:.0f} | |", False
+        return f"| {name} | {why} | | {first / 1e3:.0f} | | {measured} | |", False
     off = cause.saves_ns / saved - 1 if saved > 0 else float("inf")
     place = cause.lines[0].text if cause.lines else ""
     line = (
         f"| {name} | {cause.rule.value} | {place} | {first / 1e3:.0f} | "
-        f"{cause.saves_ns / 1e3:.0f} | {saved / 1e3:.0f} | {off:+.0%} |"
+        f"{cause.saves_ns / 1e3:.0f} | {measured} | {off:+.0%} |"
     )
     return line, abs(off) <= _WITHIN
 
@@ -317,12 +325,11 @@ def report(pairs: Sequence[Pair]) -> None:
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("models", nargs="*", choices=[[], *MODELS])
-    parser.add_argument("--steps", type=int, default=STEPS)
-    parser.add_argument("--seconds", type=float, default=120, help="Most until all are compiled.")
-    chosen = parser.parse_args()
-    pairs = started(chosen.models or tuple(MODELS), chosen.steps)
+    names = tuple(name for suite in SUITES.values() for name in suite)
+    chosen = arguments(__doc__, names, tuple(SUITES), steps=STEPS)
+    suite = SUITES[chosen.suite]
+    models = {name: suite[name] for name in chosen.models or suite}
+    pairs = started(models, chosen.steps)
     wait_until_ready(chain.from_iterable(pairs), chosen.seconds)
     report(pairs)
 

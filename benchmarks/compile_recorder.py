@@ -1,17 +1,17 @@
 """What a compiled step costs with the recorder on and no traced window, against without it, and
 whether its results are equal. Needs a GPU with torch and torchvision.
 
-    python -m benchmarks.compile_recorder [--processes 3] [--steps 1000]
+    python -m benchmarks.compile_recorder [--processes 3] [--steps 1000] [STEP...]
 
 A step is compiled and recorded in several processes. In each it is timed, then the recorder ends,
 and the same compiled step is timed again: two compilations of one step may differ by more than what
 is looked for. The cost is the median over the processes; the goal is 2%. A further process that was
-never recorded tells what the results should be.
+never recorded is timed twice in the same way, which tells how far two times of one step differ, and
+what the results should be.
 """
 
 from __future__ import annotations
 
-import argparse
 import gc
 import statistics
 import tempfile
@@ -30,6 +30,7 @@ from benchmarks.compile_steps import (
     DEVICE,
     Apart,
     Step,
+    arguments,
     graphed,
     inference,
     random,
@@ -79,7 +80,7 @@ def training() -> Step:
         loss = compiled(x).square().mean()
         loss.backward()
         optimizer.step()
-        optimizer.zero_grad(set_to_none=False)
+        optimizer.zero_grad()
         return loss.detach().clone()
 
     return step
@@ -96,12 +97,17 @@ STEPS: Final[dict[str, Callable[[], Step]]] = {
 class Took:
     """What a compiled step took in one process."""
 
-    recorded_ns: float
-    """The median of its times with the recorder on, in ns."""
-    without_ns: float
+    first_ns: float
+    """The median of its times with the recorder on, if it ever is, in ns."""
+    then_ns: float
     """The same with the recorder ended: the same compiled code, the same graphs."""
     result: str
-    """A digest of what a step gave with the recorder on."""
+    """A digest of what a step gave at first."""
+
+    @property
+    def change(self) -> float:
+        """How much longer it took at first, as a part of what it took then."""
+        return self.first_ns / self.then_ns - 1
 
 
 def recorded(name: str, count: int) -> Iterator[Took | None]:
@@ -115,12 +121,12 @@ def recorded(name: str, count: int) -> Iterator[Took | None]:
         yield Took(took, settled_median(step, count), digest)
 
 
-def unrecorded(name: str) -> Iterator[Took | None]:
+def unrecorded(name: str, count: int) -> Iterator[Took | None]:
     """The step in a process that never was recorded."""
     step = compiled(name)
     yield None
-    took = settled_median(step, _TRIED)
-    yield Took(took, took, result_of(step))
+    took, digest = settled_median(step, count), result_of(step)
+    yield Took(took, settled_median(step, count), digest)
 
 
 def compiled(name: str) -> Step:
@@ -148,14 +154,14 @@ def result_of(step: Step) -> str:
 Group = tuple[Apart[Took], ...]
 
 
-def started(processes: int, count: int) -> list[Group]:
+def started(names: Sequence[str], processes: int, count: int) -> list[Group]:
     """For each step the process that is not recorded, and those that are."""
     return [
         (
-            Apart(name, unrecorded),
+            Apart(name, partial(unrecorded, count=count)),
             *(Apart(name, partial(recorded, count=count)) for _ in range(processes)),
         )
-        for name in STEPS
+        for name in names
     ]
 
 
@@ -167,38 +173,34 @@ def row(group: Group) -> str:
         process.end()
     failure = next((each.failure for each in outcomes if each.failure is not None), None)
     if failure is not None:
-        return f"| {group[0].name} | failed: {failure} | | | | |"
+        return f"| {group[0].name} | failed: {failure} | | | | | |"
     plain, *told = (each.result for each in outcomes if each.result is not None)
-    costs = sorted(each.recorded_ns / each.without_ns - 1 for each in told)
-    without, on = (
+    costs = sorted(each.change for each in told)
+    then, first = (
         statistics.median(times) / 1e3
-        for times in ([t.without_ns for t in told], [t.recorded_ns for t in told])
+        for times in ([t.then_ns for t in told], [t.first_ns for t in told])
     )
     cost = statistics.median(costs)
     equal = {plain.result} == {each.result for each in told}
     return (
-        f"| {group[0].name} | {without:.1f} | {on:.1f} | {cost:+.2%} "
-        f"({costs[0]:+.2%} to {costs[-1]:+.2%}) | {'ok' if cost <= GOAL else 'OVER'} | "
-        f"{'equal' if equal else 'DIFFERENT'} |"
+        f"| {group[0].name} | {then:.1f} | {first:.1f} | {cost:+.2%} "
+        f"({costs[0]:+.2%} to {costs[-1]:+.2%}) | {plain.change:+.2%} | "
+        f"{'ok' if cost <= GOAL else 'OVER'} | {'equal' if equal else 'DIFFERENT'} |"
     )
 
 
 def report(groups: Sequence[Group]) -> None:
     """Prints the table, one process measured after another."""
-    print("| step | without, µs | recorded | cost | at most 2% | results |")
-    print("| --- | --- | --- | --- | --- | --- |", flush=True)
+    print("| step | without, µs | recorded | cost | never recorded | at most 2% | results |")
+    print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
     for group in groups:
         print(row(group), flush=True)
 
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--processes", type=int, default=PROCESSES)
-    parser.add_argument("--steps", type=int, default=COUNT)
-    parser.add_argument("--seconds", type=float, default=120, help="Most until all are compiled.")
-    chosen = parser.parse_args()
-    groups = started(chosen.processes, chosen.steps)
+    chosen = arguments(__doc__, tuple(STEPS), processes=PROCESSES, steps=COUNT)
+    groups = started(chosen.models or tuple(STEPS), chosen.processes, chosen.steps)
     wait_until_ready(chain.from_iterable(groups), chosen.seconds)
     report(groups)
 

@@ -4,12 +4,14 @@ torch.compile share.
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
 import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+import traceback
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -37,6 +39,8 @@ if DEVICE == "cpu":
     torch.cuda.synchronize = lambda: None
 
 WARM_UP: Final = 2 if DEVICE == "cpu" else 15
+SETTLE_S: Final = 0.0 if DEVICE == "cpu" else 0.4
+"""Seconds of steps before those that are timed."""
 TRACED: Final = 2 if DEVICE == "cpu" else 8
 MOST_TO_MEASURE: Final = 30.0
 """Seconds that one measurement may take."""
@@ -52,8 +56,6 @@ class ObservedStep:
     """Where the time of its traced steps goes."""
     step_ns: float
     """The median of its times before the profiler, in ns."""
-    step: Step
-    """The step itself, compiled."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +106,11 @@ def timed(step: Step, count: int) -> list[int]:
 
 
 def settled_times(step: Step, count: int) -> list[int]:
-    """Times of ``count`` synchronised steps, in ns, behind some that wake the GPU."""
-    timed(step, WARM_UP)
+    """Times of ``count`` synchronised steps, in ns, behind some that wake GPU and CPU: a process
+    that has waited for its turn is slow at first."""
+    until = time.monotonic() + SETTLE_S
+    while time.monotonic() < until:
+        timed(step, 1)
     return timed(step, count)
 
 
@@ -124,26 +129,33 @@ def folder_of(name: str) -> Iterator[Path]:
 
 
 def observed(
-    build: Callable[[], Step], count: int, folder: Path
-) -> Generator[None, None, ObservedStep]:
+    build: Callable[[], Step], count: int, folder: Path, turns: int = 0
+) -> Generator[list[int] | None, None, ObservedStep]:
     """The step that ``build`` makes, timed ``count`` times and then traced into ``folder``,
-    where its time and the account of the compilation are written besides.
+    where its time and the account of the compilation are written besides: nothing is timed behind
+    the trace, for CUPTI stays attached.
 
-    Yields once, when the step is compiled.
+    Yields None when the step is compiled. With ``turns`` it is timed so often, each time ``count``
+    times when it is asked for, and yields the times.
     """
+    times: list[int] = []
     with compile_account() as account:
         step = build()
         timed(step, WARM_UP)
-        yield
+        yield None
         account.read(lambda _: None)
-        times = settled_times(step, count)
+        for _ in range(turns or 1):
+            own = settled_times(step, count)
+            times += own
+            if turns:
+                yield own
         compilation = account.result()
     path = folder / "trace.json.gz"
     trace_steps(step, TRACED, path)
-    (folder / "step.json").write_bytes(msgspec.json.encode((statistics.median(times), compilation)))
+    step_ns = statistics.median(times)
+    (folder / "step.json").write_bytes(msgspec.json.encode((step_ns, compilation)))
     trace = read_trace(path)
-    divided = step_time(trace, steps(trace), compilation)
-    return ObservedStep(compilation, divided, statistics.median(times), step)
+    return ObservedStep(compilation, step_time(trace, steps(trace), compilation), step_ns)
 
 
 class Apart(Generic[Result]):
@@ -208,5 +220,28 @@ def _answer(connection: Connection, measure: Callable[[str], Iterator[object]], 
             connection.send((item, None))
             connection.recv()
     except Exception as error:  # whatever a library raises is told in its row
-        first = (str(error).strip().splitlines() or [""])[0][:120]
-        connection.send((None, f"{type(error).__name__}: {first}"))
+        connection.send((None, _told(error)))
+
+
+def _told(error: Exception) -> str:
+    """An error in a line: what it says first, and the innermost line of a benchmark."""
+    said = " ".join(str(error).split())[:400]
+    own = [f for f in traceback.extract_tb(error.__traceback__) if "benchmarks" in f.filename]
+    where = f" at {Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
+    return f"{type(error).__name__}{where}: {said}"
+
+
+def arguments(
+    about: str, names: Collection[str] = (), suites: Collection[str] = (), **numbers: int
+) -> argparse.Namespace:
+    """What a benchmark is called with: ``names`` of models, one of ``suites``, the ``numbers`` with
+    their defaults, and how long compiling may take at most."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+    if names:
+        parser.add_argument("models", nargs="*", choices=[[], *names])
+    if suites:
+        parser.add_argument("--suite", choices=suites, default=next(iter(suites)))
+    for name, default in numbers.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--seconds", type=float, default=120, help="Most until all are compiled.")
+    return parser.parse_args()

@@ -11,7 +11,6 @@ GPU's work takes longer in the trace than the step, which nothing but the trace 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
@@ -25,6 +24,7 @@ from benchmarks.compile_steps import (
     Apart,
     Outcome,
     Step,
+    arguments,
     folder_of,
     graphed,
     inference,
@@ -32,7 +32,8 @@ from benchmarks.compile_steps import (
     random,
     wait_until_ready,
 )
-from graphviz_dash.analysis.compiled.step_time import StepPart, StepTime
+from graphviz_dash.analysis.compiled.step_parts import StepPart
+from graphviz_dash.analysis.compiled.step_time import StepTime
 from graphviz_dash.model.absence import Missing
 
 MODELS: Final[dict[str, Callable[[], Step]]] = {}
@@ -99,6 +100,8 @@ def generating(cache: Callable[[Any], Any], **options: Any) -> Step:
     kept = cache(config)
 
     def step() -> object:
+        # The caches of all tokens of a step are outputs of graphs: they live until the next one.
+        torch.compiler.cudagraph_mark_step_begin()
         with torch.no_grad():
             if kept is not None:
                 kept.reset()
@@ -125,7 +128,14 @@ def generate_with_a_dynamic_cache() -> Step:
 def generate_with_a_static_cache() -> Step:
     from transformers import StaticCache
 
-    return generating(lambda config: StaticCache(config=config, max_cache_len=64))
+    def cache(config: Any) -> StaticCache:
+        # Made here, it stays where it is; made in the compiled forward, it is an output of a graph.
+        made = StaticCache(config=config, max_cache_len=64)
+        heads, size = config.num_key_value_heads, config.head_dim
+        made.early_initialization(1, heads, size, torch.float32, torch.device(DEVICE))
+        return made
+
+    return generating(cache)
 
 
 @model
@@ -162,7 +172,8 @@ def training(is_compiled: bool) -> Step:
         torch.compiler.cudagraph_mark_step_begin()
         nn.functional.cross_entropy(compiled(x), goal).backward()
         update()
-        optimizer.zero_grad(set_to_none=False)
+        # Gradients are outputs of the backward's graph: the next step's are others.
+        optimizer.zero_grad()
 
     return step
 
@@ -245,11 +256,7 @@ def report(processes: Sequence[Apart[Measured]]) -> None:
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("models", nargs="*", choices=[[], *MODELS])
-    parser.add_argument("--steps", type=int, default=STEPS)
-    parser.add_argument("--seconds", type=float, default=120, help="Most until all are compiled.")
-    chosen = parser.parse_args()
+    chosen = arguments(__doc__, tuple(MODELS), steps=STEPS)
     processes = started(chosen.models or tuple(MODELS), chosen.steps)
     wait_until_ready(processes, chosen.seconds)
     report(processes)

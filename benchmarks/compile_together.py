@@ -1,42 +1,52 @@
 """compile_sums, compile_mends and compile_recorder with all of their models compiled at the same
 time, and then measured one after another.
 
-    python -m benchmarks.compile_together [--seconds 120] [--recorded 3]
+    python -m benchmarks.compile_together [--seconds 120] [--recorded 3] [MODEL...]
 
-Prints the three tables. Needs a GPU with torch, torchvision, transformers and torch-geometric.
+Prints their tables. Needs a GPU with torch, torchvision, transformers and torch-geometric.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
+from collections.abc import Mapping
 from itertools import chain
+from typing import Final, TypeVar
 
-from benchmarks import compile_mends, compile_recorder, compile_sums
-from benchmarks.compile_steps import wait_until_ready
+from benchmarks import compile_fresh_mends, compile_mends, compile_recorder, compile_sums
+from benchmarks.compile_steps import arguments, wait_until_ready
+
+Build = TypeVar("Build")
+
+_MODELS: Final = (
+    *compile_sums.MODELS,
+    *compile_fresh_mends.MODELS,
+    *compile_recorder.STEPS,
+    *compile_mends.MODELS,
+)
 
 
 def main() -> None:
     """Prints the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=120, help="Most until all are compiled.")
-    parser.add_argument(
-        "--recorded",
-        type=int,
-        default=compile_recorder.PROCESSES,
-        help="Processes that are recorded, for each of the recorder's steps.",
-    )
-    chosen = parser.parse_args()
+    chosen = arguments(__doc__, _MODELS, recorded=compile_recorder.PROCESSES)
+
+    def wanted(models: Mapping[str, Build]) -> dict[str, Build]:
+        return {name: build for name, build in models.items() if name in (chosen.models or _MODELS)}
+
     begun = time.monotonic()
-    sums = compile_sums.started(tuple(compile_sums.MODELS), compile_sums.STEPS)
-    mends = compile_mends.started(tuple(compile_mends.MODELS), compile_mends.STEPS)
-    recorder = compile_recorder.started(chosen.recorded, compile_recorder.COUNT)
-    pairs, groups = chain.from_iterable(mends), chain.from_iterable(recorder)
-    wait_until_ready((*sums, *pairs, *groups), chosen.seconds)
+    sums = compile_sums.started(tuple(wanted(compile_sums.MODELS)), compile_sums.STEPS)
+    fresh = compile_mends.started(wanted(compile_fresh_mends.MODELS), compile_mends.STEPS)
+    recorder = compile_recorder.started(
+        tuple(wanted(compile_recorder.STEPS)), chosen.recorded, compile_recorder.COUNT
+    )
+    first = compile_mends.started(wanted(compile_mends.MODELS), compile_mends.STEPS)
+    groups = chain.from_iterable(chain(fresh, recorder, first))
+    wait_until_ready((*sums, *groups), chosen.seconds)
     print(f"compiled in {time.monotonic() - begun:.0f} s", flush=True)
     compile_sums.report(sums)
-    compile_mends.report(mends)
+    compile_mends.report(fresh)
     compile_recorder.report(recorder)
+    compile_mends.report(first)
     print(f"all in {time.monotonic() - begun:.0f} s")
 
 

@@ -132,6 +132,7 @@ class ProgramRecorder:
         self._captures: dict[str, _Capture] = {}
         self._open: list[_Capture] = []
         self._times: list[int] = []
+        self._halfway: dict[str, int] = {}
         self._drain_ns: int | None = None
         self._since_capture = 0
         self._last: int | None = None
@@ -415,6 +416,8 @@ class ProgramRecorder:
             return
         self._times.append(now - self._last)
         self._last = now
+        if len(self._times) == KEPT // 2:
+            self._halfway = {each: own.counter.replays for each, own in self._captures.items()}
         if len(self._times) >= KEPT:
             self._drain()
 
@@ -457,7 +460,7 @@ class ProgramRecorder:
     def _begin_rest(self) -> None:
         if not self.loop.serves:
             counters = [capture.counter for capture in self._captures.values()]
-            self.loop.rest.begin(counters, self._clock.boundary_kind)
+            self.loop.rest.begin(counters, self._clock.boundary_kind, self._halfway)
 
     def _stop_ticking(self) -> None:
         self._stopped = True

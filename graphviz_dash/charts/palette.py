@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from graphviz_dash.analysis.compiled.step_time import StepPart
+from graphviz_dash.analysis.compiled.step_parts import StepPart
 from graphviz_dash.analysis.diff.graph_diff import Change
 from graphviz_dash.analysis.memory.report import MemoryPart
 from graphviz_dash.analysis.metrics.run_selection import ran_eagerly

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from graphviz_dash.analysis.compiled.step_time import StepPart
+from graphviz_dash.analysis.compiled.step_parts import StepPart
 from graphviz_dash.analysis.gaps import with_compilation
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing

@@ -9,8 +9,8 @@ from typing import Final
 
 from graphviz_dash.analysis.compiled.cause import CompileCause, first_rule
 from graphviz_dash.analysis.compiled.inputs import frame_lines
+from graphviz_dash.analysis.compiled.mended_step import compiled_whole, without_breaks
 from graphviz_dash.analysis.compiled.savings import StepCosts, not_told, predicted
-from graphviz_dash.analysis.compiled.step_time import StepPart
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import Compilation, CompiledFrame, GraphBreak, Recompile
 from graphviz_dash.model.compile_rules import CompileRuleId
@@ -29,10 +29,6 @@ _BREAK_RULES: Final = (
     ),
     (re.compile(r"`?\b(print|warn\w*|logging|logger)\b", re.I), CompileRuleId.PYTHON_SIDE_EFFECT),
 )
-
-
-_ADDED: Final = (StepPart.GUARDS, StepPart.DISPATCH, StepPart.LAUNCH, StepPart.COPIES)
-"""The parts of a graph that is there only because of a break: idle time that goes with it."""
 
 
 def break_causes(compilation: Compilation, costs: StepCosts | None) -> Iterator[CompileCause]:
@@ -76,20 +72,15 @@ def break_causes(compilation: Compilation, costs: StepCosts | None) -> Iterator[
 def _saved_by_one_graph(
     outermost: Sequence[str], inside: set[str], added: set[str], costs: StepCosts
 ) -> float:
-    """What it would save if a function were one graph: the code between its parts, and all of its
-    graphs but one."""
-    between = costs.idle((StepPart.EAGER, StepPart.WAIT), inside | added)
-    replays = {call.frame: call.replays for call in costs.time.calls}
-    has_graph = any(replays.get(frame) for frame in outermost)
-    kept_ns = 0.0 if has_graph else costs.launches_of_one_graph()
-    return max(0.0, between + costs.idle(_ADDED, added) - kept_ns)
+    """What it would save if a function were one graph."""
+    return costs.saved(without_breaks(costs.time.pieces, outermost, inside | added, added))
 
 
 def _saved_by_compiling(
     compilation: Compilation, given_up: Sequence[str], costs: StepCosts | None
 ) -> float | Missing:
-    """What it would save at least if a function that is given up were one graph: the functions
-    that it calls, which Dynamo compiles one by one instead, are all in it."""
+    """What it would save if a function that is given up were one graph: the functions that it
+    calls, which Dynamo compiles one by one instead, are all in it, and the code between them."""
     places = [frame.place for frame in compilation.frames if frame.id in given_up and frame.place]
     parts = {
         frame.id
@@ -103,13 +94,7 @@ def _saved_by_compiling(
         return not_told(
             "the whole function runs eagerly, and what compiling it would give is not known"
         )
-    return predicted(costs, partial(_saved_by_one_for_all, parts))
-
-
-def _saved_by_one_for_all(parts: set[str], costs: StepCosts) -> float:
-    calls = sum(call.calls for call in costs.time.calls if call.frame in parts)
-    kept_ns = costs.idle((StepPart.GUARDS,), parts) / calls if calls else 0.0
-    return max(0.0, _saved_by_one_graph((), set(), parts, costs) - kept_ns)
+    return predicted(costs, lambda own: own.saved(compiled_whole(own.time.pieces, parts)))
 
 
 def _place(graph_break: GraphBreak) -> tuple[str, int] | None:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from graphviz_dash.analysis.compiled.cause import CompileCause
-from graphviz_dash.analysis.compiled.step_time import StepPart, StepTime
+from graphviz_dash.analysis.compiled.step_parts import StepPart
+from graphviz_dash.analysis.compiled.step_time import StepTime
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import (
     Compilation,

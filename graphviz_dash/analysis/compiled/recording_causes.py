@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from typing import Final
 
@@ -22,13 +22,13 @@ from graphviz_dash.analysis.compiled.inputs import (
     frame_lines,
     input_origin,
 )
+from graphviz_dash.analysis.compiled.mended_step import recorded, without_copies
 from graphviz_dash.analysis.compiled.savings import (
     StepCosts,
     not_told,
     predicted,
-    saved_by_recording,
 )
-from graphviz_dash.analysis.compiled.step_time import StepPart
+from graphviz_dash.analysis.compiled.step_parts import StepPart
 from graphviz_dash.model.compilation import (
     Compilation,
     CompiledFrame,
@@ -75,9 +75,13 @@ def skip_causes(
             lines=together[0].lines,
             frames=own,
             times=len(together),
-            saves_ns=predicted(costs, partial(saved_by_recording, own)),
+            saves_ns=predicted(costs, partial(_saved_by_recording, own)),
             once_ns=None,
         )
+
+
+def _saved_by_recording(frames: Collection[str], costs: StepCosts) -> float:
+    return costs.saved(recorded(costs.time.pieces, frames))
 
 
 def _lines_of_skip(
@@ -165,7 +169,7 @@ def copy_causes(
             or frame_lines(frames.get(frame)),
             frames=(frame,),
             times=len(nodes),
-            saves_ns=costs.whole((StepPart.COPIES,), [frame]),
+            saves_ns=costs.saved(without_copies(costs.time.pieces, frame)),
             once_ns=None,
             details=tuple(f"{origin.name}: {size:,} B" for origin, size in origins)[:8],
         )
@@ -183,7 +187,7 @@ def warning_causes(
     for rule, together in by_rule.items():
         if rule is CompileRuleId.PENDING_BACKWARD:
             own = _never_replayed(compilation, costs)
-            saves = predicted(costs, partial(saved_by_recording, own))
+            saves = predicted(costs, partial(_saved_by_recording, own))
         else:
             # It names no function: the one that is recorded most often, with the most sizes.
             recorded = Counter(each.frame for each in compilation.functions if each.frame)

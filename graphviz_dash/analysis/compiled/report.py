@@ -12,7 +12,8 @@ from graphviz_dash.analysis.compiled.ended_steps import ended_step_causes
 from graphviz_dash.analysis.compiled.program_tree import ProgramTree, program_tree
 from graphviz_dash.analysis.compiled.rule_outcomes import CompileRuleOutcome, rule_outcomes
 from graphviz_dash.analysis.compiled.slices import has_compiled_code
-from graphviz_dash.analysis.compiled.step_time import StepPart, StepTime, step_time
+from graphviz_dash.analysis.compiled.step_parts import StepPart
+from graphviz_dash.analysis.compiled.step_time import StepTime, step_time
 from graphviz_dash.analysis.metrics.recorded_metrics import recorded_step_ns
 from graphviz_dash.analysis.metrics.run_metrics import clean_step_ns
 from graphviz_dash.analysis.trace.steps import Step, steps

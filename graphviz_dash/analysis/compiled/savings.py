@@ -1,19 +1,16 @@
-"""What mending would save, from the parts of a clean step.
-
-Mending a break, a split or a skip takes away the time in which the GPU waits for the CPU there
-(code between graphs, guards, wrappers and launches of the graphs that it adds); the GPU's own work
-stays.
-Inputs that are no longer copied save the copying as a whole. These times are the parts of
-:mod:`graphviz_dash.analysis.compiled.step_time` in a clean step.
-"""
+"""What mending would save: the clean step, less the step that is run again without the cause
+(:mod:`graphviz_dash.analysis.compiled.clean_step`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
-from graphviz_dash.analysis.compiled.step_time import PartTime, StepPart, StepTime
+from graphviz_dash.analysis.compiled.clean_step import CpuPiece, clean_factor, run_again
+from graphviz_dash.analysis.compiled.step_parts import StepPart
+from graphviz_dash.analysis.compiled.step_time import PartTime, StepTime
 from graphviz_dash.model.absence import Fact, Missing
 
 
@@ -29,21 +26,15 @@ class StepCosts:
         wanted, inside = set(parts), set(frames)
         return (part for part in self.time.parts if part.part in wanted and part.frame in inside)
 
-    def idle(self, parts: Iterable[StepPart], frames: Iterable[str | None]) -> float:
-        """Their idle time in a clean step, in ns."""
-        scale = self.time.scale(self.step_ns)
-        return sum(part.idle_ns for part in self.of(parts, frames)) * scale
+    @cached_property
+    def factor(self) -> float:
+        """What the CPU's traced time is to be multiplied by."""
+        return clean_factor(self.time.pieces, self.step_ns)
 
-    def whole(self, parts: Iterable[StepPart], frames: Iterable[str | None]) -> float:
-        """All of their time in a clean step, in ns."""
-        return sum(self.time.clean(part, self.step_ns) for part in self.of(parts, frames))
-
-    def launches_of_one_graph(self) -> float:
-        """What dispatching and launching one graph costs: the mean of those that were."""
-        graphs = sum(call.replays for call in self.time.calls)
-        frames = [call.frame for call in self.time.calls if call.replays]
-        parts = (StepPart.DISPATCH, StepPart.LAUNCH, StepPart.COPIES)
-        return self.idle(parts, frames) / graphs if graphs else 0.0
+    def saved(self, mended: Sequence[CpuPiece]) -> float:
+        """What a step of the pieces ``mended`` takes less, in ns; 0 where it takes more."""
+        now = run_again(self.time.pieces, self.factor)
+        return max(0.0, now - run_again(mended, self.factor))
 
 
 def not_told(reason: str) -> Missing:
@@ -57,9 +48,3 @@ _NO_TRACE: Final = not_told("there are no traced steps, or no step was timed wit
 def predicted(costs: StepCosts | None, saving: Callable[[StepCosts], float]) -> float | Missing:
     """What ``saving`` gives of the costs; missing where there are none."""
     return _NO_TRACE if costs is None else saving(costs)
-
-
-def saved_by_recording(frames: Iterable[str], costs: StepCosts) -> float:
-    """What recording graphs that are launched kernel by kernel would save."""
-    launched = costs.idle((StepPart.COMPILED, StepPart.WAIT), frames)
-    return max(0.0, launched - costs.launches_of_one_graph())

@@ -16,8 +16,9 @@ from graphviz_dash.analysis.compiled.inputs import (
     first_cpu_use,
     frame_lines,
 )
+from graphviz_dash.analysis.compiled.mended_step import without_splits
 from graphviz_dash.analysis.compiled.savings import StepCosts, not_told, predicted
-from graphviz_dash.analysis.compiled.step_time import StepPart
+from graphviz_dash.analysis.compiled.step_parts import StepPart
 from graphviz_dash.model.compilation import Compilation, CompiledFrame, SplitOperator, UserLine
 from graphviz_dash.model.compile_rules import CompileRuleId
 
@@ -58,10 +59,8 @@ def split_causes(
 ) -> Iterator[CompileCause]:
     """Operators at which graphs are split, those of one line together."""
     splits: dict[str, _Split] = {}
-    parts: dict[str, int] = {}
     for split in compilation.partitionings:
         own = split.frame or ""
-        parts[own] = len(split.partitions)
         operators = [each for partition in split.partitions for each in partition.operators]
         # Copies to and from the CPU come with the work that is done there.
         on_cpu = [each for each in operators if _is_cpu_work(each)]
@@ -88,7 +87,7 @@ def split_causes(
             saves_ns=_BEHIND_A_SKIP
             if skipped.issuperset(at.frames)
             else predicted(
-                costs, partial(_saved_by_joining, tuple(dict.fromkeys(at.frames)), shares, parts)
+                costs, partial(_saved_by_joining, tuple(dict.fromkeys(at.frames)), shares)
             ),
             once_ns=None,
             details=tuple(
@@ -178,17 +177,8 @@ def _rule_of_split(operators: Sequence[SplitOperator]) -> CompileRuleId:
     return Counter(others or rules).most_common(1)[0][0]
 
 
-def _saved_by_joining(
-    frames: Sequence[str], shares: Mapping[str, int], parts: Mapping[str, int], costs: StepCosts
-) -> float:
+def _saved_by_joining(frames: Sequence[str], shares: Mapping[str, int], costs: StepCosts) -> float:
     """What it would save if the parts of split graphs were one, where each of the lines at which a
     graph is split has an equal share."""
-    replays = {call.frame: call.replays for call in costs.time.calls}
-    total = 0.0
-    for frame in frames:
-        count = max(replays.get(frame, 0.0), parts.get(frame, 1), 1.0)
-        between = costs.idle((StepPart.COMPILED, StepPart.WAIT), [frame])
-        each = (StepPart.DISPATCH, StepPart.LAUNCH, StepPart.COPIES)
-        per_graph = costs.idle(each, [frame])
-        total += (between + (count - 1) / count * per_graph) / shares[frame]
-    return total
+    pieces = costs.time.pieces
+    return sum(costs.saved(without_splits(pieces, frame)) / shares[frame] for frame in frames)

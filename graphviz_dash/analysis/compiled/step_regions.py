@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.analysis.compiled.cause import CompileCause
-from graphviz_dash.analysis.compiled.step_time import StepDivider, StepPart, Stretch
+from graphviz_dash.analysis.compiled.step_parts import StepPart
+from graphviz_dash.analysis.compiled.step_time import StepDivider, Stretch
 from graphviz_dash.model.compile_rules import CompileRuleId
 
 if TYPE_CHECKING:

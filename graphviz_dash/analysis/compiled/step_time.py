@@ -6,8 +6,9 @@ launched it: a graph, a copy of an input before a graph, compiled code without a
 is not compiled. Idle time is a part of what the CPU was in: guards, the wrappers around compiled
 graphs, a graph's launch, code between graphs, Python. So the parts of the traced step add up to it,
 to the nanosecond. The profiler slows the CPU and leaves the GPU's work as it is: in a clean step
-(one that was timed without it) work takes the same time, and what is left of the step is idle time,
-divided as the trace divides it. Where the traced work takes longer than the clean step the
+(one that was timed without it) work takes the same time, launches of graphs, which CUPTI slows
+most, take what the shipped calibration says, and what is left of the step is idle time, divided as
+the trace divides it. Where the traced work takes longer than the clean step the
 difference is shown as a remainder.
 """
 
@@ -16,19 +17,27 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from graphviz_dash.analysis.absence import NO_GPU_WORK, UNMARKED
 from graphviz_dash.analysis.arrays import Ints, column
+from graphviz_dash.analysis.compiled.clean_step import (
+    CpuPiece,
+    GpuWork,
+    LaunchedWork,
+    cpu_pieces,
+    first_node_ns,
+)
 from graphviz_dash.analysis.compiled.slices import (
     CpuSlices,
     SliceKind,
     cpu_slices,
     first_of_kind_within,
 )
+from graphviz_dash.analysis.compiled.step_parts import StepPart
 from graphviz_dash.analysis.trace.intervals import NONE
 from graphviz_dash.analysis.trace.lanes import trace_links
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
@@ -37,20 +46,6 @@ from graphviz_dash.model.absence import Missing
 if TYPE_CHECKING:
     from graphviz_dash.model.compilation import Compilation
     from graphviz_dash.model.trace import Trace
-
-
-class StepPart(StrEnum):
-    """What a part of a step's time is for."""
-
-    REPLAY = "graph replay"
-    COPIES = "input copies"
-    COMPILED = "compiled work outside graphs"
-    EAGER = "eager work"
-    GUARDS = "guards"
-    DISPATCH = "dispatch of compiled graphs"
-    LAUNCH = "graph launch"
-    PYTHON = "Python and other CPU work"
-    WAIT = "waiting for the GPU"
 
 
 @dataclass(frozen=True)
@@ -93,6 +88,8 @@ class StepTime:
     """The parts, the longest first."""
     calls: tuple[FrameCalls, ...]
     """The compilations that were called, by their first call."""
+    pieces: tuple[CpuPiece, ...]
+    """What the CPU does in the step of the middle duration, and launches, from its begin on."""
 
     @property
     def busy_ns(self) -> float:
@@ -105,14 +102,36 @@ class StepTime:
         return sum(part.idle_ns for part in self.parts)
 
     def scale(self, step_ns: float) -> float:
-        """What idle time is to be multiplied by, so that a step takes ``step_ns``; 0 where the
-        GPU's work alone takes longer."""
-        idle = self.idle_ns
-        return max(0.0, step_ns - self.busy_ns) / idle if idle else 0.0
+        """What idle time is to be multiplied by, but for that of launches of graphs, so that a step
+        takes ``step_ns``; 0 where the GPU's work alone takes longer."""
+        launching = self._launching_ns
+        rest = self.idle_ns - launching
+        left = step_ns - self.busy_ns - self._clean_launching(step_ns)
+        return max(0.0, left) / rest if rest else 0.0
+
+    def clean_idle(self, part: PartTime, step_ns: float) -> float:
+        """The idle time of ``part`` in a step that takes ``step_ns`` without a profiler, in ns."""
+        if part.part is StepPart.LAUNCH and self._launching_ns:
+            return part.idle_ns * self._clean_launching(step_ns) / self._launching_ns
+        return part.idle_ns * self.scale(step_ns)
 
     def clean(self, part: PartTime, step_ns: float) -> float:
         """The time of ``part`` in a step that takes ``step_ns`` without a profiler, in ns."""
-        return part.busy_ns + part.idle_ns * self.scale(step_ns)
+        return part.busy_ns + self.clean_idle(part, step_ns)
+
+    @cached_property
+    def _launching_ns(self) -> float:
+        """Idle time in which graphs are launched, under the profiler."""
+        return sum(part.idle_ns for part in self.parts if part.part is StepPart.LAUNCH)
+
+    def _clean_launching(self, step_ns: float) -> float:
+        """The same without one: what clean launches of so many graphs take at most."""
+        longest = max(0.0, step_ns - self.busy_ns)
+        return min(self._launching_ns, self._graphs * first_node_ns(), longest)
+
+    @cached_property
+    def _graphs(self) -> int:
+        return sum(piece.launches_graph for piece in self.pieces)
 
     def remainder(self, step_ns: float) -> float:
         """What the parts of such a step lack of it, in whole ns, for sums of parts are no more
@@ -121,6 +140,8 @@ class StepTime:
 
 
 _Key = tuple[StepPart, "str | None"]
+
+_HOST_COPIES: Final = ("Memcpy HtoD", "Memcpy DtoH")
 
 
 @dataclass(frozen=True)
@@ -167,6 +188,7 @@ def step_time(
         traced_ns=sum(step.end - step.start for step in chosen) / count,
         parts=tuple(sorted(parts, key=lambda part: -(part.busy_ns + part.idle_ns))),
         calls=divider.calls(chosen),
+        pieces=divider.cpu_pieces(chosen[len(chosen) // 2]),
     )
 
 
@@ -178,6 +200,11 @@ class StepDivider:
         self._keys = self._located.keys_of_work(trace)
         self._start = column(trace.gpu, "ts")
         self._end = self._start + np.maximum(column(trace.gpu, "dur"), 0)
+        self._launch = trace_links(trace).launch
+        self._call_start = column(trace.runtime, "ts")
+        self._call_end = self._call_start + np.maximum(column(trace.runtime, "dur"), 0)
+        names = trace.gpu["name"].cast(str).fill_null("").to_list()
+        self._is_host_copy = [name.startswith(_HOST_COPIES) for name in names]
 
     def stretches(self, step: Step) -> list[Stretch]:
         """What ``step`` is for, from its begin to its end without a gap."""
@@ -204,6 +231,31 @@ class StepDivider:
     def calls(self, traced_steps: Sequence[Step]) -> tuple[FrameCalls, ...]:
         """How often each compilation is called in ``traced_steps``, by its first call."""
         return self._located.calls(traced_steps)
+
+    def cpu_pieces(self, step: Step) -> tuple[CpuPiece, ...]:
+        """What the CPU does in ``step``, also while the GPU works, and what it launches."""
+        edges = np.array([step.start]), np.array([step.end])
+        spans = [(first, last, *key) for first, last, key, _ in self._located.idle(*edges)]
+        return cpu_pieces(spans, self._launched(step))
+
+    def _launched(self, step: Step) -> list[LaunchedWork]:
+        """The work that calls of ``step`` launch, by when these begin."""
+        by_launch: dict[int, list[int]] = {}
+        for row, launch in enumerate(self._launch.tolist()):
+            if launch >= 0 and step.start <= self._call_start[launch] < step.end:
+                by_launch.setdefault(launch, []).append(row)
+        launched = []
+        for launch, rows in by_launch.items():
+            start, end = int(self._start[rows].min()), int(self._end[rows].max())
+            work = GpuWork(
+                part=self._keys[rows[0]][0],
+                ns=float(end - start),
+                kernels=len(rows),
+                is_host_copy=any(self._is_host_copy[row] for row in rows),
+            )
+            call = int(self._call_start[launch]), int(self._call_end[launch])
+            launched.append(LaunchedWork(*call, end, work))
+        return sorted(launched, key=lambda each: each.call_start)
 
 
 _Piece = tuple[int, int, _Key, bool]
@@ -249,6 +301,7 @@ class _Located:
             graph.key: graph.frame for graph in (compilation.graphs if compilation else ())
         }
         self._frames: dict[int, str | None] = {}
+        self._call_within = self._calls_by_wrapper()
         self._last_call = self._last_calls()
         self._regions = self._regions_by_thread()
 
@@ -396,6 +449,18 @@ class _Located:
         last = self._last_call.get(int(self._region[row]))
         return last is not None and instant >= last
 
+    def _calls_by_wrapper(self) -> dict[int, int]:
+        """The call of a graph that is in each wrapper."""
+        nesting = self._slices.nesting
+        calls: dict[int, int] = {}
+        for call in np.flatnonzero(self._slices.of_kind(SliceKind.CALL)).tolist():
+            wrapper = int(self._wrapper[call])
+            while wrapper != NONE:
+                calls.setdefault(wrapper, call)
+                parent = int(nesting.parent[wrapper])
+                wrapper = NONE if parent == NONE else int(self._wrapper[parent])
+        return calls
+
     def _last_calls(self) -> dict[int, int]:
         """For each region that goes on in another behind its own graphs: when these end."""
         slices, nesting = self._slices, self._slices.nesting
@@ -426,6 +491,8 @@ class _Located:
     def _frame(self, row: int) -> str | None:
         """The compilation of a slice: of the region around it, else of the call's graph."""
         region, call = int(self._region[row]), int(self._call[row])
+        if call == NONE and region == NONE:
+            call = self._call_within.get(int(self._wrapper[row]), NONE)
         where = region if region != NONE else call
         if where == NONE:
             return None

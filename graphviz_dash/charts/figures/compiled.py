@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import plotly.graph_objects as go
 
-from graphviz_dash.analysis.compiled.step_time import StepPart
+from graphviz_dash.analysis.compiled.step_parts import StepPart
 from graphviz_dash.charts.figures.axes import time_unit
 from graphviz_dash.charts.figures.theme import dress_bars, label_end
 from graphviz_dash.charts.palette import REMAINDER, RUN
@@ -32,14 +32,13 @@ def step_parts_chart(report: CompileReport, theme: Theme) -> go.Figure | None:
     if isinstance(time, Missing):
         return None
     whole = time.traced_ns if isinstance(report.step_ns, Missing) else report.step_ns
-    scale = time.scale(whole)
     rows = []
     at = 0.0
     for part in StepPart:
         own = [each for each in time.parts if each.part is part]
         if own:
             busy = sum(each.busy_ns for each in own)
-            idle = sum(each.idle_ns for each in own) * scale
+            idle = sum(time.clean_idle(each, whole) for each in own)
             rows.append((part.value, at, busy, idle, PART_MEANINGS[part]))
             at += busy + idle
     left = time.remainder(whole)

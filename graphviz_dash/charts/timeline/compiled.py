@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.analysis.compiled.step_parts import StepPart
 from graphviz_dash.analysis.compiled.step_regions import StepRegion
-from graphviz_dash.analysis.compiled.step_time import StepPart
 from graphviz_dash.narrative.compiled import cause_place, cause_title
 
 STEP_PARTS: Final = tuple(StepPart)

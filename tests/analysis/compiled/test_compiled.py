@@ -11,17 +11,15 @@ import pytest
 
 from graphviz_dash.analysis.compiled.cause import CompileCause
 from graphviz_dash.analysis.compiled.causes import compile_causes
+from graphviz_dash.analysis.compiled.clean_step import CpuPiece, first_node_ns
 from graphviz_dash.analysis.compiled.inputs import first_cpu_use, input_origin
 from graphviz_dash.analysis.compiled.program_tree import BoxKind, program_tree
 from graphviz_dash.analysis.compiled.rule_outcomes import rule_outcomes
+from graphviz_dash.analysis.compiled.savings import StepCosts
+from graphviz_dash.analysis.compiled.step_parts import StepPart
 from graphviz_dash.analysis.compiled.step_regions import step_regions
-from graphviz_dash.analysis.compiled.step_time import (
-    FrameCalls,
-    StepDivider,
-    StepPart,
-    StepTime,
-    step_time,
-)
+from graphviz_dash.analysis.compiled.step_time import FrameCalls, StepDivider, StepTime, step_time
+from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
 from graphviz_dash.analysis.trace.steps import steps
 from graphviz_dash.charts.timeline.compiled import compiled_step
 from graphviz_dash.ingest.kineto.reader import read_trace
@@ -185,7 +183,10 @@ def causes(told: Compilation, time: StepTime | None = None) -> dict[CompileRuleI
 def test_a_break_costs_what_it_puts_between_and_the_graph_that_it_adds(time: StepTime) -> None:
     cause = causes(compilation(), time)[CompileRuleId.PYTHON_SIDE_EFFECT]
     assert cause.lines == (BROKEN,)
-    assert cause.saves_ns == pytest.approx((10 + 5 + 21 + 4) * US)
+    # What is left: 20 µs of CPU up to one launch, the work of both graphs, and 9 µs behind it.
+    factor = StepCosts(time, 100.0 * US).factor
+    left = (20 * US * factor) + first_node_ns() + 20 * US + 9 * US * factor
+    assert cause.saves_ns == pytest.approx(100 * US - left)
 
 
 def test_a_function_that_is_given_up_costs_the_graphs_of_what_it_calls(time: StepTime) -> None:
@@ -195,8 +196,8 @@ def test_a_function_that_is_given_up_costs_the_graphs_of_what_it_calls(time: Ste
     inner = [msgspec.structs.replace(f, resumes=False, callers=callers) for f in FRAMES]
     told = compilation(frames=(outer, *inner), breaks=(given_up,))
     cause = causes(told, time)[CompileRuleId.PYTHON_SIDE_EFFECT]
-    one_graph = (14 + 4 + 2 + 21 + 4) / 2
-    assert cause.saves_ns == pytest.approx((10 + 5 + one_graph) * US)
+    broken = causes(compilation(), time)[CompileRuleId.PYTHON_SIDE_EFFECT]
+    assert cause.saves_ns == pytest.approx(broken.saves_ns)
     alone = causes(compilation(frames=(outer, *FRAMES), breaks=(given_up,)), time)
     saves = alone[CompileRuleId.PYTHON_SIDE_EFFECT].saves_ns
     assert isinstance(saves, Missing)
@@ -213,7 +214,8 @@ def test_copies_are_a_cause_where_they_are_a_tenth_of_the_step(time: StepTime) -
     (cause,) = compile_causes(told, time, 30.0 * US)
     assert cause.rule is CompileRuleId.COPIED_INPUTS
     assert cause.details == ("primals_1: 4,096 B",)
-    assert cause.saves_ns == pytest.approx(4 * US + 2 * US * 6 / 76)
+    # Of 4 µs of the CPU: the copy itself is done while the graph is launched.
+    assert cause.saves_ns == pytest.approx(4 * US * StepCosts(time, 30.0 * US).factor)
 
 
 @pytest.mark.parametrize(
@@ -261,10 +263,15 @@ def test_a_graph_from_the_cache_that_is_split_is_told_by_its_trace(time: StepTim
     split = GraphPartition(1, 1, 1, True, ())
     told = compilation(breaks=(), graphs=(CompiledGraph("0/0", "first", False, True),))
     assert CompileRuleId.SPLIT_UNTOLD not in causes(told, time)
-    twice = dataclasses.replace(time, calls=(FrameCalls("0/0", 1, 2, 1),))
+    first = next(n for n, piece in enumerate(time.pieces) if piece.launches_graph)
+    second = CpuPiece(StepPart.DISPATCH, "0/0", 6.0 * US), time.pieces[first]
+    pieces = (*time.pieces[: first + 1], *second, *time.pieces[first + 1 :])
+    twice = dataclasses.replace(time, calls=(FrameCalls("0/0", 1, 2, 1),), pieces=pieces)
     cause = causes(told, twice)[CompileRuleId.SPLIT_UNTOLD]
-    # Half of what its two graphs take to be dispatched, copied for and launched.
-    assert cause.saves_ns == pytest.approx((14 + 2 + 4) / 2 * US)
+    # The dispatch and the launch of its second graph, whose work does not keep the CPU waiting.
+    factor = StepCosts(twice, 100.0 * US).factor
+    call_ns, _ = shipped_calibration().replay_cpu_ns
+    assert cause.saves_ns == pytest.approx(6 * US * factor + call_ns)
     known = msgspec.structs.replace(told, partitionings=(Partitioning("0/0", (split, split)),))
     assert CompileRuleId.SPLIT_UNTOLD not in causes(known, twice)
 

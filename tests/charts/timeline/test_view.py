@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from graphviz_dash.analysis.compiled.step_time import StepPart
+from graphviz_dash.analysis.compiled.step_parts import StepPart
 from graphviz_dash.analysis.replays.replays import ReplayMatch
 from graphviz_dash.charts.timeline.compiled import STEP_PARTS, CompiledStep
 from graphviz_dash.charts.timeline.lanes import bin_edges

@@ -501,6 +501,28 @@ def test_a_graph_that_is_replayed_over_and_over_is_only_counted(
     assert (len(kinds) - captures, loop.steps_seen - captures) == (noted, seen_steps)
 
 
+@pytest.mark.parametrize(
+    ("step", "noted", "seen_steps"),
+    [
+        pytest.param("g.replay(); h.replay()", 1002, 1500, id="in turn"),
+        pytest.param("g.replay(); h.replay() if i % 3 else None", 2500, 2500, id="not always"),
+    ],
+)
+def test_graphs_that_every_step_replays_are_only_counted(
+    tmp_path: Path, step: str, noted: int, seen_steps: int
+) -> None:
+    program = f"""
+    g, h = captured(), captured()
+    for i in range(1500):
+        {step}
+    """
+    assert run(tmp_path, CAPTURE + _flat(program), "--steps", "0").returncode == 0
+    loop = loop_of(tmp_path)
+    kinds = loop.steps.kind
+    captures = kinds.count(StepKind.CAPTURE)
+    assert (len(kinds) - captures, loop.steps_seen - captures) == (noted, seen_steps)
+
+
 @pytest.mark.parametrize("step", ["", "collectors.step()"], ids=["replays", "explicit"])
 def test_what_is_said_after_a_rest_has_its_replays(tmp_path: Path, step: str) -> None:
     program = f"""
@@ -529,7 +551,7 @@ log = LoopLog()
 counter = ReplayCounter("graph-0", log, 0, log.note)
 counter.replays = 7
 rest = Rest(log)
-rest.begin([counter], BoundaryKind.REPLAYS)
+rest.begin([counter], BoundaryKind.REPLAYS, {})
 print(counter.note)
 with rest._lock:
     rest.forget()

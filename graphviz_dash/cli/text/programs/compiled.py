@@ -10,7 +10,7 @@ from graphviz_dash.analysis.compiled.cause import CompileCause
 from graphviz_dash.analysis.compiled.program_tree import Box, ProgramTree
 from graphviz_dash.analysis.compiled.report import CompileReport
 from graphviz_dash.analysis.compiled.rule_outcomes import CompileRuleOutcome
-from graphviz_dash.analysis.compiled.step_time import StepPart
+from graphviz_dash.analysis.compiled.step_parts import StepPart
 from graphviz_dash.cli.text.output import ABSENT, cell, plain_table, print_heading, print_table
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
