@@ -32,8 +32,8 @@ PART_MEANINGS: Final[Mapping[StepPart, str]] = {
 """What each part of a step's time is."""
 
 METHOD: Final = (
-    "GPU work takes as long as in the trace; what is left of the step without a profiler is idle "
-    "time, divided as the trace divides it"
+    "GPU work takes as long as in the trace, and a graph's launch what a clean one takes; what is "
+    "left of the step without a profiler is idle time, divided as the trace divides it"
 )
 """How the time of a step is divided."""
 
