@@ -226,7 +226,8 @@ def _answer(connection: Connection, measure: Callable[[str], Iterator[object]], 
 def _told(error: Exception) -> str:
     """An error in a line: what it says first, and the innermost line of a benchmark."""
     said = " ".join(str(error).split())[:400]
-    own = [f for f in traceback.extract_tb(error.__traceback__) if "benchmarks" in f.filename]
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if "benchmarks" in f.filename and f.filename != __file__]
     where = f" at {Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
     return f"{type(error).__name__}{where}: {said}"
 

@@ -1,8 +1,8 @@
 """Spares a program the notes of replays that would tell nothing new.
 
-A note costs a replay about 0.7 µs. A program that has run its thousand steps with one graph, or with
-some that were each replayed equally often in all of the later ones, goes on as it did: its replays
-are only counted, which takes the place of torch's own method and costs nothing, until anything else
+A note costs a replay about 0.7 µs. A program that has run its thousand steps with one graph, or
+with some that each of the later steps replayed equally often, goes on as it did: its replays are
+only counted, which takes the place of torch's own method and costs nothing, until anything else
 happens.
 """
 

@@ -25,7 +25,11 @@ LEAST_TOLD: Final = 0.005
 
 
 def compile_causes(
-    compilation: Compilation, time: StepTime | Missing, step_ns: float | Missing
+    compilation: Compilation,
+    time: StepTime | Missing,
+    step_ns: float | Missing,
+    *,
+    runs_freely: bool = False,
 ) -> tuple[CompileCause, ...]:
     """The causes that ``compilation`` tells, the one that saves most first.
 
@@ -33,10 +37,11 @@ def compile_causes(
         compilation: what torch.compile did.
         time: where the time of its traced steps goes.
         step_ns: the time of a clean step, in ns.
+        runs_freely: whether that step was not waited for at its end, as the traced ones are.
     """
     costs = None
     if not isinstance(time, Missing) and not isinstance(step_ns, Missing):
-        costs = StepCosts(time, step_ns)
+        costs = StepCosts(time, step_ns, runs_freely)
     frames = {frame.id: frame for frame in compilation.frames}
     candidates = [
         *break_causes(compilation, costs),

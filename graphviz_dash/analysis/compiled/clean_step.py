@@ -146,6 +146,17 @@ def run_again(pieces: Iterable[CpuPiece], factor: float) -> float:
     return max(cpu, busy)
 
 
+def without_last_wait(pieces: Sequence[CpuPiece]) -> Sequence[CpuPiece]:
+    """A step at whose end the next one begins while the GPU is at work: a traced step is waited for
+    at its end, for the sake of the trace."""
+    last = len(pieces)
+    while last and pieces[last - 1].part is StepPart.PYTHON:
+        last -= 1
+    if last and pieces[last - 1].part is StepPart.WAIT and pieces[last - 1].frame is None:
+        return [*pieces[: last - 1], *pieces[last:]]
+    return pieces
+
+
 def clean_factor(pieces: Sequence[CpuPiece], step_ns: float) -> float:
     """The factor with which the step takes ``step_ns``; 0 where the GPU alone takes longer."""
     low, high = 0.0, _MOST

@@ -73,7 +73,7 @@ def _saved_by_one_graph(
     outermost: Sequence[str], inside: set[str], added: set[str], costs: StepCosts
 ) -> float:
     """What it would save if a function were one graph."""
-    return costs.saved(without_breaks(costs.time.pieces, outermost, inside | added, added))
+    return costs.saved(without_breaks(costs.pieces, outermost, inside | added, added))
 
 
 def _saved_by_compiling(
@@ -94,7 +94,7 @@ def _saved_by_compiling(
         return not_told(
             "the whole function runs eagerly, and what compiling it would give is not known"
         )
-    return predicted(costs, lambda own: own.saved(compiled_whole(own.time.pieces, parts)))
+    return predicted(costs, lambda own: own.saved(compiled_whole(own.pieces, parts)))
 
 
 def _place(graph_break: GraphBreak) -> tuple[str, int] | None:

@@ -81,7 +81,7 @@ def skip_causes(
 
 
 def _saved_by_recording(frames: Collection[str], costs: StepCosts) -> float:
-    return costs.saved(recorded(costs.time.pieces, frames))
+    return costs.saved(recorded(costs.pieces, frames))
 
 
 def _lines_of_skip(
@@ -169,7 +169,7 @@ def copy_causes(
             or frame_lines(frames.get(frame)),
             frames=(frame,),
             times=len(nodes),
-            saves_ns=costs.saved(without_copies(costs.time.pieces, frame)),
+            saves_ns=costs.saved(without_copies(costs.pieces, frame)),
             once_ns=None,
             details=tuple(f"{origin.name}: {size:,} B" for origin, size in origins)[:8],
         )

@@ -67,7 +67,8 @@ def compile_report(
         return Missing(Fact.COMPILATION, "nothing was compiled while it was watched")
     time = _time(run, compilation, traced_steps)
     step_ns = _step_ns(run)
-    causes = compile_causes(compilation, time, step_ns)
+    runs_freely = clean_step_ns(run) is None
+    causes = compile_causes(compilation, time, step_ns, runs_freely=runs_freely)
     causes = (*ended_step_causes(run.manifest.failures, compilation), *causes)
     return CompileReport(
         run=run.name,

@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from graphviz_dash.analysis.compiled.clean_step import CpuPiece, clean_factor, run_again
+from graphviz_dash.analysis.compiled.clean_step import (
+    CpuPiece,
+    clean_factor,
+    run_again,
+    without_last_wait,
+)
 from graphviz_dash.analysis.compiled.step_parts import StepPart
 from graphviz_dash.analysis.compiled.step_time import PartTime, StepTime
 from graphviz_dash.model.absence import Fact, Missing
@@ -20,6 +25,8 @@ class StepCosts:
 
     time: StepTime
     step_ns: float
+    runs_freely: bool = False
+    """Whether the clean step was not waited for at its end, as the traced ones are."""
 
     def of(self, parts: Iterable[StepPart], frames: Iterable[str | None]) -> Iterator[PartTime]:
         """The parts of some compilations."""
@@ -27,13 +34,18 @@ class StepCosts:
         return (part for part in self.time.parts if part.part in wanted and part.frame in inside)
 
     @cached_property
+    def pieces(self) -> Sequence[CpuPiece]:
+        """What the CPU does in the clean step."""
+        return without_last_wait(self.time.pieces) if self.runs_freely else self.time.pieces
+
+    @cached_property
     def factor(self) -> float:
         """What the CPU's traced time is to be multiplied by."""
-        return clean_factor(self.time.pieces, self.step_ns)
+        return clean_factor(self.pieces, self.step_ns)
 
     def saved(self, mended: Sequence[CpuPiece]) -> float:
         """What a step of the pieces ``mended`` takes less, in ns; 0 where it takes more."""
-        now = run_again(self.time.pieces, self.factor)
+        now = run_again(self.pieces, self.factor)
         return max(0.0, now - run_again(mended, self.factor))
 
 

@@ -180,5 +180,5 @@ def _rule_of_split(operators: Sequence[SplitOperator]) -> CompileRuleId:
 def _saved_by_joining(frames: Sequence[str], shares: Mapping[str, int], costs: StepCosts) -> float:
     """What it would save if the parts of split graphs were one, where each of the lines at which a
     graph is split has an equal share."""
-    pieces = costs.time.pieces
+    pieces = costs.pieces
     return sum(costs.saved(without_splits(pieces, frame)) / shares[frame] for frame in frames)

@@ -12,6 +12,7 @@ from graphviz_dash.analysis.compiled.clean_step import (
     cpu_pieces,
     first_node_ns,
     run_again,
+    without_last_wait,
 )
 from graphviz_dash.analysis.compiled.mended_step import (
     compiled_whole,
@@ -58,6 +59,13 @@ def test_a_launch_takes_what_it_takes_clean_and_the_end_waits_for_the_gpu() -> N
     assert run_again(long, 1.0) == pytest.approx(52 * US + CALL + NODE)
     # Without a wait the next step begins, and the GPU is what steps wait for in the end.
     assert run_again(pieces[:-1], 0.5) == pytest.approx(100 * US)
+
+
+def test_the_wait_for_the_trace_is_no_part_of_a_loop_that_runs_freely() -> None:
+    end = cpu(StepPart.PYTHON, None, 3)
+    assert without_last_wait((*ENTRY, graph("0/0", 9), WAIT, end))[-2:] == [graph("0/0", 9), end]
+    own = (*ENTRY, graph("0/0", 9), cpu(StepPart.WAIT, "0/0", 2), end)
+    assert without_last_wait(own) == own
 
 
 def test_the_factor_makes_the_step_as_long_as_it_was() -> None:
