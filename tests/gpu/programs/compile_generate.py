@@ -1,38 +1,37 @@
 """Greedy decoding of a small Llama with transformers, its forward under torch.compile, as one
 writes it first, and with two mends.
 
-``0``: the cache grows by a token each time, so that each length has a graph of its own. ``1``: the
-cache has one size, but is made where the prompt is read, in the compiled function, so that torch
-takes it for an argument that is written to. ``2``: the cache is made before.
+``0``: a cache for each text, which is made where the prompt is read, within the compiled function,
+so that each token writes to an argument. ``1``: one cache, made before. ``2``: each token is a step
+of its own for torch, so that all of them replay one graph; before, a text was one step, and each of
+its tokens had a graph.
 """
 
 import sys
 
 import torch
-from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, StaticCache
+from transformers import LlamaConfig, LlamaForCausalLM, StaticCache
 
 from collectors import step as step_ended
 
 HEADS, WIDTH, LENGTH, TOKENS = 4, 256, 64, 10
 mended = int(sys.argv[1])
+device = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def cache_of(config: LlamaConfig) -> DynamicCache | StaticCache:
+def cache_of(config: LlamaConfig) -> StaticCache:
     """An empty cache."""
-    if mended < 1:
-        return DynamicCache(config=config)
     cache = StaticCache(config=config, max_cache_len=LENGTH)
-    if mended >= 2:
+    if mended >= 1:
         cache.early_initialization(1, HEADS, WIDTH // HEADS, torch.bfloat16, torch.device(device))
     return cache
 
 
-device = "cuda" if torch.cuda.is_available() else "cpu"
 torch.manual_seed(0)
 config = LlamaConfig(
     hidden_size=WIDTH,
     intermediate_size=688,
-    num_hidden_layers=4,
+    num_hidden_layers=2,
     num_attention_heads=HEADS,
     num_key_value_heads=HEADS,
     vocab_size=1000,
@@ -40,19 +39,19 @@ config = LlamaConfig(
 )
 model = LlamaForCausalLM(config).to(device, torch.bfloat16).eval()
 how = {"mode": "reduce-overhead"} if device == "cuda" else {"backend": "eager"}
-model.forward = torch.compile(model.forward, dynamic=mended < 1 or None, **how)
+model.forward = torch.compile(model.forward, **how)
 prompt = torch.randint(0, 1000, (1, 8), device=device)
 kept = cache_of(config)
 with torch.no_grad():
     for _ in range(14):
-        # What a graph returned is read until the last token is there.
-        torch.compiler.cudagraph_mark_step_begin()
-        if mended < 2:
+        if mended < 1:
             kept = cache_of(config)
         else:
             kept.reset()
         token = prompt
-        for _ in range(TOKENS):
+        for at in range(TOKENS):
+            if mended >= 2 or not at:
+                torch.compiler.cudagraph_mark_step_begin()
             logits = model(token, past_key_values=kept, use_cache=True).logits
             token = logits[:, -1:].argmax(-1).clone()
             step_ended()
