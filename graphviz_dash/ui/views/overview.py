@@ -25,6 +25,11 @@ from graphviz_dash.ui.state.store import COMPARISON, STORE
 
 _DRAWING_S: Final = 0.7
 """How long the browser has to draw the cards before traces are read, which takes all cores."""
+_FIRST_CARDS: Final = 4
+"""Cards that a window of 1280 x 860 shows."""
+_FIRST_DRAWN_S: Final = 0.015
+"""Until these are drawn: the front end draws at once what comes within 10 ms, and the cards of the
+first screen would else be seen with the last one, 0.1 s later."""
 
 
 def render() -> None:
@@ -40,8 +45,6 @@ def render() -> None:
     if not listed.entries:
         no_experiments(listed)
         return
-    tell_arrivals(listed)
-    tell_changes(list(listed.entries.values()))
     several = len(listed.entries) > 1
     if several:
         row = st.container(horizontal=True, vertical_alignment="center", gap="small", key="arrange")
@@ -51,12 +54,17 @@ def render() -> None:
     unread: list[tuple[Entry, DeltaGenerator]] = []
     # A grid of the style sheet's, with as many columns as the window has room for.
     with st.container(key="cards"):
-        for entry in entries:
+        for number, entry in enumerate(entries):
+            if number == _FIRST_CARDS:
+                time.sleep(_FIRST_DRAWN_S)
             slot = _card(entry)
             if slot is not None:
                 unread.append((entry, slot))
         show(_own())
-    # Behind the cards, which wait neither for a look at all runs nor for the scripts of fields.
+    # Behind the cards, which wait neither for a look at all runs, for what of them changed nor for
+    # the scripts of fields: those of the first screen are drawn while the others are still sent.
+    tell_arrivals(listed)
+    tell_changes(list(listed.entries.values()))
     with pair_slot:
         pair_panel(listed)
     if several:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
 from streamlit.testing.v1 import AppTest
 
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.ui.hosting import server
+from graphviz_dash.ui.state.catalogue import Entry
 from graphviz_dash.ui.state.results import comparison
 from graphviz_dash.ui.state.store import STORE
+from graphviz_dash.ui.views import overview
 from tests.builders import STEP, make_experiment, make_run
 from tests.ui.views.apptests import (
     FAILURE,
@@ -60,6 +64,27 @@ def test_an_unreadable_experiment_leaves_the_others(roots: Path) -> None:
     told = markup(shown("overview"))
     assert "broken cannot be read" in told
     assert "faster: graph against eager" in told
+
+
+def test_the_cards_of_the_first_screen_are_sent_before_the_others(
+    roots: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(6):
+        make_run(roots / f"toy-{number}", "eager")
+    sent: list[str] = []
+    pauses: list[int] = []
+
+    def send(entry: Entry) -> None:
+        sent.append(entry.name)
+
+    def pause(_: float) -> None:
+        pauses.append(len(sent))
+
+    monkeypatch.setattr(overview, "_card", send)
+    monkeypatch.setattr(overview, "time", SimpleNamespace(sleep=pause))
+    shown("overview")
+    assert pauses == [4]
+    assert len(sent) == 6
 
 
 def _titles(page: AppTest) -> list[str]:
