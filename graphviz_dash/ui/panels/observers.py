@@ -26,7 +26,7 @@ from graphviz_dash.units import format_count, format_ns, format_percent, format_
 
 
 def _effects(key: str) -> dict[str, ObserverEffect | Missing]:
-    return STORE.derived(
+    return STORE.derived_bare(
         key,
         "observers",
         lambda experiment: {run.name: observer_effect(run) for run in experiment.runs},

@@ -89,7 +89,7 @@ def render() -> None:
 def _machines(costs: LaunchCosts, entry: Entry | None) -> str:
     """Whose figures these are, and whose the chosen experiment's runs."""
     try:
-        runs = STORE.experiment(entry.key).runs if entry is not None else ()
+        runs = STORE.outlines(entry.key) if entry is not None else ()
     except InputError:
         runs = ()
     machines = (run.manifest.environment for run in runs)
@@ -109,7 +109,8 @@ def _own(
                 continue
     versions = tuple((name, *_version(path)) for name, path in launch_paths.items())
     try:
-        return STORE.derived(
+        # Without the traces, which tell nothing of launches.
+        return STORE.derived_bare(
             entry.key,
             ("own graphs", versions, tuple(references)),
             lambda experiment: own_graphs(experiment, references),

@@ -22,6 +22,7 @@ from graphviz_dash.model.timings import StepTiming
 from graphviz_dash.narrative.launch import costs_sentence
 from graphviz_dash.ui.page.markup import text
 from graphviz_dash.ui.state import catalogue
+from graphviz_dash.ui.state.store import STORE
 from tests.analysis.launch.test_observer_effect import SERIES
 from tests.analysis.launches import lines, recording
 from tests.builders import make_experiment
@@ -131,6 +132,14 @@ def test_own_graphs_and_observers_of_the_chosen_experiment(root: Path) -> None:
     assert "Two processes" not in said
     assert "two processes with nothing attached differ by" in said
     assert len(app.get("plotly_chart")) == 2
+
+
+def test_no_traces_are_read_for_own_graphs_and_observers(root: Path) -> None:
+    watched(root)
+    write_launch(root / "mine", recording(*lines(lambda n: 2000 + n)))
+    _, said = page(experiment="seen")
+    assert "Your graphs: seen" in said
+    assert not STORE.is_loaded(STORE.register(root / "seen"))
 
 
 def test_an_experiment_without_observers_says_how_to_get_them(root: Path) -> None:
