@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import itemgetter
+from statistics import median, quantiles
 from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.analysis.comparison.verdict import Outcome
@@ -48,6 +49,11 @@ _CAUSES: Final = {
 }
 """Parts of the equation, and what each is called where it is the largest."""
 
+
+_UNEVEN: Final = 2.0
+"""A mean step of so many medians is no typical one."""
+_EVEN_FROM: Final = 20
+"""Steps of which a twentieth can be told."""
 
 _LEADS: Final = {Outcome.FASTER: "Yes", Outcome.MODESTLY_FASTER: "A little"}
 """How an answer begins where the run is faster by more than a slight speedup."""
@@ -157,6 +163,8 @@ def _not_compared(runs: Sequence[RunComparison]) -> Iterator[Piece]:
         evidence = Evidence.ITERATIONS if timed else Evidence.FIGURES
         yield Piece(lead)
         yield Piece(figure.text, evidence, None if timed else figure.metric.id)
+        if timed:
+            yield from _uneven(run)
         if len(runs) > 1:
             yield Piece(f" in {printable(run.name)}")
         lead = ", "
@@ -164,6 +172,18 @@ def _not_compared(runs: Sequence[RunComparison]) -> Iterator[Piece]:
         yield Piece(".")
     if len(runs) == 1:
         yield from _replayed(runs[0])
+
+
+def _uneven(run: RunComparison) -> Iterator[Piece]:
+    """That the step of a recorded program is a mean of very different ones, where it is: a server
+    that waits for requests in some steps takes many times the median."""
+    recording, mean = run.run.recording, run.step.value
+    if recording is None or mean is None or len(recording.step_ns) < _EVEN_FROM:
+        return
+    if mean > _UNEVEN * median(recording.step_ns):
+        twentieths = quantiles(recording.step_ns, n=20)
+        span = f"{format_ns(twentieths[0])} to {format_ns(twentieths[-1])}"
+        yield Piece(f" on average, single ones {span} on the CPU")
 
 
 def _replayed(run: RunComparison) -> Iterator[Piece]:

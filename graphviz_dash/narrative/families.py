@@ -300,11 +300,13 @@ def costs_sentence(family: FamilyReport) -> str:
 def family_tiles(family: FamilyReport) -> list[tuple[str, str, str]]:
     """The figures of a family: label, value, note."""
     members = family.members
+    # Where no key is known, the members are what is alike.
+    known = [counted(len(members), "key")] if any(each.member.method for each in members) else []
     cells = [
         (
             "Graphs",
             format_count(len(family.graphs)),
-            f"{counted(len(members), 'key')}, {printable(family.family.name)}",
+            ", ".join((*known, printable(family.family.name))),
         ),
         ("Steps", format_count(family.replays), "replayed"),
     ]

@@ -10,6 +10,7 @@ import pytest
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.analysis.step.waterfall import Basis, Waterfall
+from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.narrative.answer import Evidence, answer, answer_text, run_answer
@@ -27,7 +28,7 @@ from tests.analysis.frames import (
     make_run,
 )
 from tests.doctors import MOVED, report
-from tests.samples import compared_sample
+from tests.samples import SAMPLES, compared_sample
 
 
 def test_where_nothing_could_be_compared_the_answer_says_why_and_what_is_to_gain() -> None:
@@ -48,6 +49,16 @@ def test_where_nothing_could_be_compared_the_answer_says_why_and_what_is_to_gain
     ]
     assert answer(compare(make_experiment(broken))) == ()
     assert answer(both()) == run_answer(both()["graph"])
+
+
+def test_a_mean_of_very_different_steps_is_told_as_one() -> None:
+    alone = compare(load_experiment(SAMPLES / "recorded-server", traces=False))
+    assert answer_text(answer(alone)).startswith(
+        "No baseline: this experiment has one run. A step takes 14.2 ms on average, single ones "
+        "325 µs to 36.8 ms on the CPU."
+    )
+    steady = compare(load_experiment(SAMPLES / "recorded-batching", traces=False))
+    assert "on average" not in answer_text(answer(steady))
 
 
 def test_where_there_is_nothing_to_compare_the_answer_says_why_and_what_a_step_takes() -> None:

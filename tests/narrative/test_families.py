@@ -11,6 +11,7 @@ from graphviz_dash.analysis.families.ladder_problem import Budget
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.families import (
+    family_tiles,
     faster_sentence,
     loss_sentence,
     padding_text,
@@ -41,6 +42,13 @@ def test_padded_sizes_that_are_as_fast_lose_nothing() -> None:
     told = loss_sentence(the_family("recorded-server"))
     assert "Padding took nothing over 700 steps: replays of the padded sizes are faster" in told
     assert "60 steps without a graph took" in told
+
+
+def test_keys_are_counted_where_they_are_known() -> None:
+    assert family_tiles(the_family("recorded-server"))[0] == ("Graphs", "175", "35 keys, decode")
+    label, count, note = family_tiles(the_family("recorded-megatron"))[0]
+    assert (label, count) in (("Graphs", "16"), ("Graphs", "1"))
+    assert "key" not in note
 
 
 def test_a_step_of_segments_says_which_and_what_was_timed() -> None:

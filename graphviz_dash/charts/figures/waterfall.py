@@ -16,6 +16,8 @@ from graphviz_dash.charts.shades import Shade, Theme, shade
 from graphviz_dash.narrative.equation import step_words, whole_text
 from graphviz_dash.units import format_ns, format_percent
 
+_TICKS: Final = 4
+
 _MEANING: Final = {
     Cause.GAPS: "the GPU waited for the next launch",
     Cause.KERNELS: "durations of kernels",
@@ -49,6 +51,8 @@ def waterfall_chart(waterfall: Waterfall, theme: Theme) -> go.Figure:
     figure.update_layout(barmode="overlay", bargap=0.3, showlegend=False)
     title = f"{unit.name} per {step_words(waterfall.basis)} ({whole_text(waterfall.basis)})"
     dress_bars(figure, theme, 306, title, longest / unit.ns, labels)
+    # Each bar has its figure beside it; with more, a phone's ticks touch.
+    figure.update_xaxes(nticks=_TICKS)
     figure.update_yaxes(categoryorder="array", categoryarray=labels)
     return figure
 

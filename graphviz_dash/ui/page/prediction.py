@@ -32,7 +32,7 @@ from graphviz_dash.units import format_count, format_ns, format_percent, format_
 def prediction_panel(name: str, prediction: Prediction) -> None:
     """What is predicted from the trace of the run ``name``: figures, blockers and reasons."""
     st.header(f"Predicted from the trace of {plain(name)}", anchor=Evidence.PREDICTED.value)
-    show(tiles(_tiles(prediction)))
+    show(tiles(prediction_tiles(prediction)))
     show(idle_markup(prediction))
     show(blockers_markup(prediction))
     with st.expander("Why, in numbers", icon=":material/calculate:"):
@@ -70,26 +70,31 @@ def idle_markup(prediction: Prediction) -> str:
     )
 
 
-def _tiles(prediction: Prediction) -> list[tuple[str, str, str]]:
+def prediction_tiles(prediction: Prediction) -> list[tuple[str, str, str]]:
+    """The figures of a prediction: label, value, note."""
     idle = prediction.idle_ns / prediction.eager_ns if prediction.eager_ns else 0.0
     break_even, speedup = prediction.break_even, prediction.speedup
     cells = [
         ("Step as a graph", format_ns(prediction.graphed.value), _times(prediction.graphed)),
         ("Eager step", format_ns(prediction.eager_ns), prediction.eager_side.value),
-        ("GPU idle", format_percent(idle), f"{format_ns(prediction.idle_ns)} of that"),
+        ("GPU idle", format_percent(idle), f"{format_ns(prediction.idle_ns)} of the step"),
     ]
     if isinstance(speedup, Missing):
         # Without marked steps it is no step that was counted.
         titles = ("All work as graphs", "Whole trace", "GPU idle")
+        cells[-1] = (*cells[-1][:2], f"{format_ns(prediction.idle_ns)} of the trace")
         cells = [(title, *cell[1:]) for title, cell in zip(titles, cells, strict=True)]
     else:
         cells.insert(0, ("Speedup", format_ratio(speedup.value), _ratios(speedup)))
     if not isinstance(break_even, Missing):
+        value = format_count(break_even.value)
         interval = ""
         if break_even.low is not None:
+            least = format_count(break_even.low)
             most = "never" if break_even.high is None else format_count(break_even.high)
-            interval = f"{format_count(break_even.low)} to {most}"
-        cells.append(("Break-even replays", format_count(break_even.value), interval))
+            # A range from a number to itself would be read as a slip.
+            interval = "" if least == value == most else f"{least} to {most}"
+        cells.append(("Break-even replays", value, interval))
     return cells
 
 

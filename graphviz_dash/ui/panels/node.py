@@ -62,9 +62,9 @@ def longest_nodes(nodes: NodeTable, identity: str) -> None:
     kernels = [work_name(row.node) for row in rows]
     st.dataframe(
         {
-            "µs": times,
-            "Node": names,
             # Columns that would say nothing, or the same again, leave their room to the names.
+            **({"µs": times} if any(time is not None for time in times) else {}),
+            "Node": names,
             **({"Module": modules} if any(modules) else {}),
             **({"Kernel": kernels} if kernels != names else {}),
         },

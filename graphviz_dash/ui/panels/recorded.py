@@ -12,10 +12,12 @@ from graphviz_dash.model.recording import RecordedGraph, Recording
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.remedies import remedy_lines
 from graphviz_dash.ui.page.markup import element, show, table, text
-from graphviz_dash.units import format_count, format_ns
+from graphviz_dash.units import counted, format_count, format_ns
 
 SHOWN: Final = 40
 """Captures listed of one run; a program may make hundreds."""
+_FEW: Final = 12
+"""Captures that are read before the kernels; more stand folded."""
 
 
 def remedies_panel(runs: Sequence[Run]) -> None:
@@ -29,22 +31,29 @@ def remedies_panel(runs: Sequence[Run]) -> None:
         show(element("ul", "".join(lines), "notes"))
 
 
-def recorded_section(result: Comparison) -> str:
-    """A table of captures for each recorded run, under what its steps were; empty without any."""
-    groups = [
-        (_heading(run, run.run.recording), _rows(run.run.recording))
-        for run in result.runs
-        if run.run.recording is not None
-    ]
-    if not groups:
-        return ""
+def recorded_panel(result: Comparison) -> None:
+    """What the steps of each recorded run were, and a table of its captures: folded where there are
+    many, which the page of graphs tells more of; nothing without any recorded run."""
+    recordings = [(run, run.run.recording) for run in result.runs if run.run.recording is not None]
+    if not recordings:
+        return
+    st.header("What the recorder saw", anchor=False)
+    captures = sum(len(recording.graphs) for _, recording in recordings)
+    if captures <= _FEW:
+        groups = [(_heading(run, made), _rows(made)) for run, made in recordings]
+        show(_captures(groups))
+        return
+    show(*(element("p", _heading(run, made), "muted") for run, made in recordings))
+    with st.expander(counted(captures, "capture"), icon=":material/table_rows:"):
+        show(_captures([(text(run.name), _rows(made)) for run, made in recordings]))
+
+
+def _captures(groups: list[tuple[str, list[list[str]]]]) -> str:
     head = ("graph", "captured at", "after step", "nodes", "replays", "in the window", "capture")
     return element("div", table(head, groups, "figures captures"), "scroll")
 
 
-def _heading(run: RunComparison, recording: Recording | None) -> str:
-    if recording is None:
-        return text(run.name)
+def _heading(run: RunComparison, recording: Recording) -> str:
     if recording.boundary_kind is None:
         steps = "nothing in the program looked like a step"
     else:
@@ -62,8 +71,8 @@ def _heading(run: RunComparison, recording: Recording | None) -> str:
     return text(f"{run.name}: {steps}{earlier}{more}")
 
 
-def _rows(recording: Recording | None) -> list[list[str]]:
-    if recording is None or not recording.graphs:
+def _rows(recording: Recording) -> list[list[str]]:
+    if not recording.graphs:
         why = "the program was not seen to capture a graph while it was recorded"
         return [[element("span", "no capture", "absent", title=why), *[""] * 6]]
     return [_row(graph) for graph in recording.graphs[:SHOWN]]

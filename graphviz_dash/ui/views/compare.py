@@ -22,7 +22,7 @@ from graphviz_dash.ui.panels.notes import (
     predictions,
     tracebacks,
 )
-from graphviz_dash.ui.panels.recorded import recorded_section, remedies_panel
+from graphviz_dash.ui.panels.recorded import recorded_panel, remedies_panel
 from graphviz_dash.ui.state.results import comparison, kernels
 
 
@@ -65,9 +65,7 @@ def render() -> None:
     comparison_charts(chosen.key, result, run)
     low_confidence_panel(result)
     metrics_section(result)
-    if recorded := recorded_section(result):
-        st.header("What the recorder saw", anchor=False)
-        show(recorded)
+    recorded_panel(result)
     if run is not None:
         remedies_panel(runs)
     st.header("Kernels per traced step", anchor=False)

@@ -105,9 +105,9 @@ def _compilations(report: CompileReport) -> tuple[tuple[str, str, str], ...]:
         )
     lines = {graph_break.lines[:1] for graph_break in made.breaks}
     spent = sum(frame.compile_ns or 0 for frame in made.frames)
-    breaks = f"{'line' if len(lines) == 1 else 'lines'}; {counted(len(made.frames), 'compilation')}"
+    where = f"by line, in {counted(len(made.frames), 'compilation')}"
     return (
-        ("Graph breaks", format_count(len(lines)), breaks),
+        ("Graph breaks", format_count(len(lines)), where),
         ("Recompiles", format_count(len(made.recompiles)), f"{format_ns(spent)} spent compiling"),
     )
 

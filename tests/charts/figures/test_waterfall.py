@@ -37,6 +37,8 @@ def test_the_bars_lead_from_one_step_to_the_other(theme: Theme, run: str) -> Non
     figure = waterfall_chart(found, theme)
     (bars,) = figure.data
     unit = {"µs": 1e3, "ms": 1e6}[figure.layout.meta["axis"].split()[0]]
+    # Ticks of which more would touch on a phone.
+    assert figure.layout.xaxis.nticks == 4
     assert list(bars.y) == [
         found.baseline, "launch gaps", "kernels", "memcpy and memset", *overlap,
         "synchronisation", *ranks, "remainder", found.run,

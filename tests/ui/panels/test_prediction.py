@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from graphviz_dash.ui.page.prediction import idle_markup
+from graphviz_dash.analysis.prediction.uncertainty import Estimate
+from graphviz_dash.ui.page.prediction import idle_markup, prediction_tiles
 from tests.analysis.predictions import line_trace, predicted
 
 
@@ -14,3 +16,13 @@ def test_the_idle_time_stands_there_by_its_causes(tmp_path: Path) -> None:
     assert "removed" in told
     assert "of a traced step" in told
     assert "of the trace" in idle_markup(predicted(line_trace(tmp_path / "un", marked=False)))
+
+
+def test_a_range_that_is_one_number_is_not_told_as_a_range(tmp_path: Path) -> None:
+    made = predicted(line_trace(tmp_path / "marked"))
+    sure = replace(made, break_even=Estimate(2, 2, 2))
+    assert prediction_tiles(sure)[-1] == ("Break-even replays", "2", "")
+    unsure = replace(made, break_even=Estimate(2, 1, None))
+    assert prediction_tiles(unsure)[-1] == ("Break-even replays", "2", "1 to never")
+    idle = next(note for title, _, note in prediction_tiles(made) if title == "GPU idle")
+    assert idle.endswith(" of the step")

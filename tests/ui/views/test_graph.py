@@ -58,6 +58,13 @@ def test_without_a_node_the_longest_are_offered(roots: Path) -> None:
     assert times == sorted(times, reverse=True)
 
 
+def test_nodes_without_times_have_no_column_of_times(look_in: LookIn) -> None:
+    look_in(SAMPLES)
+    page = shown("graph", experiment="recorded-batching")
+    assert "First nodes" in markup(page)
+    assert "µs" not in page.dataframe[0].value.columns
+
+
 def test_what_stands_beside_a_drawing_waits_until_it_has_asked_for_its_view(
     roots: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
