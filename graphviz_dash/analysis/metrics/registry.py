@@ -214,7 +214,8 @@ _PROGRAM = (
         "recorded_speedup", "Speedup in the program's loop", _X, _RECORDED, _HIGH,
         "Of a recorded program: that time of the baseline divided by that of this run. Unless "
         "another is named, the baseline is the first recorded run that replayed no graph and was "
-        "not compiled; without one the recording that was made first.",
+        "not compiled; without one the recording with the lowest number, where names differ in a "
+        "number alone, or that was made first.",
     ),
     Metric(
         "recorded_saving", "Saved per step in the loop", _NS, _RECORDED, _HIGH,

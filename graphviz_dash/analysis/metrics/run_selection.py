@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from string import digits
 
 from graphviz_dash.model.run import BASELINE_MODE, Experiment, Pass, Run
 
@@ -50,24 +51,29 @@ def ran_eagerly(run: Run) -> bool:
 def usual_baseline(runs: Sequence[Run]) -> Run | None:
     """The run that others are compared with unless another is named: the one called eager, or of
     that mode; of recorded programs the first that replayed no graph, nor was compiled; else of
-    recordings of one program the one made first, which the others were changed from. None where
-    no run is any of these."""
+    recordings of one program the one with the lowest number, where their names differ in a number
+    alone, or the one made first: the others were changed from it. None where no run is any of
+    these."""
     candidates = (
         *(run for run in runs if run.name == BASELINE_MODE.value),
         *(run for run in runs if run.mode is BASELINE_MODE),
         *(run for run in runs if ran_eagerly(run) and run.compilation is None),
-        *_in_order_of_recording(runs),
+        *_in_order_of_change(runs),
     )
     return next(iter(candidates), None)
 
 
-def _in_order_of_recording(runs: Sequence[Run]) -> list[Run]:
-    """Several recordings of one program, the earliest first; none where they are of different
-    programs, or where there is one alone."""
+def _in_order_of_change(runs: Sequence[Run]) -> list[Run]:
+    """Several recordings of one program, by the numbers in which alone their names differ, or the
+    earliest first; none where they are of different programs, or where there is one alone."""
     recordings = [run for run in runs if run.recording is not None]
     programs = {run.manifest.workload.name for run in recordings}
     if len(programs) != 1 or len({family(run) for run in recordings}) == 1:
         return []
+    stems = {run.name.rstrip(digits) for run in recordings}
+    if len(stems) == 1 and not stems & {run.name for run in recordings}:
+        (stem,) = stems
+        return sorted(recordings, key=lambda run: int(run.name.removeprefix(stem)))
     return sorted(recordings, key=lambda run: run.manifest.measured)
 
 

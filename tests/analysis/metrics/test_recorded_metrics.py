@@ -185,6 +185,10 @@ def test_the_recording_made_first_is_the_baseline_where_none_ran_eagerly() -> No
     assert usual_baseline((mended, first)) == first
     assert usual_baseline((mended, first, made("plain", 10, recording(5_000)))).name == "plain"
     assert usual_baseline((mended,)) is None
+    tenth = made("version-10", 8, recording(1_000, graphs=(GRAPH,)))
+    second = made("version-2", 9, recording(4_000, graphs=(GRAPH,)))
+    assert usual_baseline((tenth, second)) == second
+    assert usual_baseline((tenth, made("version-b", 9, recording(4_000, graphs=(GRAPH,))))) == tenth
     manifest = msgspec.structs.replace(
         first.manifest, workload=msgspec.structs.replace(first.manifest.workload, name="other.py")
     )
