@@ -21,7 +21,7 @@ from tests.analysis.compiled.test_compiled import BREAK, FRAMES
 from tests.ui.views.test_pages import markup
 from tests.ui.views.test_pages import shown as page_shown
 
-SAMPLE = Path(__file__).parents[3] / "sample_traces" / "mlp-train"
+SAMPLE = Path(__file__).parents[3] / "sample_traces" / "capture-schemes"
 
 
 @pytest.fixture
@@ -83,7 +83,10 @@ def test_the_doctor_shows_the_causes_and_what_came_of_each_rule(experiment: Path
 
 def test_a_run_without_an_account_is_told_how_to_get_one(experiment: Path) -> None:
     shutil.copytree(SAMPLE / "compile", experiment / "compile")
-    command = "collect --workload mlp-train --modes compile -o sample_traces/mlp-train-again"
+    command = (
+        "collect --workload benchmarks.capture_schemes:train --modes compile "
+        "-o capture-schemes-again"
+    )
     assert command in shown()
 
 
