@@ -286,14 +286,10 @@ def row(pair: Pair) -> tuple[str, bool]:
     name, (*told, promise) = pair[0].name, (each.result for each in outcomes)
     if failure is not None or not isinstance(promise, Promise):
         return f"| {name} | failed: {failure} | | | | | |", False
-    times = [each for each in told if isinstance(each, list)]
-    first, last = (statistics.median(chain.from_iterable(times[turn::2])) for turn in (0, 1))
-    # How far the turns of one step differ from each other says how well the saving is known.
-    spread = max(
-        max(medians) - min(medians)
-        for turn in (0, 1)
-        for medians in [[statistics.median(each) for each in times[turn::2]]]
-    )
+    medians = [statistics.median(each) for each in told if isinstance(each, list)]
+    # What disturbs a turn makes it longer. How far turns differ says how well the least is known.
+    first, last = min(medians[::2]), min(medians[1::2])
+    spread = max(max(own) - min(own) for own in (medians[::2], medians[1::2]))
     saved, cause = first - last, promise.first
     measured = f"{saved / 1e3:.0f} ± {spread / 2e3:.0f}"
     if cause is None or isinstance(cause.saves_ns, Missing):

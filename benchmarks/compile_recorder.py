@@ -46,6 +46,7 @@ from collectors.program.recorder import KEPT
 GOAL: Final = 0.02
 PROCESSES: Final = 3
 COUNT: Final = 1_000
+_TURNS: Final = 5
 _TRIED: Final = 10
 """Steps of a try on the CPU, where the recorder's own timed steps are not waited for."""
 
@@ -116,16 +117,18 @@ def recorded(name: str, count: int) -> Iterator[Took | None]:
         watcher = ProcessWatcher(Settings(skip=0, window=0), ProcessFolder(Path(folder)))
         with watcher.watching():
             step = compiled(name)
+            digest = result_of(step)
             yield None
-            took, digest = settled_median(step, count), result_of(step)
+            took = settled_median(step, count)
         yield Took(took, settled_median(step, count), digest)
 
 
 def unrecorded(name: str, count: int) -> Iterator[Took | None]:
     """The step in a process that never was recorded."""
     step = compiled(name)
+    digest = result_of(step)
     yield None
-    took, digest = settled_median(step, count), result_of(step)
+    took = settled_median(step, count)
     yield Took(took, settled_median(step, count), digest)
 
 
@@ -138,10 +141,11 @@ def compiled(name: str) -> Step:
 
 
 def settled_median(step: Step, count: int) -> float:
-    """The median of a step's times, in ns."""
+    """The median of a step's times, in ns: of several turns the least, for what disturbs one makes
+    it longer."""
     gc.collect()
     gc.disable()
-    return statistics.median(settled_times(step, count))
+    return min(statistics.median(settled_times(step, count // _TURNS)) for _ in range(_TURNS))
 
 
 def result_of(step: Step) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -12,7 +12,13 @@ from graphviz_dash.analysis.compiled.inputs import frame_lines
 from graphviz_dash.analysis.compiled.mended_step import compiled_whole, without_breaks
 from graphviz_dash.analysis.compiled.savings import StepCosts, not_told, predicted
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.model.compilation import Compilation, CompiledFrame, GraphBreak, Recompile
+from graphviz_dash.model.compilation import (
+    Compilation,
+    CompiledFrame,
+    GraphBreak,
+    Recompile,
+    UserLine,
+)
 from graphviz_dash.model.compile_rules import CompileRuleId
 
 _BREAK_RULES: Final = (
@@ -49,6 +55,13 @@ def break_causes(compilation: Compilation, costs: StepCosts | None) -> Iterator[
         added = {rest for graph_break in together for rest in rests.get(_place(graph_break), ())}
         # Functions between the outermost and the line are compiled by themselves because of it.
         added |= set(own[1:])
+        # So are those that are called where the rest runs eagerly.
+        called_there = _called_in(compilation, {*own, *added})
+        added |= {
+            frame
+            for frame, caller in called_there.items()
+            if _last_break(caller, compilation.breaks) == _place(first)
+        }
         added -= set(own[:1])
         inside = set(own) & called
         text = f"{reason} {first.explanation or ''}"
@@ -81,20 +94,40 @@ def _saved_by_compiling(
 ) -> float | Missing:
     """What it would save if a function that is given up were one graph: the functions that it
     calls, which Dynamo compiles one by one instead, are all in it, and the code between them."""
-    places = [frame.place for frame in compilation.frames if frame.id in given_up and frame.place]
-    parts = {
-        frame.id
-        for frame in compilation.frames
-        for caller in frame.callers
-        for place in places
-        if (caller.file, caller.function) == (place.file, place.function)
-        and caller.line >= place.line
-    }
+    parts = _called_in(compilation, given_up)
     if not parts:
         return not_told(
             "the whole function runs eagerly, and what compiling it would give is not known"
         )
     return predicted(costs, lambda own: own.saved(compiled_whole(own.pieces, parts)))
+
+
+def _called_in(compilation: Compilation, functions: Collection[str]) -> dict[str, UserLine]:
+    """The compilations that are called in those of ``functions``, each with the line that does."""
+    places = [frame.place for frame in compilation.frames if frame.id in functions and frame.place]
+    return {
+        frame.id: caller
+        for frame in compilation.frames
+        if not frame.resumes
+        for caller in reversed(frame.callers)
+        for place in places
+        if (caller.file, caller.function) == (place.file, place.function)
+        and caller.line >= place.line
+    }
+
+
+def _last_break(caller: UserLine, breaks: Sequence[GraphBreak]) -> tuple[str, int] | None:
+    """The break that the code at ``caller`` runs behind: the nearest above it, and where all are
+    below, as in a loop, the last one."""
+    lines = sorted(
+        graph_break.lines[0].line
+        for graph_break in breaks
+        if graph_break.lines
+        and (graph_break.lines[0].file, graph_break.lines[0].function)
+        == (caller.file, caller.function)
+    )
+    above = [line for line in lines if line <= caller.line] or lines
+    return (caller.file, above[-1]) if above else None
 
 
 def _place(graph_break: GraphBreak) -> tuple[str, int] | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -162,6 +162,7 @@ def copy_causes(
             (input_origin(frames.get(frame), copied.name, copied.line), copied.bytes or 0)
             for _, copied in largest
         ]
+        part = _large_part([size for _, size in origins])
         yield CompileCause(
             rule=CompileRuleId.COPIED_INPUTS,
             reason=f"{len(largest)} inputs are copied before each replay",
@@ -169,10 +170,17 @@ def copy_causes(
             or frame_lines(frames.get(frame)),
             frames=(frame,),
             times=len(nodes),
-            saves_ns=costs.saved(without_copies(costs.pieces, frame)),
+            saves_ns=costs.saved(without_copies(costs.pieces, frame, part)),
             once_ns=None,
             details=tuple(f"{origin.name}: {size:,} B" for origin, size in origins)[:8],
         )
+
+
+def _large_part(sizes: Sequence[int]) -> float:
+    """The part of the copied bytes in inputs that have a tenth of them or more: the others may as
+    well be copied."""
+    total = sum(sizes)
+    return sum(size for size in sizes if size * 10 >= total) / total if total else 1.0
 
 
 def warning_causes(

@@ -100,6 +100,14 @@ def test_a_break_that_waits_for_the_gpu_costs_all_that_follows() -> None:
     ]
 
 
+def test_guards_of_the_rest_come_before_the_whole_graph() -> None:
+    rest = cpu(StepPart.GUARDS, "1/0", 76), cpu(StepPart.DISPATCH, "1/0", 90), graph("1/0", 200)
+    pieces = (*ENTRY, graph("0/0", 300), *rest, WAIT)
+    mended = without_breaks(pieces, ["0/0"], {"0/0", "1/0"}, {"1/0"})
+    # While the first graph runs they are hidden: the one graph of all begins that much later.
+    assert run_again(mended, 1.0) - run_again(pieces, 1.0) == pytest.approx(60 * US)
+
+
 def test_a_function_that_is_given_up_is_one_graph_with_the_operators_beside_its_parts() -> None:
     eager = kernel(StepPart.EAGER, None, 10, 7)
     calls = [
@@ -144,8 +152,11 @@ def test_what_is_launched_kernel_by_kernel_is_one_graph_a_call() -> None:
 def test_inputs_that_are_not_copied_take_their_time_with_them() -> None:
     copy = kernel(StepPart.COPIES, "0/0", 5, 80)
     pieces = (*ENTRY, copy, graph("0/0", 10), WAIT)
-    saved = run_again(pieces, 1.0) - run_again(without_copies(pieces, "0/0"), 1.0)
+    saved = run_again(pieces, 1.0) - run_again(without_copies(pieces, "0/0", 1.0), 1.0)
     assert saved == pytest.approx(85 * US - FIRST)
+    # Where a small one is left it is still to be launched.
+    most = run_again(without_copies(pieces, "0/0", 0.95), 1.0)
+    assert run_again(pieces, 1.0) - most == pytest.approx(80 * US - FIRST)
 
 
 def test_pieces_end_where_calls_and_waits_do() -> None:
