@@ -31,6 +31,7 @@ _MOST_ABOUT_BYTES: Final = 4_096
 _FIXED: Final = frozenset(FIXED_PATHS.values())
 _GRAPH: Final = re.compile(r"graphs/[^/\\]+\.json")
 _EXPECTED: Final = "a zip file of an experiment: folders of runs, each with a manifest.json"
+_UNPACK: Final = "Files of other programs: unpack them, and open those of one experiment together."
 _UNREADABLE: Final = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
     *(NotImplementedError, EOFError, OSError, UnicodeError),
@@ -79,7 +80,7 @@ def _unpack(archive: zipfile.ZipFile, folder: Path, label: str) -> str:
     ]
     experiments = {run.parent for run in runs}
     if not runs:
-        raise InputError(label, f"no {MANIFEST} in a folder of its own", _EXPECTED)
+        raise InputError(label, f"no {MANIFEST} in a folder of its own", _EXPECTED, _UNPACK)
     if len(experiments) > 1:
         raise InputError(label, f"runs in {len(experiments)} folders", "one experiment")
     left = MAX_UNPACKED_BYTES

@@ -94,7 +94,7 @@ def _long_name(experiment: Path) -> bytes:
         (_damaged_member, "not a readable zip file"),
         (_damaged_bundle, "clean.json"),
         (_two_experiments, "runs in 2 folders"),
-        (_without_runs, "no manifest.json in a folder of its own"),
+        (_without_runs, "no manifest.json in a folder of its own; .* unpack them"),
         (_encrypted, "without a password"),
         (_twice, "not a readable zip file"),
         (lambda path: packed(path, "../").getvalue(), "no manifest.json"),

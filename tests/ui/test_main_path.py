@@ -114,6 +114,15 @@ def test_a_damaged_upload_is_one_line_and_a_good_one_opens_until_it_is_removed(
         files=[{"name": "bad.zip", "mimeType": "application/zip", "buffer": b"PK not a zip"}]
     )
     expect(page.get_by_text("not a readable zip file")).to_be_visible()
+    # What was chosen stands below the words above it, and the error below that.
+    places = [
+        page.locator(f'[data-testid="{part}"] >> visible=true').last.bounding_box()
+        for part in ("stCaptionContainer", "stFileUploader")
+    ]
+    words, files = places
+    assert words is not None
+    assert files is not None
+    assert files["y"] >= words["y"] + words["height"]
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for file in Path("sample_traces/sync-in-step").rglob("*"):

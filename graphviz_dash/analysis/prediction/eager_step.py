@@ -115,7 +115,7 @@ def _no_gpu_work(trace: Trace) -> str:
     names = trace.runtime["name"].cast(str).to_list()
     launches = sum(call_class(name) is CallClass.KERNEL_LAUNCH for name in names)
     if not launches:
-        return "the trace holds no work of a GPU: was it recorded with ProfilerActivity.CUDA?"
+        return "the trace holds no work of a GPU, as one recorded without ProfilerActivity.CUDA"
     return (
         f"the trace holds {launches:,} launches and none of the work that they launched: CUPTI "
         "gave the profiler no records of the GPU, as where another profiler holds it or the "

@@ -37,8 +37,9 @@ _PATTERNS = (
     ),
     (
         # Convolutions are matrix products to the hardware: cuDNN's fprop, dgrad and wgrad engines.
+        # What rocBLAS and hipBLASLt run is called after its indices: Cijk_Ailk_Bljk.
         Category.GEMM,
-        r"gemm|gemv|cublas|cutlass|wgmma|xmma|splitk|conv|_mm_|nvjet|fprop|dgrad|wgrad|winograd",
+        r"gemm|gemv|matmul|^cijk_|cublas|cutlass|wgmma|xmma|splitk|conv|_mm_|nvjet|fprop|dgrad|wgrad|winograd",
     ),
     (
         Category.REDUCTION,

@@ -32,7 +32,7 @@ def upload_panel(listed: Catalogue) -> None:
             "executed."
         )
         files = st.file_uploader(
-            "Files", label_visibility="collapsed", accept_multiple_files=True, key="upload-files"
+            "Files", label_visibility="collapsed", accept_multiple_files=True, key="chosen-files"
         )
         done: dict[str, Path | InputError] = st.session_state.setdefault(_DONE, {})
         archives = [file for file in files if file.name.lower().endswith(".zip")]

@@ -14,6 +14,8 @@ NAMES = {
         "void cudnn::cnn::wgrad_alg1_engine<float, float, 128, 5, 5, 3, 3, 3, false, false>(int)",
         "void cudnn::winograd_nonfused::winogradWgradData4x4<float, float>(Params)",
         "nvjet_tst_128x256_64x4_2x1_v_bz_coopA_NNT",
+        "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x192x64_MI16x16x1",
+        "_matmul_ogs_NNT_bf16xbf16xmxfp4_128x128x128x1_swiglu",
     ),
     Category.ATTENTION: (
         "fmha_cutlassB_f32_aligned_64x64_k32_sm80(PyTorchMemEffAttention::Params)",
