@@ -159,7 +159,7 @@ def chosen_experiment(*, warned: bool = False) -> Chosen:
     # The analysis, which the first page of all does not wait for.
     from graphviz_dash.narrative.doctor import unsound_text
     from graphviz_dash.ui.page.contents import empty_pages
-    from graphviz_dash.ui.page.widgets import incomplete_notes
+    from graphviz_dash.ui.page.widgets import difference_note, incomplete_notes
 
     listed = listing()
     if not listed.entries:
@@ -190,6 +190,8 @@ def chosen_experiment(*, warned: bool = False) -> Chosen:
     unsound = "" if warned else unsound_text(experiment.runs)
     if unsound:
         show(element("div", text(unsound), "failed", role="note"))
+    if entry.pair is not None:
+        show(difference_note(*experiment.runs))
     if notes := incomplete_notes(experiment.runs):
         show(notes)
     return Chosen(entry, experiment)

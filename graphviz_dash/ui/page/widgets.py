@@ -13,6 +13,7 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.answer import answer, answer_text
 from graphviz_dash.narrative.doctor import report_verdict
+from graphviz_dash.narrative.experiment import difference_text
 from graphviz_dash.narrative.headline import names_in_common, outcome_text
 from graphviz_dash.narrative.prediction import (
     blocker_text,
@@ -97,6 +98,12 @@ def incomplete_notes(runs: Iterable[Run]) -> str:
         for run in runs
         for problem in run.incomplete
     )
+
+
+def difference_note(first: Run, second: Run) -> str:
+    """In what two runs of any experiments differ besides graphs; nothing where that is nothing."""
+    differs = difference_text(first, second)
+    return element("ul", element("li", text(differs)), "notes", role="note") if differs else ""
 
 
 _HERO: Final = {

@@ -151,6 +151,15 @@ def test_kernels_stand_in_the_order_of_the_change_of_the_chosen_run(
         assert sizes == sorted(sizes, reverse=True), run
 
 
+def test_two_runs_of_different_work_are_told_so(look_in: LookIn) -> None:
+    look_in(SAMPLES)
+    name = catalogue.pair_name("gpt-train/graph", "gpt-wide/graph")
+    told = markup(shown("memory", experiment=name))
+    assert "the two runs differ in layers (2, 4); hidden (256, 2048); heads (4, 16)" in told
+    alike = catalogue.pair_name("gpt-train/eager", "gpt-train/graph")
+    assert "the two runs differ" not in markup(shown("memory", experiment=alike))
+
+
 def test_any_two_runs_are_compared(roots: Path) -> None:
     make_experiment(roots / "one")
     make_run(roots / "two", "graph", wall_ns=50_000)
