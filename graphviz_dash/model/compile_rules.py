@@ -95,7 +95,7 @@ _ALL: Final = (
     ),
     CompileRule(
         CompileRuleId.RECOMPILING,
-        "A function is compiled again and again",
+        "A function is compiled more than once",
         "Each compilation holds for what its guards say. A number, a text, a size or a mode that "
         "changes makes a new one, which takes seconds, and graphs are recorded anew.",
         "Give what changes as a tensor; mark sizes as dynamic (`torch._dynamo.mark_dynamic`), or "

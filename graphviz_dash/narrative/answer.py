@@ -50,6 +50,8 @@ _CAUSES: Final = {
 """Parts of the equation, and what each is called where it is the largest."""
 
 
+_TOO_SMALL: Final = 0.01
+"""Share of the baseline's traced step below which a part explains nothing."""
 _UNEVEN: Final = 2.0
 """A mean step of so many medians is no typical one."""
 _EVEN_FROM: Final = 20
@@ -270,6 +272,8 @@ def _cause(run: RunComparison, saving: float) -> Iterator[Piece]:
     # More overlap saves time, and less of it costs some.
     verb = "less" if (sign > 0) != (cause is Cause.OVERLAP) else "more"
     if run.waterfall.basis is Basis.TRACED:
+        if largest < _TOO_SMALL * run.waterfall.before_ns:
+            return
         yield Piece("; under the profiler ")
         yield Piece(f"{format_ns(largest)} {verb} {words}", Evidence.WATERFALL)
         return

@@ -10,7 +10,7 @@ from graphviz_dash.analysis.compiled.step_parts import StepPart
 from graphviz_dash.analysis.gaps import with_compilation
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.model.compile_rules import COMPILE_RULES
+from graphviz_dash.model.compile_rules import COMPILE_RULES, CompileRuleId
 from graphviz_dash.units import counted, format_ns, format_percent
 
 if TYPE_CHECKING:
@@ -57,6 +57,10 @@ def compile_sentence(report: CompileReport) -> str:
     if not report.causes:
         return f"{said} Nothing that was recorded keeps the step from its graphs."
     cause = saving or report.causes[0]
+    if cause.rule is CompileRuleId.RECOMPILING:
+        spent = f", {format_ns(cause.once_ns)} of compiling" if cause.once_ns else ""
+        title = f"{cause_title(cause)}{_place(cause)}"
+        return f"{said} Nothing that was recorded costs each step time; paid once: {title}{spent}."
     return f"{said} Mend first: {cause_title(cause)}{_place(cause)}{_saving(report, cause)}."
 
 

@@ -2,13 +2,15 @@
 long it took, and where it comes from.
 
 Times are medians over the steps that ran the same work in the same order of launch; a step that
-differs (a first one that allocates, a branch of the model) is counted and left out.
+differs (a first one that allocates, a branch of the model) is counted and left out. Steps that
+replay another graph each, of the same nodes (torch.compile records one for each place in its
+tree), ran the same work.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
@@ -205,6 +207,22 @@ class _Nodes:
             matched = replays or match_replays(run.graphs, trace, identities_of(run))
             self.graph[matched.gpu_row] = matched.graph
             self.node[matched.gpu_row] = matched.node
+        self.wiring = _wirings(self.graphs, self.graph)[self.graph]
+        """For each row the first graph that has the nodes and edges of its own; -1: none."""
+
+
+def _wirings(graphs: Sequence[CapturedGraph], replayed: Ints) -> Ints:
+    """For each graph that was replayed the place of the first with the same kinds of nodes and the
+    same edges, shape (graphs + 1,); -1 for others and at the end, where -1 looks it up."""
+    first: dict[bytes, int] = {}
+    wirings = np.full(len(graphs) + 1, -1, dtype=np.int64)
+    for place in np.unique(replayed[replayed >= 0]).tolist():
+        graph = graphs[place]
+        kinds = ",".join(node.kind for node in graph.nodes)
+        edges = np.array([(edge.source, edge.target) for edge in graph.edges], dtype=np.int64)
+        wiring = blake2b(kinds.encode() + edges.tobytes(), digest_size=16).digest()
+        wirings[place] = first.setdefault(wiring, place)
+    return wirings
 
 
 class _Read:
@@ -242,7 +260,7 @@ class _Read:
             self.return_ns = max(0, int(end[-1]) - max(last, self.final))
             self.waits = np.stack((begin[:-1], end[:-1]), axis=1)
         kind, name = calls.gpu_kind[self.rows], calls.gpu_name[self.rows]
-        looks = (kind, name, nodes.graph[self.rows], nodes.node[self.rows], self.group >= 0)
+        looks = (kind, name, nodes.wiring[self.rows], nodes.node[self.rows], self.group >= 0)
         # All of it told apart by 16 bytes: a trace may have thousands of steps.
         self.signature = (
             blake2b(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from graphviz_dash.analysis.step.typical_step import typical_step
+from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Fact, Missing
 from tests.analysis.frames import Frames, make_run
 from tests.analysis.typical_steps import typical_of
+from tests.samples import SAMPLES
 
 
 class TestWork:
@@ -22,6 +24,12 @@ class TestWork:
         assert (found.matching_steps, found.traced_steps) == (4, 5)
         assert [item.name for item in found.items] == ["gemm"]
         assert found.duration.tolist() == [52]  # of 51 to 54, rounded to even
+
+    def test_each_step_may_replay_a_graph_of_its_own(self) -> None:
+        """Under torch.compile each of a text's tokens has a graph, all of the same nodes; one of
+        the traced steps reads a prompt."""
+        found = typical_of(load_run(SAMPLES / "compile-generate" / "mended-0"))
+        assert (found.matching_steps, found.traced_steps) == (9, 10)
 
     def test_the_return_is_counted_from_the_end_of_what_it_waited_for(self) -> None:
         frames = Frames()
