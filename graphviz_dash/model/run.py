@@ -348,6 +348,13 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
         """When it was recorded; where that is not told, when the bundle was written."""
         return self.recorded or self.created
 
+    @property
+    def rank_of_several(self) -> int | None:
+        """Its rank; None where it was the only process, as one that torchrun starts alone, which is
+        rank 0 of 1, is too."""
+        is_alone = self.group is not None and self.group.world_size == 1
+        return None if is_alone else self.rank
+
 
 class GraphUpdate(Struct, frozen=True, forbid_unknown_fields=True):
     """cuGraphExecUpdate, tried on an executable of one graph with another graph."""

@@ -21,7 +21,7 @@ def about(experiment: Experiment) -> str:
     if all(run.mode.is_recorded for run in runs):
         return f"The program {subject} as it is, recorded in {counted(len(runs), 'run')}"
     modes = ", ".join(dict.fromkeys(run.mode.value for run in runs))
-    ranks = {run.manifest.rank for run in runs if run.manifest.rank is not None}
+    ranks = {run.manifest.rank_of_several for run in runs} - {None}
     by_rank = f" on {counted(len(ranks), 'rank')}" if ranks else ""
     return f"The workload {subject}{by_rank}: {modes}"
 

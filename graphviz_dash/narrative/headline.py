@@ -31,7 +31,7 @@ def headline(comparison: Comparison) -> str:
     runs, best = comparison.runs, comparison.best
     if best is not None:
         alike = [run for run in runs if family(run.run) == family(best.run)]
-        ranks = sum(run.run.manifest.rank is not None for run in alike)
+        ranks = sum(run.run.manifest.rank_of_several is not None for run in alike)
         slowest = f"; the slowest of {ranks} ranks" if ranks > 1 else ""
         return run_sentence(best) + slowest
     shown = next((run for run in runs if run.failures), None)

@@ -70,7 +70,7 @@ def equation_figures(run: Run, equation: Waterfall | Missing) -> Iterator[Figure
     for metric, cause in zip(EQUATION, Cause, strict=True):
         if isinstance(equation, Missing):
             yield absent(metric, equation)
-        elif cause is Cause.RANKS and run.manifest.rank is None:
+        elif cause is Cause.RANKS and run.manifest.rank_of_several is None:
             reason = "it was collected by one process, which has no other to wait for"
             yield absent(metric, Missing(Fact.OTHER_RANKS, reason))
         else:

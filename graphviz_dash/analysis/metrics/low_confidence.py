@@ -352,7 +352,7 @@ def communication_share(run: Run, traced_steps: tuple[Step, ...]) -> float:
     rank of several."""
     trace = run.replay_trace
     busy = sum(step.busy_ns for step in traced_steps)
-    if run.manifest.rank is None or trace is None or not busy:
+    if run.manifest.rank_of_several is None or trace is None or not busy:
         return 0.0
     return sum(step.total_ns for step in communication(trace, traced_steps)) / busy
 
@@ -431,7 +431,7 @@ def _of_observer(run: Run, figures: Mapping[str, Figure]) -> Iterator[LowConfide
         yield PassesUnlike(observer)
     fraction = figures["busy_of_clean"].value
     if fraction is not None and fraction > 1:
-        yield BusyAboveClean(fraction, run.manifest.rank is not None)
+        yield BusyAboveClean(fraction, run.manifest.rank_of_several is not None)
 
 
 def _of_traces(run: Run) -> Iterator[LowConfidence]:

@@ -199,9 +199,7 @@ def rank_comparison(experiment: Experiment) -> tuple[ModeRanks, ...]:
 
 def is_rank_of_several(run: Run) -> bool:
     """Whether ``run`` is a rank and, as far as its launcher told, not the only one."""
-    manifest = run.manifest
-    is_alone = manifest.group is not None and manifest.group.world_size == 1
-    return manifest.rank is not None and not is_alone
+    return run.manifest.rank_of_several is not None
 
 
 def families(experiment: Experiment) -> dict[str, list[Run]]:

@@ -58,7 +58,8 @@ def _print(experiments: list[LightExperiment], path: Path) -> None:
             manifest = run.run.manifest
             if run.speedup.value is not None and not run.replays_match:
                 unsound.append(shown(run.run.path))
-            rank = "" if manifest.rank is None else f" rank {manifest.rank}"
+            number = manifest.rank_of_several
+            rank = "" if number is None else f" rank {number}"
             failed = manifest.status == "failed"
             table.add_row(
                 cell(shown(run.run.path)),

@@ -18,7 +18,7 @@ from graphviz_dash.units import format_bytes, format_count, format_ns
 def print_facts(run: Run) -> None:
     """Prints what a run is: workload, mode, status, machine, software, sources."""
     manifest = run.manifest
-    work, machine = manifest.workload, manifest.environment
+    work, machine, rank = manifest.workload, manifest.environment, manifest.rank_of_several
     facts = {
         "workload": f"{work.name} ({work.factory}), "
         + ("a program with a seed of its own" if work.seed is None else f"seed {work.seed}"),
@@ -32,8 +32,7 @@ def print_facts(run: Run) -> None:
         if run.recording is None
         else f"{work.iterations} timed, {work.traced_iterations} traced, of "
         f"{run.recording.steps} steps seen",
-        "mode": manifest.mode.value
-        + ("" if manifest.rank is None else f", rank {format_count(manifest.rank)}"),
+        "mode": manifest.mode.value + ("" if rank is None else f", rank {format_count(rank)}"),
         **_ranks(manifest),
         "status": manifest.status,
         "command": " ".join(manifest.command),
@@ -89,7 +88,7 @@ def _sources(manifest: Manifest) -> dict[str, str]:
 def _ranks(manifest: Manifest) -> dict[str, str]:
     """The ranks that ran with this one; empty for a single process."""
     group = manifest.group
-    if group is None:
+    if group is None or manifest.rank_of_several is None:
         return {}
     settings = ", ".join(f"{name}={value}" for name, value in sorted(group.settings.items()))
     return {

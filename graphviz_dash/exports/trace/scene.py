@@ -232,7 +232,7 @@ def _with_families(
 
 def _rank_labels(run: Run) -> tuple[str, ...]:
     manifest = run.manifest
-    if manifest.rank is None:
+    if manifest.rank_of_several is None:
         return ()
     of = "" if manifest.group is None else f" of {manifest.group.world_size}"
     return (f"rank {manifest.rank}{of}",)

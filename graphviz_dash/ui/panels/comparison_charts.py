@@ -56,7 +56,7 @@ def _longer(run: RunComparison) -> str:
     where = run.where
     if isinstance(where, Missing) or where.excess_ns is None:
         return ""
-    ranks = "" if run.run.manifest.rank is None else ", waiting for other ranks included"
+    ranks = "" if run.run.manifest.rank_of_several is None else ", waiting for other ranks included"
     return (
         f"{run.name}: under the profiler its GPU work takes {format_ns(where.busy_ns)}{ranks}, "
         f"longer than its step of {format_ns(where.step_ns)}, which the bar divides: how long the "

@@ -65,7 +65,7 @@ def _kinds(runs: Sequence[Run]) -> tuple[str, ...]:
         recorded,
         imported,
         any(run.manifest.failures for run in runs),
-        any(run.manifest.rank is not None for run in runs),
+        any(run.manifest.rank_of_several is not None for run in runs),
     )
     return tuple(kind for kind, is_one in zip(KINDS, holds, strict=True) if is_one)
 

@@ -11,6 +11,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,9 +25,11 @@ from graphviz_dash.errors import InputError, MissingRequirementError
 from graphviz_dash.ingest.cache import TraceCache
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.narrative import experiment
 from graphviz_dash.narrative.headline import headline
 from tests.builders import TraceBuilder
 from tests.cli.conftest import Invoke
+from tests.conftest import SAMPLES
 
 
 class TestLs:
@@ -47,6 +50,17 @@ class TestLs:
         assert (result.code, result.out) == (0, "")
         assert result.err == f"No experiments under {tmp_path}\n"
         assert json.loads(invoke("ls", str(tmp_path), "--json").out)["experiments"] == []
+
+    def test_a_program_that_its_launcher_began_alone_is_no_rank(self, invoke: Invoke) -> None:
+        # Rank 0 of 1, as their manifests say.
+        alone, several = SAMPLES / "recorded-megatron", SAMPLES / "tp-transformer"
+        assert " rank " not in invoke("ls", str(alone)).out
+        shown = invoke("show", str(alone / "local")).out
+        assert "ranks " not in shown
+        assert "rank 0" not in shown
+        assert "eager rank 1" in invoke("ls", str(several)).out
+        about = replace(load_experiment(several, traces=False), about=None)
+        assert experiment.about(about).startswith("The workload tp-transformer on 2 ranks: ")
 
     @pytest.mark.usefixtures("folder")
     def test_its_numbers_are_those_of_compare(self, invoke: Invoke) -> None:
