@@ -10,6 +10,7 @@ from graphviz_dash.analysis.compiled.step_parts import StepPart
 from graphviz_dash.analysis.gaps import with_compilation
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.compilation import CompilationFact
 from graphviz_dash.model.compile_rules import COMPILE_RULES, CompileRuleId
 from graphviz_dash.units import counted, format_ns, format_percent
 
@@ -54,6 +55,11 @@ def compile_sentence(report: CompileReport) -> str:
     saving = next(
         (cause for cause in report.causes if not isinstance(cause.saves_ns, Missing)), None
     )
+    if not report.causes and _asked_for_no_graphs(report):
+        return (
+            f'{said} No CUDA graph was asked for: torch.compile(mode="reduce-overhead") records '
+            "them."
+        )
     if not report.causes:
         return f"{said} Nothing that was recorded keeps the step from its graphs."
     cause = saving or report.causes[0]
@@ -62,6 +68,17 @@ def compile_sentence(report: CompileReport) -> str:
         title = f"{cause_title(cause)}{_place(cause)}"
         return f"{said} Nothing that was recorded costs each step time; paid once: {title}{spent}."
     return f"{said} Mend first: {cause_title(cause)}{_place(cause)}{_saving(report, cause)}."
+
+
+def _asked_for_no_graphs(report: CompileReport) -> bool:
+    """Whether nothing of torch's graphs was seen, though it would have been: no tree, no skip."""
+    made = report.compilation
+    seen = {source.fact for source in made.sources if source.source is not None}
+    recorded = made.functions or made.nodes or made.skips or made.partitionings
+    replayed = isinstance(report.time, Missing) or any(
+        part.part is StepPart.REPLAY for part in report.time.parts
+    )
+    return CompilationFact.SKIPS in seen and not recorded and not replayed
 
 
 def unexplained_hint(run: Run, runs: Sequence[Run]) -> tuple[str, str]:

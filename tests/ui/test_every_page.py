@@ -291,12 +291,16 @@ def test_it_asks_this_server_alone(visit: Visit) -> None:
     assert visit.overheard.foreign == []
 
 
-def test_idle_time_is_read_on_a_phone_without_scrolling(
+def test_tables_are_read_on_a_phone_without_scrolling(
     visitor: BrowserContext, dashboard: str
 ) -> None:
+    beyond = "table => table.scrollWidth - table.parentElement.clientWidth"
     with tab(visitor, width=360) as page:
         page.goto(f"{dashboard}/compare?experiment=recorded-lightning")
         table = page.locator("table.idle-time").first
         table.wait_for()
-        beyond = "table => table.scrollWidth - table.parentElement.clientWidth"
         assert table.evaluate(beyond) <= 0
+        page.goto(f"{dashboard}/compile?experiment=compile-mends")
+        program = page.locator(".program .space")
+        program.locator(".row").first.wait_for()
+        assert program.evaluate(beyond) <= 0
