@@ -24,6 +24,7 @@ new PerformanceObserver(seen => {
 """Before a page is loaded: its cumulative layout shift, kept in ``shifts``."""
 
 _RULES: Final = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+_OF_COLOURS: Final = ["color-contrast", "link-in-text-block"]
 _DARKEST_LIGHT: Final = 382
 """Of the sum of red, green and blue, each 0 to 255."""
 
@@ -49,12 +50,15 @@ def turn(page: Page, theme: Theme) -> None:
     idle(page)
 
 
-def broken_rules(page: Page) -> list[tuple[str, Any]]:
-    """The rules of WCAG A and AA that axe finds broken, and where."""
+def broken_rules(page: Page, *, of_colours: bool = False) -> list[tuple[str, Any]]:
+    """The rules of WCAG A and AA that axe finds broken, and where; ``of_colours``: of those alone
+    that another theme of the same page can break."""
     if not page.evaluate("window.axe !== undefined"):
         page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text())
     found = page.evaluate(
-        "rules => axe.run(document, {resultTypes: ['violations'], runOnly: rules})", _RULES
+        "rules => axe.run(document, {resultTypes: ['violations'], selectors: false,"
+        " runOnly: rules})",
+        _OF_COLOURS if of_colours else _RULES,
     )
     return [
         (rule["id"], [node["html"][:200] for node in rule["nodes"]]) for rule in found["violations"]
