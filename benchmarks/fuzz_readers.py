@@ -28,7 +28,7 @@ from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.kineto.trace_head import read_head
 from graphviz_dash.ingest.limits import Limits
 from graphviz_dash.ingest.traffic import read_traffic
-from tests.ingest.hostile import hostile_files
+from tests.ingest.hostile import HOSTILE, hostile_file
 
 ROOT = Path(__file__).parents[1]
 SAMPLES = ROOT / "sample_traces"
@@ -129,7 +129,7 @@ READERS: dict[str, Callable[[Path, Path], object]] = {
 def seeds(name: str) -> Iterator[bytes]:
     """Small files that the reader takes, and those that were made to harm it."""
     traces = sorted(SAMPLES.glob("*/*/traces/*.json.gz"), key=lambda one: one.stat().st_size)[:4]
-    yield from (data for file, data in hostile_files().items() if _is_for(file, name))
+    yield from (hostile_file(file) for file in HOSTILE if _is_for(file, name))
     match name:
         case "kineto":
             for trace in traces:

@@ -18,7 +18,7 @@ from benchmarks.attack.attacks import must
 from benchmarks.attack.server import ROOT, Dashboard, dashboard
 from benchmarks.attack.visitor import Visitor
 from tests.ingest.formats.test_pickles import attacks as pickles_that_run
-from tests.ingest.hostile import hostile_files
+from tests.ingest.hostile import HOSTILE, hostile_file
 
 _SAMPLE = ROOT / "sample_traces" / "sync-in-step"
 _MOST_BYTES = 3 << 30
@@ -88,12 +88,12 @@ def hostile(*names: str) -> Callable[[Dashboard], str]:
     """The attempt with hostile files, of all without ``names``."""
 
     def attempt(served: Dashboard) -> str:
-        chosen = names or tuple(hostile_files())
+        chosen = names or HOSTILE
         told = 0
         with witness(served) as seen, Visitor(served.address).open() as other:
             for name in chosen:
                 with Visitor(served.address).open() as visitor:
-                    visitor.upload([(name, hostile_files()[name])])
+                    visitor.upload([(name, hostile_file(name))])
                     must(not visitor.problems, f"{name}: {visitor.problems}")
                     must("Traceback" not in visitor.text, f"{name}: a traceback is shown")
                     told += _REFUSED in visitor.text
@@ -203,7 +203,7 @@ def signals(*numbers: int) -> Callable[[Dashboard], str]:
 def while_reading(_: Dashboard) -> str:
     """SIGTERM while a file is read that takes for ever."""
     with dashboard() as own, Visitor(own.address).open() as visitor:
-        visitor.upload([("x.json.gz", hostile_files()["empty-lists.json.gz"])], wait=False)
+        visitor.upload([("x.json.gz", hostile_file("empty-lists.json.gz"))], wait=False)
         until = time.monotonic() + 60
         while len(own.server.children()) == 0 and time.monotonic() < until:
             time.sleep(0.05)
