@@ -67,5 +67,6 @@ def encode(series: pl.Series) -> tuple[npt.NDArray[np.int32], list[str]]:
     used = used[np.argsort(first[used])]
     dense = np.zeros(len(first), dtype=np.int32)
     dense[used] = np.arange(len(used), dtype=np.int32)
-    values = series.gather(first[used]).to_list()
+    # By index: gather() plans a query of one column, which takes four times as long.
+    values = series[first[used]].to_list()
     return dense[physical], ["" if value is None else str(value) for value in values]
