@@ -137,7 +137,7 @@ _times = st.integers(1_000, 40_000)
 
 @st.composite
 def _truths(draw: st.DrawFn) -> Truth:
-    ranks, places = draw(st.integers(2, 4)), draw(st.integers(1, 5))
+    ranks, places = draw(st.integers(2, 3)), draw(st.integers(1, 4))
     rows = st.lists(_times, min_size=places, max_size=places).map(tuple)
     table = st.lists(rows, min_size=ranks, max_size=ranks).map(tuple)
     clock = tuple(draw(st.lists(st.integers(0, 200_000), min_size=ranks, max_size=ranks)))
