@@ -13,9 +13,13 @@ CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 TOO_OLD := graphviz-dash needs Python 3.11 or newer with venv and pip
 
 IN_VENV := $(VENV)/bin/python
-PIP := $(IN_VENV) -m pip install -qq --disable-pip-version-check -c constraints.txt
+PIP := $(IN_VENV) -m pip install -qq --disable-pip-version-check --no-compile -c constraints.txt
 # The build backend comes from the constraints too, hence no isolated build.
 INSTALL := $(PIP) hatchling editables && $(PIP) --no-build-isolation
+# pip compiles on one core, and the tests of packages too, a third of all; what some package calls
+# Python may be none.
+COMPILE = $(IN_VENV) -m compileall -q -j 0 -x '/tests?/' \
+	"`$(IN_VENV) -c 'import sysconfig; print(sysconfig.get_path("purelib"))'`" >/dev/null || true
 
 # Modules of the components in JavaScript, and their tests.
 SCRIPTS := graphviz_dash/ui/components tests/ui/components/scripts
@@ -102,11 +106,13 @@ $(IN_VENV):
 $(VENV)/.run: pyproject.toml constraints.txt | $(IN_VENV)
 	@echo "Installing graphviz-dash into $(VENV)"
 	@$(INSTALL) -e .
+	@$(COMPILE)
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(IN_VENV)
 	@echo "Installing graphviz-dash and its development tools into $(VENV)"
 	@$(INSTALL) -e ".[dev]"
+	@$(COMPILE)
 	@touch $(VENV)/.run $@
 
 # A PYTHON=... that the existing environment was not made with would be ignored without a word.
