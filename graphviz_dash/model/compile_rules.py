@@ -31,6 +31,7 @@ class CompileRuleId(StrEnum):
     NOT_RECORDED = "not-recorded"
     COPIED_INPUTS = "copied-inputs"
     MOVED_INPUT = "moved-input"
+    CALLS_IN_ONE_STEP = "calls-in-one-step"
     PENDING_BACKWARD = "pending-backward"
     OVERWRITTEN_OUTPUT = "overwritten-output"
     CAPTURE_FAILED = "capture-failed"
@@ -209,6 +210,19 @@ _ALL: Final = (
         "Write into the tensor (`copy_`) instead of giving it other memory.",
         "layer.weight.data = new_weight",
         "layer.weight.data.copy_(new_weight)",
+    ),
+    CompileRule(
+        CompileRuleId.CALLS_IN_ONE_STEP,
+        "Several calls are one step for torch",
+        "What a graph returned must stay until the step ends. Until then each further call of the "
+        "same function is recorded as a graph of its own, with memory of its own, and replays in "
+        "that order alone.",
+        "Call `torch.compiler.cudagraph_mark_step_begin()` before each call, and clone what is "
+        "read later.",
+        "torch.compiler.cudagraph_mark_step_begin()\nfor _ in range(tokens):\n"
+        "    token = compiled(token, cache)",
+        "for _ in range(tokens):\n    torch.compiler.cudagraph_mark_step_begin()\n"
+        "    token = compiled(token, cache).clone()",
     ),
     CompileRule(
         CompileRuleId.PENDING_BACKWARD,

@@ -21,6 +21,10 @@ from tests.samples import SAMPLES
             "more than once, transformers/utils/generic.py:933, 2.34 s of compiling.",
         ),
         (
+            "compile-generate/mended-1",
+            " Mend first: Several calls are one step for torch, generate.py:55.",
+        ),
+        (
             "mlp-train/compile-default",
             ' No CUDA graph was asked for: torch.compile(mode="reduce-overhead") records them.',
         ),

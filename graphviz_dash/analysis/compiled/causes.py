@@ -10,6 +10,7 @@ from graphviz_dash.analysis.compiled.cause import CompileCause
 from graphviz_dash.analysis.compiled.dynamo_causes import break_causes, recompile_causes
 from graphviz_dash.analysis.compiled.recording_causes import (
     copy_causes,
+    repeated_call_causes,
     rerecording_causes,
     skip_causes,
     warning_causes,
@@ -19,6 +20,7 @@ from graphviz_dash.analysis.compiled.split_causes import split_causes
 from graphviz_dash.analysis.compiled.step_time import StepTime
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import Compilation
+from graphviz_dash.model.compile_rules import CompileRuleId
 
 LEAST_TOLD: Final = 0.005
 """The part of a step below which a saving that is known is no cause."""
@@ -49,6 +51,7 @@ def compile_causes(
         *split_causes(compilation, frames, costs),
         *skip_causes(compilation, frames, costs),
         *rerecording_causes(compilation, frames),
+        *repeated_call_causes(compilation, frames, costs),
         *copy_causes(compilation, frames, costs),
         *warning_causes(compilation, frames, costs),
     ]
@@ -63,6 +66,8 @@ def _is_negligible(cause: CompileCause, step_ns: float | Missing) -> bool:
     return cause.saves_ns < LEAST_TOLD * step_ns
 
 
-def _order(cause: CompileCause) -> tuple[float, float]:
+def _order(cause: CompileCause) -> tuple[float, bool, float]:
+    """By what they save; of those that save an unknown time in each step and of those that are
+    paid once the former."""
     saves = 0.0 if isinstance(cause.saves_ns, Missing) else cause.saves_ns
-    return -saves, -float(cause.once_ns or 0)
+    return -saves, cause.rule is CompileRuleId.RECOMPILING, -float(cause.once_ns or 0)

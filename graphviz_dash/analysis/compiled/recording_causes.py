@@ -42,6 +42,13 @@ from graphviz_dash.model.compile_rules import CompileRuleId
 COPIES_TOLD: Final = 0.1
 """The part of a step from which copying inputs is a cause: every graph copies some."""
 
+CALLS_TOLD: Final = 3
+"""Calls of one function on a path from which it is a cause: a model may be meant to run twice."""
+
+CALLS_IN_A_STEP: Final = 2.0
+"""How many times as many as a step of the program has they are then: layers may share their code,
+so that a step calls it for each of them."""
+
 
 _SKIP_RULES: Final = (
     (re.compile(r"mutated inputs|input storage mutation"), CompileRuleId.MUTATED_INPUT),
@@ -133,6 +140,38 @@ def rerecording_causes(
             saves_ns=not_told("it is paid at each recording, not in each step"),
             once_ns=None,
             details=names,
+        )
+
+
+def repeated_call_causes(
+    compilation: Compilation, frames: dict[str, CompiledFrame], costs: StepCosts | None
+) -> Iterator[CompileCause]:
+    """Functions that torch takes to be called more often in one step than a step of the program
+    calls them: each call has a graph of its own, one behind the other on a path of the tree."""
+    if costs is None:
+        return
+    replays: dict[str, float] = {}
+    for call in costs.time.calls:
+        if call.frame is not None:
+            replays[call.frame] = replays.get(call.frame, 0.0) + call.replays
+    calls: dict[int, Counter[int]] = {}
+    most: Counter[int] = Counter()
+    for node in sorted(compilation.nodes, key=lambda node: node.id):
+        before = calls.get(node.parent, Counter()) if node.parent is not None else Counter[int]()
+        calls[node.id] = before + Counter((node.function,))
+        most[node.function] = max(most[node.function], calls[node.id][node.function])
+    for function in compilation.functions:
+        times = most[function.id]
+        if times < max(CALLS_TOLD, CALLS_IN_A_STEP * replays.get(function.frame or "", 0.0)):
+            continue
+        yield CompileCause(
+            rule=CompileRuleId.CALLS_IN_ONE_STEP,
+            reason=f"{times} calls are one step, each with a graph of its own",
+            lines=call_lines(frames.get(function.frame or "")),
+            frames=(function.frame,) if function.frame is not None else (),
+            times=times,
+            saves_ns=not_told("it is paid at each recording, and in memory"),
+            once_ns=None,
         )
 
 

@@ -32,10 +32,15 @@ _TOLD_BY: Final = {
     CompileRuleId.PENDING_BACKWARD: CompilationFact.WARNINGS,
     CompileRuleId.COPIED_INPUTS: CompilationFact.NODES,
     CompileRuleId.MOVED_INPUT: CompilationFact.RERECORDINGS,
+    CompileRuleId.CALLS_IN_ONE_STEP: CompilationFact.NODES,
 }
 """The facts that say whether a rule is kept; errors that end a run are told by the run itself."""
 
-_OF_TRACED_STEPS: Final = (CompileRuleId.SPLIT_UNTOLD, CompileRuleId.COPIED_INPUTS)
+_OF_TRACED_STEPS: Final = (
+    CompileRuleId.SPLIT_UNTOLD,
+    CompileRuleId.COPIED_INPUTS,
+    CompileRuleId.CALLS_IN_ONE_STEP,
+)
 """Rules that only the times of traced steps can show to be broken."""
 
 _ORDER: Final = (CheckStatus.FOUND, CheckStatus.PASSED, CheckStatus.NOT_CHECKED)

@@ -107,7 +107,9 @@ def _print_cause(number: int, cause: CompileCause) -> None:
         click.echo(printable(f"     {cause.lines[0].code}"))
     click.echo(printable(f"   saves    {saving_text(cause)}"))
     if cause.once_ns:
-        click.echo(f"   cost     {format_ns(cause.once_ns)} once, in {cause.times} compilations")
+        click.echo(
+            f"   cost     {format_ns(cause.once_ns)} once, in {counted(cause.times, 'compilation')}"
+        )
     click.echo(printable(f"   torch    {cause.reason}"))
     for detail in cause.details[:4]:
         click.echo(printable(f"            {detail}"))
