@@ -21,7 +21,6 @@ def main() -> None:
 
     from graphviz_dash.errors import InputError
     from graphviz_dash.ingest.load import find_experiments
-    from graphviz_dash.ui.panels.experiment_card import first_card_message
     from graphviz_dash.ui.state.catalogue import roots
 
     for root in roots():
@@ -30,6 +29,9 @@ def main() -> None:
         except InputError:
             continue  # the page says so
         for path in folders:
+            # With the analysis, half a second that nobody needs where no experiment lies.
+            from graphviz_dash.ui.panels.experiment_card import first_card_message
+
             sys.stdout.buffer.write(msgspec.json.encode(first_card_message(path)) + b"\n")
             sys.stdout.buffer.flush()
 
