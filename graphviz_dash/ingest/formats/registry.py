@@ -21,7 +21,6 @@ from graphviz_dash.ingest.formats.memory_snapshot import memory_use, read_memory
 from graphviz_dash.ingest.formats.nsight import convert_nsight
 from graphviz_dash.ingest.formats.pickles import read_pickle
 from graphviz_dash.ingest.formats.torch_trace import HEAD, read_torch_trace
-from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.graph import CapturedGraph
@@ -149,11 +148,16 @@ def reading_method(kind: SourceKind) -> str | None:
 
 
 def _read_kineto(path: Path, _: Path, limits: Limits) -> tuple[ForeignContent, ...]:
+    # With the engine of tables, which other formats do without.
+    from graphviz_dash.ingest.kineto.reader import read_trace
+
     return (ForeignContent(SourceKind.KINETO, path, read_trace(path, limits)),)
 
 
 def _read_nsight(path: Path, scratch: Path, limits: Limits) -> tuple[ForeignContent, ...]:
     """A trace for each process of the report."""
+    from graphviz_dash.ingest.kineto.reader import read_trace
+
     processes = convert_nsight(path, scratch, limits)
     return tuple(
         ForeignContent(
