@@ -40,6 +40,12 @@ MEASURE_MEANINGS: Final = {
 }
 """What each measure times."""
 
+NO_OWN_GRAPHS: Final = (
+    "No run of this experiment launched a graph in its clean pass. A program that is recorded as "
+    "it is has none: what its launches take is on the page Graphs."
+)
+"""What stands where an experiment has no launches that were timed by themselves."""
+
 MEASURE_TITLES: Final = {
     LaunchMeasure.CAPTURE: "Capture",
     LaunchMeasure.INSTANTIATION: "Instantiation",

@@ -30,7 +30,7 @@ def print_own(name: str, experiment: Experiment, references: Mapping[str, Launch
     graphs = own_graphs(experiment, references)
     print_heading(f"Graphs of {name}")
     if not graphs:
-        click.echo("No run of this experiment launched a graph in its clean pass.")
+        click.echo(words.NO_OWN_GRAPHS)
         return
     click.echo(printable(words.verdicts_sentence(graphs)))
     for own in graphs[:_MOST_SENTENCES]:

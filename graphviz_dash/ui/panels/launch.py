@@ -28,7 +28,7 @@ def own_answer(experiment: str, graphs: Sequence[OwnGraph]) -> None:
     """Whether the launches of an experiment's graphs are as they should be."""
     st.header(f"Your graphs: {plain(experiment)}", anchor=False)
     if not graphs:
-        st.caption("No run of this experiment launched a graph in its clean pass.")
+        st.caption(words.NO_OWN_GRAPHS)
         return
     show(element("p", text(words.verdicts_sentence(graphs)), "sentence"))
     largest = sorted(graphs, key=lambda own: own.nodes, reverse=True)[:_MOST_SENTENCES]

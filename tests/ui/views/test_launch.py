@@ -26,6 +26,7 @@ from graphviz_dash.ui.state.store import STORE
 from tests.analysis.launch.test_observer_effect import SERIES
 from tests.analysis.launches import lines, recording
 from tests.builders import make_experiment
+from tests.conftest import SAMPLES
 
 
 @pytest.fixture(autouse=True)
@@ -132,6 +133,13 @@ def test_own_graphs_and_observers_of_the_chosen_experiment(root: Path) -> None:
     assert "Two processes" not in said
     assert "two processes with nothing attached differ by" in said
     assert len(app.get("plotly_chart")) == 2
+
+
+def test_recorded_programs_are_led_to_the_page_of_their_launches(root: Path) -> None:
+    shutil.copytree(SAMPLES / "recorded-lightning", root / "seen")
+    write_launch(root / "mine", recording(*lines(lambda n: 2000 + n)))
+    _, said = page(experiment="seen")
+    assert "what its launches take is on the page Graphs" in said
 
 
 def test_no_traces_are_read_for_own_graphs_and_observers(root: Path) -> None:
