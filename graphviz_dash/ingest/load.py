@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from graphviz_dash.bundle.parts import LOOP, RECORDING
+from graphviz_dash.bundle.parts import JSON_PARTS, LOOP, RECORDING
 from graphviz_dash.bundle.read import (
     BundleContents,
     checked_file,
@@ -118,6 +118,31 @@ def load_experiment(
     for index, bundle in enumerate(bundles):
         with subtask(index, len(bundles)):
             runs.append(load_run(bundle, limits, traces=traces, checked=traces))
+    return _experiment(folder, runs)
+
+
+def load_without_graphs(path: Path) -> Experiment:
+    """All runs directly under ``path`` with everything but their traces and their graphs, which may
+    be of a million nodes: of these it is checked that they are there, of their size, and no more.
+
+    Raises:
+        InputError: as :func:`load_experiment`, of what is read.
+    """
+    folder = _resolved(path)
+    bundles = _bundles_in(folder)
+    if not bundles:
+        raise _no_runs(folder)
+    runs = []
+    for bundle in bundles:
+        parts = read_parts(bundle, JSON_PARTS)
+        for entry in parts.manifest.files:
+            if entry.role is FileRole.GRAPH:
+                checked_file(bundle, entry, whole=False)
+        runs.append(Run(**{field.name: getattr(parts, field.name) for field in fields(RunParts)}))
+    return _experiment(folder, runs)
+
+
+def _experiment(folder: Path, runs: list[Run]) -> Experiment:
     runs.sort(key=lambda run: (_ORDER[run.mode], run.manifest.rank or 0, run.name))
     return Experiment(path=folder, runs=tuple(runs), about=_about(folder))
 

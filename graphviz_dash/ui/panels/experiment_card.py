@@ -11,7 +11,7 @@ from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.charts.shades import Theme
 from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.ingest.load import load_experiment, load_without_graphs
 from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.narrative.experiment import about
 from graphviz_dash.ui.hosting.cards_client import KINDS, Card, CardMessage
@@ -101,7 +101,10 @@ def first_card_message(path: Path) -> CardMessage:
     """The card of the experiment at ``path`` as it is before the traces are read."""
     identity = identity_of(path)
     try:
-        experiment = load_experiment(path, traces=False)
+        experiment = load_without_graphs(path)
+        if any(run.manifest.sources for run in experiment.runs):
+            # Of an import the card tells how many nodes it holds.
+            experiment = load_experiment(path, traces=False)
         card = card_of(compare(experiment), experiment, None)
     except InputError:
         card = None  # the page says what is wrong, if it still is

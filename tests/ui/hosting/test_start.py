@@ -13,18 +13,22 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.bundle import read
 from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.ui.hosting import cards_client
 from graphviz_dash.ui.hosting.cards_client import FirstCards
 from graphviz_dash.ui.hosting.server import ASSETS, routes
 from graphviz_dash.ui.page.time_bars import time_bars, waiting_bars
 from graphviz_dash.ui.page.widgets import hero, why
-from graphviz_dash.ui.panels.experiment_card import card_of
+from graphviz_dash.ui.panels.experiment_card import card_of, first_card_message
 from graphviz_dash.ui.state import catalogue
 from graphviz_dash.ui.state.results import comparison, outcome
 from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.ui.views import overview
 from tests.builders import STEP, make_experiment, make_run
+from tests.conftest import SAMPLES
 from tests.ingest.test_load import replace_trace
 
 FIRST_PAGE = """
@@ -45,6 +49,20 @@ def cards() -> Iterator[FirstCards]:
     found = FirstCards()
     yield found
     found.end()
+
+
+@pytest.mark.parametrize("sample", ["recorded-server", "mlp-train", "all-nodes"])
+def test_a_first_card_is_the_same_without_reading_graphs(
+    sample: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = load_experiment(SAMPLES / sample, traces=False)
+    expected = card_of(compare(bare), bare, None)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a graph was read")
+
+    monkeypatch.setattr(read, "_graphs", refuse)
+    assert first_card_message(SAMPLES / sample).card == expected
 
 
 def test_a_process_tells_the_cards_of_the_overview(tmp_path: Path, cards: FirstCards) -> None:
