@@ -69,7 +69,7 @@ def test_the_ranks_of_a_workload_are_launched_as_they_were() -> None:
 
 def test_what_the_compiler_did_is_recorded_beside_what_is_there() -> None:
     runs = _experiment("mlp-train").runs
-    (compiled,) = (run for run in runs if run.mode.is_compiled)
+    (compiled,) = (run for run in runs if run.name == "compile")
     assert shlex.join(with_compilation(compiled, runs)) == (
         "graphviz-dash collect --workload mlp-train --modes compile -o "
         "sample_traces/mlp-train-again"
