@@ -60,8 +60,11 @@ window.deep = (root, found = []) => {
   }
   return found
 }
-// A group of radio buttons or pills is one stop; the arrows lead on inside it.
-window.groupOf = one => one.closest('[role="radiogroup"], [data-testid="stButtonGroup"]') ?? one
+// A group of radio buttons or pills is one stop; the arrows lead on inside it. So is a table, whose
+// canvas is another one when its columns were measured anew.
+const GROUPS = '[role="radiogroup"], [data-testid="stButtonGroup"]'
+window.groupOf = one =>
+  one.closest(one.matches("canvas") ? '[data-testid="stDataFrame"]' : GROUPS) ?? one
 window.controls = () => [...new Set(deep(document).filter(one => {
   const box = one.getBoundingClientRect()
   return one.matches('a[href], button, input, select, textarea, summary, [tabindex="0"]')
