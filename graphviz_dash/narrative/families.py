@@ -301,7 +301,9 @@ def family_tiles(family: FamilyReport) -> list[tuple[str, str, str]]:
     """The figures of a family: label, value, note."""
     members = family.members
     # Where no key is known, the members are what is alike.
-    known = [counted(len(members), "key")] if any(each.member.method for each in members) else []
+    known = (
+        [counted(family.key_count, "key")] if any(each.member.method for each in members) else []
+    )
     cells = [
         (
             "Graphs",
@@ -388,7 +390,7 @@ def comparison_sentence(compared: SizeComparison) -> list[str]:
     sentences = []
     for run, family in compared.families.items():
         graphs = counted(len(family.graphs), "graph")
-        text = f"{printable(run)}: {graphs} for {counted(len(family.members), 'key')}"
+        text = f"{printable(run)}: {graphs} for {counted(family.key_count, 'key')}"
         if not isinstance(family.losses, Missing):
             requests = sum(loss.requests for loss in family.losses)
             padding = sum(loss.padding_ns for loss in family.losses)

@@ -142,6 +142,13 @@ class FamilyReport:
         return total_fallback_ns(self.losses)
 
     @property
+    def key_count(self) -> int:
+        """How many keys its members have: several may share one, as graphs of one size for each
+        place in a text; those of unknown key count each."""
+        known = [member.member.key for member in self.members if member.member.key]
+        return len(set(known)) + len(self.members) - len(known)
+
+    @property
     def has_sizes(self) -> bool:
         """Whether its graphs are told apart by a size."""
         return any(member.size is not None for member in self.members)

@@ -29,6 +29,7 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.loop import KeyMethod
 from graphviz_dash.narrative.families import loss_sentence
 from tests.loops import EAGER_NS, make_segmented, make_server, replay_ns, traffic
+from tests.samples import SAMPLES
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +118,11 @@ class TestReport:
             in loss_sentence(family)
         )
         assert family_chart(family, [], "light") is not None
+
+    def test_graphs_of_one_size_have_one_key(self) -> None:
+        """Of a text's tokens each has a graph; the prompt is longer."""
+        family = family_of(reported(SAMPLES / "compile-generate" / "mended-1"))
+        assert (len(family.graphs), family.key_count) == (10, 2)
 
     def test_segments_are_one_member(self, tmp_path: Path) -> None:
         report = reported(make_segmented(tmp_path, segments=4, repeats=2))
