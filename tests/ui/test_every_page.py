@@ -60,11 +60,12 @@ window.deep = (root, found = []) => {
   }
   return found
 }
-// A group of radio buttons or pills is one stop; the arrows lead on inside it. So is a table, whose
-// canvas is another one when its columns were measured anew.
+// A group of radio buttons or pills is one stop; the arrows lead on inside it. So is a table, which
+// leads the focus on from its canvas to a cell within it, and may have another canvas once its
+// columns were measured anew.
+const TABLE = '[data-testid="stDataFrame"]'
 const GROUPS = '[role="radiogroup"], [data-testid="stButtonGroup"]'
-window.groupOf = one =>
-  one.closest(one.matches("canvas") ? '[data-testid="stDataFrame"]' : GROUPS) ?? one
+window.groupOf = one => one.closest(one.closest("canvas") ? TABLE : GROUPS) ?? one
 window.controls = () => [...new Set(deep(document).filter(one => {
   const box = one.getBoundingClientRect()
   return one.matches('a[href], button, input, select, textarea, summary, [tabindex="0"]')
