@@ -8,7 +8,7 @@ import json
 import pickle
 import shutil
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -214,11 +214,10 @@ def unpacking(inputs: Path) -> Callable[[Path], object]:
     archive = packed(make_experiment(inputs / "toy"))
 
     def unpack(folder: Path) -> None:
-        try:
+        with ExitStack() as failed:
+            failed.callback(shutil.rmtree, folder)  # as whoever made it does
             unpack_experiment(archive, folder, "toy.zip")
-        except BaseException:
-            shutil.rmtree(folder)  # as whoever made it does
-            raise
+            failed.pop_all()
 
     return unpack
 

@@ -217,9 +217,11 @@ def _watched_replay(
             if counter.replays % _ROUND in _SAMPLED or counter.replays == 2:
                 timer = watcher.timer(counter)
             began = perf_counter_ns()
+        # A context costs a replay a tenth. What torch makes of CUDA's answers and what a user at a
+        # keyboard ends look as without us; whatever else comes goes on with one frame more.
         try:
             launch(self)
-        except BaseException as error:
+        except (RuntimeError, KeyboardInterrupt) as error:
             hide_frame(error)
             raise
         if note is not None:

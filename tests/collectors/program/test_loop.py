@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -28,7 +25,7 @@ from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.loop import KeyMethod, Phase, ProgramLoop, SizeMethod, StepKind
 from graphviz_dash.model.recording import BoundaryKind, StartMethod
-from tests.collectors.program.test_recorder import CAPTURE, FAKE, ROOT, run, seen
+from tests.collectors.program.test_recorder import CAPTURE, run, seen
 from tests.loops import make_server
 
 R, F, C = StepKind.REPLAY, StepKind.FALLBACK, StepKind.CAPTURE
@@ -79,7 +76,7 @@ def test_threads_that_capture_and_replay_at_once_lose_nothing(tmp_path: Path) ->
     for thread in threads: thread.start()
     for thread in threads: thread.join()
     """
-    done = run(tmp_path, "import sys\n" + CAPTURE + _flat(program), "--steps", "0")
+    done = run(tmp_path, "import sys\n" + CAPTURE + flat(program), "--steps", "0")
     assert done.returncode == 0, done.stderr
     loop = loop_of(tmp_path)
     assert len({cost.graph for cost in loop.graphs}) == 12
@@ -113,7 +110,7 @@ def test_a_labelled_server_has_sizes_paddings_and_fallbacks(tmp_path: Path) -> N
     for real in (1, 3, 4, 9, 2) * 8:
         with label(real, min((s for s in graphs if s >= real), default=real)): serve(real)
     """
-    done = run(tmp_path, CAPTURE + SERVER + _flat(program), "--skip", "20", "--steps", "2")
+    done = run(tmp_path, CAPTURE + SERVER + flat(program), "--skip", "20", "--steps", "2")
     assert done.returncode == 0, done.stderr
     loop = loop_of(tmp_path)
     (family,) = loop.families
@@ -144,7 +141,7 @@ def test_a_server_that_says_nothing_is_known_by_shapes_and_modules(tmp_path: Pat
     for size in (4, 2, 1): warm_up(size)
     for real in (1, 3, 9, 2, 4, 1) * 9: serve(real)
     """
-    done = run(tmp_path, CAPTURE + SERVER + _flat(program), "--steps", "0")
+    done = run(tmp_path, CAPTURE + SERVER + flat(program), "--steps", "0")
     assert done.returncode == 0, done.stderr
     loop = loop_of(tmp_path)
     (family,) = loop.families
@@ -183,7 +180,7 @@ def test_the_shape_of_a_weight_is_no_key(tmp_path: Path) -> None:
     for width in (24, 16, 32): warm_up(4, width)
     for at in range(30): captured[at % 3].replay()
     """
-    done = run(tmp_path, CAPTURE + _flat(program), "--steps", "0")
+    done = run(tmp_path, CAPTURE + flat(program), "--steps", "0")
     assert done.returncode == 0, done.stderr
     members = [member for family in loop_of(tmp_path).families for member in family.members]
     assert members
@@ -206,7 +203,7 @@ def test_graphs_of_any_accelerator_are_seen_and_what_they_take(tmp_path: Path) -
     hold((0, 1), 8192, 0)
     for at in range(30): graphs[at % 3].replay()
     """
-    done = run(tmp_path, CAPTURE + _flat(program), "--steps", "0")
+    done = run(tmp_path, CAPTURE + flat(program), "--steps", "0")
     assert done.returncode == 0, done.stderr
     _, recording = seen(tmp_path)
     assert [graph.replays for graph in recording.graphs] == [10, 10, 10]
@@ -263,7 +260,7 @@ def test_an_engine_tells_keys_sizes_and_phases(tmp_path: Path) -> None:
     run(64)
     thread = threading.Thread(target=generate); thread.start(); thread.join()
     """
-    done = run(tmp_path, CAPTURE + _flat(program), "--steps", "0")
+    done = run(tmp_path, CAPTURE + flat(program), "--steps", "0")
     assert done.returncode == 0, done.stderr
     _, recording = seen(tmp_path)
     assert recording.boundary == "a step of transformers 5.17 ends"
@@ -302,7 +299,7 @@ def test_a_worker_is_a_run_with_role_and_parent(tmp_path: Path, method: StartMet
         worker = multiprocessing.get_context("{method.value}").Process(target=work, name="engine")
         worker.start(); worker.join()
     """
-    done = run(tmp_path, CAPTURE + SERVER + _flat(program))
+    done = run(tmp_path, CAPTURE + SERVER + flat(program))
     assert done.returncode == 0, done.stderr
     contents, recording = seen(tmp_path, "recorded-2")
     parent = seen(tmp_path)[1].process
@@ -320,7 +317,7 @@ def test_a_worker_is_a_run_with_role_and_parent(tmp_path: Path, method: StartMet
     assert [member.key for member in contents.loop.families[0].members] == [(2,), (1,)]
 
 
-def _flat(program: str) -> str:
+def flat(program: str) -> str:
     lines = program.splitlines()
     return "\n".join(line[4:] for line in lines) + "\n"
 
@@ -475,114 +472,6 @@ def test_an_eager_pass_has_the_size_in_which_graphs_differ(
     # One graph differs in nothing, and several sizes are no single one.
     assert shape_size([((8, 16), (8,))], shapes) is None
     assert shape_size([((8, 16), (8,)), ((4, 8), (4,))], shapes) is None
-
-
-@pytest.mark.parametrize(
-    ("then", "noted", "seen_steps"),
-    [
-        pytest.param("", 1002, 1500, id="goes on"),
-        pytest.param("h.replay(); g.replay(); h.replay()", 1005, 1503, id="another graph"),
-        pytest.param("k = captured(); k.replay(); g.replay()", 1004, 1502, id="a new graph"),
-    ],
-)
-def test_a_graph_that_is_replayed_over_and_over_is_only_counted(
-    tmp_path: Path, then: str, noted: int, seen_steps: int
-) -> None:
-    program = f"""
-    g, h = captured(), captured()
-    for i in range(1500):
-        g.replay()
-    {then}
-    """
-    assert run(tmp_path, CAPTURE + _flat(program), "--steps", "0").returncode == 0
-    loop = loop_of(tmp_path)
-    kinds = loop.steps.kind
-    captures = kinds.count(StepKind.CAPTURE)
-    assert (len(kinds) - captures, loop.steps_seen - captures) == (noted, seen_steps)
-
-
-@pytest.mark.parametrize(
-    ("step", "noted", "seen_steps"),
-    [
-        pytest.param("g.replay(); h.replay()", 1002, 1500, id="in turn"),
-        pytest.param("g.replay(); h.replay() if i % 3 else None", 2500, 2500, id="not always"),
-    ],
-)
-def test_graphs_that_every_step_replays_are_only_counted(
-    tmp_path: Path, step: str, noted: int, seen_steps: int
-) -> None:
-    program = f"""
-    g, h = captured(), captured()
-    for i in range(1500):
-        {step}
-    """
-    assert run(tmp_path, CAPTURE + _flat(program), "--steps", "0").returncode == 0
-    loop = loop_of(tmp_path)
-    kinds = loop.steps.kind
-    captures = kinds.count(StepKind.CAPTURE)
-    assert (len(kinds) - captures, loop.steps_seen - captures) == (noted, seen_steps)
-
-
-@pytest.mark.parametrize("step", ["", "collectors.step()"], ids=["replays", "explicit"])
-def test_what_is_said_after_a_rest_has_its_replays(tmp_path: Path, step: str) -> None:
-    program = f"""
-    import collectors
-    g = captured()
-    for i in range(1300):
-        g.replay()
-        {step or "pass"}
-    for i in range(20):
-        with collectors.label("decode", real=i % 7, batch=8):
-            g.replay()
-    """
-    assert run(tmp_path, CAPTURE + _flat(program), "--steps", "0").returncode == 0
-    steps = loop_of(tmp_path).steps
-    assert StepKind.FALLBACK not in steps.kind
-    assert len([real for real in steps.real if real is not None]) == 20
-
-
-FORKED_WHILE_COUNTING = """
-from collectors.program.loop.events import LoopLog
-from collectors.program.rest import Rest
-from collectors.program.watch import ReplayCounter
-from graphviz_dash.model.recording import BoundaryKind
-
-log = LoopLog()
-counter = ReplayCounter("graph-0", log, 0, log.note)
-counter.replays = 7
-rest = Rest(log)
-rest.begin([counter], BoundaryKind.REPLAYS, {})
-print(counter.note)
-with rest._lock:
-    rest.forget()
-    rest.end()
-    rest.count()
-print(counter.note, log.dropped)
-"""
-
-
-def test_a_forked_child_is_not_held_by_the_lock_of_a_rest() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FORKED_WHILE_COUNTING],
-        env=os.environ | {"PYTHONPATH": f"{FAKE}{os.pathsep}{ROOT}"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.stdout.split() == ["None", "None", "0"], done.stderr
-
-
-def test_what_is_served_is_noted_to_the_end(tmp_path: Path) -> None:
-    program = """
-    import collectors
-    g = captured()
-    for i in range(1300):
-        with collectors.label("decode", real=i % 7, batch=8):
-            g.replay()
-    """
-    assert run(tmp_path, CAPTURE + _flat(program), "--steps", "0").returncode == 0
-    assert loop_of(tmp_path).steps.kind.count(StepKind.REPLAY) == 1300
 
 
 def test_events_are_drained_whole_and_in_order(tmp_path: Path) -> None:

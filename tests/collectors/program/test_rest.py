@@ -1,0 +1,109 @@
+"""Replays that are only counted once a program goes on as it did."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.model.loop import StepKind
+from tests.collectors.program.test_loop import flat, loop_of
+from tests.collectors.program.test_recorder import CAPTURE, FAKE, ROOT, run
+
+BOTH = "g.replay(); h.replay()"
+
+
+@pytest.mark.parametrize(
+    ("step", "then", "noted", "seen_steps"),
+    [
+        pytest.param("g.replay()", "", 1002, 1500, id="one graph"),
+        pytest.param("g.replay()", f"h.replay(); {BOTH}", 1005, 1503, id="then another graph"),
+        pytest.param(
+            "g.replay()",
+            "k = captured(); k.replay(); g.replay()",
+            *(1004, 1502),
+            id="then a new graph",
+        ),
+        pytest.param(BOTH, "", 1002, 1500, id="two in turn"),
+        pytest.param(f"{BOTH} if i % 3 else None", "", 2500, 2500, id="not always both"),
+    ],
+)
+def test_what_each_step_replays_is_only_counted(
+    tmp_path: Path, step: str, then: str, noted: int, seen_steps: int
+) -> None:
+    program = f"""
+    g, h = captured(), captured()
+    for i in range(1500):
+        {step}
+    {then}
+    """
+    assert run(tmp_path, CAPTURE + flat(program), "--steps", "0").returncode == 0
+    loop = loop_of(tmp_path)
+    kinds = loop.steps.kind
+    captures = kinds.count(StepKind.CAPTURE)
+    assert (len(kinds) - captures, loop.steps_seen - captures) == (noted, seen_steps)
+
+
+@pytest.mark.parametrize("step", ["", "collectors.step()"], ids=["replays", "explicit"])
+def test_what_is_said_after_a_rest_has_its_replays(tmp_path: Path, step: str) -> None:
+    program = f"""
+    import collectors
+    g = captured()
+    for i in range(1300):
+        g.replay()
+        {step or "pass"}
+    for i in range(20):
+        with collectors.label("decode", real=i % 7, batch=8):
+            g.replay()
+    """
+    assert run(tmp_path, CAPTURE + flat(program), "--steps", "0").returncode == 0
+    steps = loop_of(tmp_path).steps
+    assert StepKind.FALLBACK not in steps.kind
+    assert len([real for real in steps.real if real is not None]) == 20
+
+
+FORKED_WHILE_COUNTING = """
+from collectors.program.loop.events import LoopLog
+from collectors.program.rest import Rest
+from collectors.program.watch import ReplayCounter
+from graphviz_dash.model.recording import BoundaryKind
+
+log = LoopLog()
+counter = ReplayCounter("graph-0", log, 0, log.note)
+counter.replays = 7
+rest = Rest(log)
+rest.begin([counter], BoundaryKind.REPLAYS, {})
+print(counter.note)
+with rest._lock:
+    rest.forget()
+    rest.end()
+    rest.count()
+print(counter.note, log.dropped)
+"""
+
+
+def test_a_forked_child_is_not_held_by_the_lock_of_a_rest() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED_WHILE_COUNTING],
+        env=os.environ | {"PYTHONPATH": f"{FAKE}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.stdout.split() == ["None", "None", "0"], done.stderr
+
+
+def test_what_is_served_is_noted_to_the_end(tmp_path: Path) -> None:
+    program = """
+    import collectors
+    g = captured()
+    for i in range(1300):
+        with collectors.label("decode", real=i % 7, batch=8):
+            g.replay()
+    """
+    assert run(tmp_path, CAPTURE + flat(program), "--steps", "0").returncode == 0
+    assert loop_of(tmp_path).steps.kind.count(StepKind.REPLAY) == 1300
