@@ -19,6 +19,7 @@ from graphviz_dash.analysis.metrics.low_confidence import (
     LowConfidence,
     MuchCommunication,
     NoDifference,
+    NoGpuWork,
     NoSteps,
     OtherEnvironment,
     OtherParameters,
@@ -238,8 +239,15 @@ def _large_remainder(reason: LargeRemainder) -> tuple[str, str, str]:
 
 
 @_worded.register
+def _no_gpu_work(reason: NoGpuWork) -> tuple[str, str, str]:
+    return "no-gpu-work", reason.missing.reason, ""
+
+
+@_worded.register
 def _no_steps(reason: NoSteps) -> tuple[str, str, str]:
     whole = reason.whole
+    if not len(whole.gpu_rows):
+        return "no-steps", "the trace marks no steps, so there are no figures per step", ""
     copies = f"{whole.copies:,} {'copy' if whole.copies == 1 else 'copies'}"
     text = (
         "the trace marks no steps, so there are no figures per step. All of it: "

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from graphviz_dash.analysis.absence import NO_GPU_WORK, UNMARKED
+from graphviz_dash.analysis.absence import UNMARKED
 from graphviz_dash.analysis.arrays import Ints, column
 from graphviz_dash.analysis.compiled.clean_step import (
     CpuPiece,
@@ -38,6 +38,7 @@ from graphviz_dash.analysis.compiled.slices import (
     first_of_kind_within,
 )
 from graphviz_dash.analysis.compiled.step_parts import StepPart
+from graphviz_dash.analysis.trace.gpu_records import missing_gpu_work
 from graphviz_dash.analysis.trace.intervals import NONE
 from graphviz_dash.analysis.trace.lanes import trace_links
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
@@ -169,8 +170,9 @@ def step_time(
     """
     if not traced_steps or traced_steps[0].method is StepMethod.WHOLE:
         return UNMARKED
-    if not len(trace.gpu):
-        return NO_GPU_WORK
+    without = missing_gpu_work(trace)
+    if without is not None:
+        return without
     chosen = _middle_half(traced_steps)
     divider = StepDivider(trace, compilation)
     busy, idle = defaultdict[_Key, float](float), defaultdict[_Key, float](float)

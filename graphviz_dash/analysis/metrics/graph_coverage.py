@@ -18,6 +18,7 @@ from graphviz_dash.analysis.absence import NO_GPU_WORK, UNMARKED
 from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.origins.origins import NodeOrigin, Origins
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
+from graphviz_dash.analysis.trace.gpu_records import missing_gpu_work
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Fact, Missing
@@ -75,7 +76,7 @@ def coverage(trace: Trace, traced_steps: Sequence[Step]) -> Coverage | Missing:
         return UNMARKED
     rows = np.concatenate([step.gpu_rows for step in traced_steps])
     if not len(rows):
-        return NO_GPU_WORK
+        return missing_gpu_work(trace) or NO_GPU_WORK
     launch = link_launches(
         column(trace.gpu, "correlation")[rows], column(trace.runtime, "correlation")
     ).launch

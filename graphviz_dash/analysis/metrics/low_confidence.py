@@ -28,6 +28,7 @@ from graphviz_dash.analysis.metrics.thresholds import (
 )
 from graphviz_dash.analysis.sample_statistics import Spread, summarise
 from graphviz_dash.analysis.trace.collectives import communication
+from graphviz_dash.analysis.trace.gpu_records import missing_gpu_work
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import ConditionalParams, ConditionalType
@@ -140,6 +141,13 @@ class WhileLoops(_Doubt):
         "sets",
     )
     nodes: int
+
+
+@dataclass(frozen=True)
+class NoGpuWork(_Doubt):
+    """The traced pass holds no work of a GPU, as ``missing`` says."""
+
+    missing: Missing
 
 
 @dataclass(frozen=True)
@@ -308,6 +316,7 @@ LowConfidence: TypeAlias = (
     | NoDifference
     | LargeRemainder
     | WhileLoops
+    | NoGpuWork
     | NoSteps
     | ForeignSteps
     | FewTracedSteps
@@ -411,8 +420,11 @@ def _of_loops(run: Run) -> Iterator[LowConfidence]:
 
 
 def _of_steps(run: Run, traced_steps: tuple[Step, ...]) -> Iterator[LowConfidence]:
-    if not traced_steps:
+    if not traced_steps or run.replay_trace is None:
         return
+    without = missing_gpu_work(run.replay_trace)
+    if without is not None:
+        yield NoGpuWork(without)
     method = traced_steps[0].method
     if method is StepMethod.WHOLE:
         yield NoSteps(traced_steps[0])

@@ -78,4 +78,6 @@ def _step_of_baseline(run: Run) -> float | Missing:
 
 
 def _not_recorded(run: Run) -> Missing:
+    if run.manifest.sources:
+        return _untimed("it was imported: no program was recorded")
     return _untimed(f"mode {run.mode.value} is collected in passes, not recorded")

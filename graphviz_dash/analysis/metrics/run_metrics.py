@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.analysis.absence import NO_GPU_WORK, UNMARKED, why_missing
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage
@@ -17,6 +17,7 @@ from graphviz_dash.analysis.sample_statistics import (
     summarise,
 )
 from graphviz_dash.analysis.trace.cpu_time import self_cpu_ns
+from graphviz_dash.analysis.trace.gpu_records import missing_gpu_work
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import ExecutionMode
@@ -172,6 +173,12 @@ def memory_figures(run: Run) -> Iterable[Figure]:
             yield present(metric, peak)
 
 
+_OF_THE_CPU: Final = ("traced_step_time",)
+_OF_LAUNCHES: Final = ("launches", "graph_launches")
+"""What is known, once there are any, of a trace that holds no record of the GPU; all else that
+steps show is unknown then, not zero."""
+
+
 def traced_figures(run: Run, traced_steps: tuple[Step, ...]) -> Iterable[Figure]:
     """What the steps of the run's replay trace show."""
     series: dict[str, Callable[[Step], float]] = {
@@ -191,12 +198,16 @@ def traced_figures(run: Run, traced_steps: tuple[Step, ...]) -> Iterable[Figure]
     elif any(step.duration_ns <= 0 for step in traced_steps):
         missing = Missing(Fact.TRACED_STEPS, "the trace has a step without duration")
     none = Missing(Fact.TRACED_STEPS, "the trace has no steps")
+    without = None if run.replay_trace is None else missing_gpu_work(run.replay_trace)
+    launched = any(step.launches for step in traced_steps)
     for metric, read in series.items():
-        if missing is not None:
-            yield absent(metric, missing)
+        known = metric in _OF_THE_CPU or (launched and metric in _OF_LAUNCHES)
+        lacking = missing or (None if known else without)
+        if lacking is not None:
+            yield absent(metric, lacking)
         else:
             yield _median(metric, summarise([read(step) for step in traced_steps]), none)
-    yield _busy_fraction(traced_steps, missing)
+    yield _busy_fraction(traced_steps, missing or without)
     if missing is not None or run.replay_trace is None:
         yield absent("self_cpu_time", missing or why_missing(run, Fact.TRACED_PASS))
     else:
@@ -206,7 +217,7 @@ def traced_figures(run: Run, traced_steps: tuple[Step, ...]) -> Iterable[Figure]
     if busy:
         yield present("concurrency", sum(step.work_ns for step in traced_steps) / busy)
     else:
-        yield absent("concurrency", missing or NO_GPU_WORK)
+        yield absent("concurrency", missing or without or NO_GPU_WORK)
 
 
 def _busy_fraction(traced_steps: tuple[Step, ...], missing: Missing | None) -> Figure:

@@ -24,6 +24,7 @@ from graphviz_dash.analysis.prediction.stream_order import (
 )
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
 from graphviz_dash.analysis.trace.collectives import collective_kind
+from graphviz_dash.analysis.trace.gpu_records import missing_gpu_work
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting
 from graphviz_dash.analysis.trace.lanes import link_launches, merge_busy
 from graphviz_dash.analysis.trace.signatures import distinct_rows
@@ -111,24 +112,13 @@ class EagerStep:
         return self.kind.count(kind)
 
 
-def _no_gpu_work(trace: Trace) -> str:
-    names = trace.runtime["name"].cast(str).to_list()
-    launches = sum(call_class(name) is CallClass.KERNEL_LAUNCH for name in names)
-    if not launches:
-        return "the trace holds no work of a GPU, as one recorded without ProfilerActivity.CUDA"
-    return (
-        f"the trace holds {launches:,} launches and none of the work that they launched: CUPTI "
-        "gave the profiler no records of the GPU, as where another profiler holds it or the "
-        "process may not use it"
-    )
-
-
 def eager_step(trace: Trace, traced_steps: tuple[Step, ...] | None = None) -> EagerStep | Missing:
     """The typical step of ``trace``, or why there is none; ``traced_steps`` are its steps, where
     they are known already. Near-linear in the rows of the trace."""
     traced_steps = traced_steps or steps(trace)
-    if not len(trace.gpu):
-        return _no_step(_no_gpu_work(trace))
+    without = missing_gpu_work(trace)
+    if without is not None:
+        return _no_step(without.reason)
     calls = _Calls(trace)
     work = _Work(trace)
     read = [_Read(work, step, calls, at) for at, step in enumerate(traced_steps)]

@@ -18,6 +18,7 @@ from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.metrics.kernel_table import kernel_uses
 from graphviz_dash.analysis.replays.replays import launched_rows
 from graphviz_dash.analysis.trace.collectives import collective_kind
+from graphviz_dash.analysis.trace.gpu_records import missing_gpu_work
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, span_union_ns, steps
 
@@ -53,7 +54,7 @@ RANKS: Final = pl.Schema(
         "marked": pl.Boolean,  # whether steps are marked; else the whole trace is one
         "step_ns": pl.Float64,
         "step_p95_ns": pl.Float64,
-        "busy_ns": pl.Float64,  # any work on the GPU
+        "busy_ns": pl.Float64,  # any work on the GPU; null, as what follows: no record of any
         "compute_ns": pl.Float64,  # busy less what only communication takes
         "communication_ns": pl.Float64,  # only communication runs: exposed, waiting included
         "launch_bound_ns": pl.Float64,  # the GPU is idle and the call that launches has not ended
@@ -183,6 +184,8 @@ class FleetAnswer:
     """Ranks whose figures are of a whole trace, for it marks no steps."""
     incomplete: int
     """Ranks whose trace is a part of one."""
+    without_gpu_work: int
+    """Ranks whose trace holds no work of a GPU: what is said of GPUs is of the others."""
 
 
 def summarise(
@@ -210,6 +213,8 @@ def summarise(
         compute.append(busy)
         exposed.append(step.busy_ns - busy)
     problems = [problem.code for problem in trace.info.problems]
+    # Without records of the GPU its times and kernels are unknown, not zero.
+    of_gpu = traced_steps if missing_gpu_work(trace) is None else ()
     names = trace.info.device_names
     rows.append(
         {
@@ -225,11 +230,11 @@ def summarise(
             "marked": bool(traced_steps) and traced_steps[0].method is not StepMethod.WHOLE,
             "step_ns": _median([step.duration_ns for step in traced_steps]),
             "step_p95_ns": _p95([step.duration_ns for step in traced_steps]),
-            "busy_ns": _median([step.busy_ns for step in traced_steps]),
-            "compute_ns": _median(compute),
-            "communication_ns": _median(exposed),
-            "launch_bound_ns": _median(bound),
-            "kernels": _median([step.kernels for step in traced_steps]),
+            "busy_ns": _median([step.busy_ns for step in of_gpu]),
+            "compute_ns": _median(compute[: len(of_gpu)]),
+            "communication_ns": _median(exposed[: len(of_gpu)]),
+            "launch_bound_ns": _median(bound[: len(of_gpu)]),
+            "kernels": _median([step.kernels for step in of_gpu]),
             "graph_launches": _median([step.graph_launches for step in traced_steps]),
             "other_launches": _median([s.kernel_launches + s.copy_calls for s in traced_steps]),
             "incomplete": bool(trace.info.incomplete),
@@ -387,6 +392,7 @@ def _answer(
         .first(),
         unmarked=(~pl.col("marked")).sum(),
         incomplete=pl.col("incomplete").sum(),
+        without=(pl.col("busy_ns").is_null() & (pl.col("steps") > 0)).sum(),
     ).collect().row(0, named=True)  # fmt: skip
     odd, count = _odd(ranks, graphs)
     bound = tuple(overall[key] for key in ("least", "half", "most", "worst"))
@@ -404,6 +410,7 @@ def _answer(
         launch_bound_worst=overall["worst_name"] if is_timed else None,
         unmarked=overall["unmarked"] or 0,
         incomplete=overall["incomplete"] or 0,
+        without_gpu_work=overall["without"] or 0,
     )
 
 
@@ -453,7 +460,7 @@ def _awaited(ranks: pl.LazyFrame) -> AwaitedRank | None:
     least = (
         ranks.select("name", "rank", "step_ns", waits, median=waits.median(), count=pl.len())
         .filter(pl.col("count") > 1)
-        .sort("communication_ns", "name")
+        .sort("communication_ns", "name", nulls_last=True)
         .head(1)
         .filter(waits < AWAITED_BY * pl.col("median"))
         .filter(pl.col("median") - waits >= AWAITED_SHARE * pl.col("step_ns"))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from graphviz_dash.analysis.absence import why_missing
+from graphviz_dash.analysis.absence import NO_GPU_WORK, why_missing
 from graphviz_dash.analysis.arrays import Flags, Ints, column, encode
 from graphviz_dash.analysis.graph.topology import visible_edges
 from graphviz_dash.analysis.origins.attribution import attributions
@@ -25,6 +25,7 @@ from graphviz_dash.analysis.origins.origins import NodeOrigin, Origins, near
 from graphviz_dash.analysis.ranks.waits import RankWaits
 from graphviz_dash.analysis.replays.replays import ReplayMatch, identities_of, match_replays
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
+from graphviz_dash.analysis.trace.gpu_records import missing_gpu_work
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
 from graphviz_dash.model.absence import Fact, Missing
@@ -165,7 +166,7 @@ def typical_step(
     usual = signatures.most_common(1)[0][0]
     like = [step_read for step_read in read if step_read.signature == usual]
     if not len(like[0].rows):
-        return _no_step("nothing ran on the GPU in the traced steps")
+        return _no_step((missing_gpu_work(trace) or NO_GPU_WORK).reason)
     return _typical(run, trace, like, len(traced_steps), (calls, nodes))
 
 

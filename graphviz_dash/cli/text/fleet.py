@@ -24,11 +24,18 @@ def print_fleet_answer(answer: FleetAnswer) -> None:
     )
     if answer.unmarked:
         click.echo(
-            f"  {format_count(answer.unmarked)} mark no steps: their step is the whole trace"
+            f"  of {counted(answer.unmarked, 'rank')} the trace marks no steps: the whole trace "
+            "counts as one"
         )
     if answer.incomplete:
         click.echo(
-            f"  {format_count(answer.incomplete)} are cut or damaged, read as far as they go"
+            f"  of {counted(answer.incomplete, 'rank')} the trace is cut or damaged, and read as "
+            "far as it goes"
+        )
+    if answer.without_gpu_work:
+        click.echo(
+            f"  of {counted(answer.without_gpu_work, 'rank')} the trace holds no work of a GPU, as "
+            "one recorded without ProfilerActivity.CUDA"
         )
     if answer.launch_bound is not None:
         least, half, most, worst = map(format_percent, answer.launch_bound)

@@ -60,6 +60,7 @@ class FleetModeDocument(TypedDict):
     step: Ns | None
     unmarked: Count
     incomplete: Count
+    without_gpu_work: Count
     launch_bound: LaunchBoundDocument | None
     slow: list[SlowRankDocument]
     awaited: AwaitedRankDocument | None
@@ -100,6 +101,7 @@ def _answer_document(answer: FleetAnswer) -> FleetModeDocument:
         "step": answer.step_ns,
         "unmarked": answer.unmarked,
         "incomplete": answer.incomplete,
+        "without_gpu_work": answer.without_gpu_work,
         "launch_bound": None
         if bound is None
         else {

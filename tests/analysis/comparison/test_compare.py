@@ -14,6 +14,7 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import Absent, ExecutionMode, Experiment, Pass
+from graphviz_dash.narrative.low_confidence import low_confidence_notes
 from tests.analysis.eager_and_graph import both, eager, graphed
 from tests.analysis.frames import (
     LIFE,
@@ -109,11 +110,17 @@ class TestAbsence:
             Fact.TRACED_STEPS, "the trace marks no steps, as prof.step() does"
         )
 
-    def test_idle_steps(self) -> None:
+    def test_of_a_gpu_without_a_record_nothing_is_zero_and_nothing_idle(self) -> None:
         run = compare(make_experiment(eager(trace=steps_trace(6, 1_000, [], graph=False)))).runs[0]
-        assert (run["gpu_busy"].value, run["kernels"].value) == (0, 0)
-        assert run["concurrency"].missing.reason == "nothing ran on the GPU in the traced steps"
-        assert (run.where.parts, run.where.idle_ns) == ((), 1_000_000)
+        missing = Missing(
+            Fact.GPU_WORK,
+            "the trace holds no work of a GPU, as one recorded without ProfilerActivity.CUDA",
+        )
+        unknown = ("gpu_busy", "busy_fraction", "concurrency", "kernels", "copies", "launches")
+        assert {run[metric].missing for metric in unknown} == {missing}
+        assert run["traced_step_time"].value == 1_000
+        assert run.where == missing
+        assert "no-gpu-work" in [note.code for note in low_confidence_notes(run.low_confidence)]
 
 
 def test_what_was_computed_before_changes_nothing() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage, Reason, StayedEager, coverage
+from graphviz_dash.analysis.trace.gpu_records import missing_gpu_work
 from graphviz_dash.analysis.trace.steps import steps
 from tests.analysis.frames import Frames
 
@@ -147,6 +148,9 @@ class TestNone:
     def test_without_gpu_work(self) -> None:
         frames = Frames()
         frames.step(0, 0, 100)
+        trace = frames.trace()
+        assert coverage(trace, steps(trace)) == missing_gpu_work(trace)
+        frames.kernel("after the steps", launched=200, ts=210, dur=5)
         trace = frames.trace()
         assert coverage(trace, steps(trace)).reason == "nothing ran on the GPU in the traced steps"
 

@@ -124,3 +124,15 @@ def test_what_the_gpu_idles_between_steps_is_no_part_of_a_step(tmp_path: Path) -
     (row,) = summarise(read_trace(file), "t", str(file), None, None).ranks
     assert row["step_ns"] == 90_000
     assert row["launch_bound_ns"] == 85_000 + 3_000  # before the work of this step and the next
+
+
+def test_of_a_rank_without_records_of_its_gpu_nothing_is_said_of_it(tmp_path: Path) -> None:
+    rank(tmp_path / "traces", 0)
+    trace = TraceBuilder()
+    trace.fields["distributedInfo"] = {"rank": 1, "world_size": RANKS}
+    trace.annotation("ProfilerStep#0", 0, 999 * US)
+    trace.write(tmp_path / "traces" / "rank1.json.gz")
+    said = the_answer(fleet_of(tmp_path / "traces"))
+    assert (said.ranks, said.without_gpu_work, said.launch_bound_worst) == (2, 1, "rank0")
+    assert said.launch_bound is not None
+    assert min(said.launch_bound) > 0
