@@ -105,6 +105,7 @@ def test_a_slash_leads_to_the_search_unless_somebody_writes_and_a_click_to_a_car
 def test_keyboard_walks_along_the_edges(page: Page, dashboard: str) -> None:
     canvas = open_graph(page, dashboard, "experiment=mlp-train&run=graph")
     canvas.focus()
+    expect(canvas).to_be_focused()
     page.keyboard.press("ArrowDown")
     first = ask(canvas, "dag.focus")
     page.keyboard.press("ArrowDown")
@@ -148,8 +149,12 @@ def test_wheel_zooms_at_the_pointer_drag_pans_and_another_window_keeps_the_view(
     page.mouse.move(place["x"], place["y"])
     zoom = ask(canvas, "dag.zoom")
     # Until the reader has clicked into the drawing the wheel scrolls the page, as over a map.
+    page.get_by_test_id("stMain").evaluate(
+        "main => { window.scrolled = new Promise(done => main.onscrollend = () => done(true)) }"
+    )
     page.mouse.wheel(0, 200)
     expect(page.locator(".dag .wheel")).to_be_visible()
+    assert page.evaluate("window.scrolled")
     assert ask(canvas, "dag.zoom") == zoom
     place = ask(canvas, "dag.positionOf(5)")
     page.mouse.move(place["x"], place["y"])

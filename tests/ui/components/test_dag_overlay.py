@@ -209,6 +209,8 @@ def test_a_large_graph_is_prepared_beside_the_page_and_can_be_cancelled(
     page.goto(f"{large}/graph?experiment=toy&run=graph")
     waiting = page.locator(".dag .waiting")
     expect(waiting).to_contain_text("folding")
+    search = page.locator(".dag .search")
+    bar_before = search.bounding_box()
     expect(page.get_by_text("6,000 nodes, being prepared")).to_be_visible()
     with page.expect_request("**/api/dag/cancel?*") as asked:
         waiting.get_by_role("button", name="Give up preparing the graph").click()
@@ -219,6 +221,8 @@ def test_a_large_graph_is_prepared_beside_the_page_and_can_be_cancelled(
     page.get_by_role("button", name="Prepare the graph").click()
     canvas = page.locator(".dag canvas")
     expect(canvas).to_have_attribute("data-boxes", re.compile(r"[1-9]"))
+    # The legend found its place free.
+    assert search.bounding_box() == bar_before
     # Then the page tells what it had left to the drawing.
     expect(page.get_by_text("Longest nodes")).to_be_visible()
     expect(page.get_by_text("6,000 nodes, 5,999 edges").first).to_be_visible()

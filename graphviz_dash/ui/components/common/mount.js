@@ -28,6 +28,8 @@
 export function mount(Drawing, selector) {
   /** @type {WeakMap<Node, Mounted<Data>>} */
   const drawings = new WeakMap();
+  /** @type {WeakMap<Node, Component<Data>>} what each place was last told */
+  const latest = new WeakMap();
   return (component) => {
     const { parentElement } = component;
     let drawing = drawings.get(parentElement);
@@ -37,8 +39,11 @@ export function mount(Drawing, selector) {
       drawings.set(parentElement, drawing);
     }
     const current = drawing;
+    latest.set(parentElement, component);
     current.update(component);
     return () => {
+      // Two changes in a row, and Streamlit ends the first when the second is drawn already.
+      if (latest.get(parentElement) !== component) return;
       current.dispose();
       drawings.delete(parentElement);
     };
