@@ -19,7 +19,6 @@ from typing import Final, TypeAlias
 import msgspec
 
 from graphviz_dash.errors import GraphvizDashError, InputError
-from graphviz_dash.importers.archives import unpack_experiment
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS
 from graphviz_dash.process_memory import forget_peak, give_back, own_memory, peak_memory
 from graphviz_dash.progress import watched
@@ -125,6 +124,8 @@ def _read(request: Request) -> str:
     most = min(DEFAULT_LIMITS.memory_bytes, request.memory_bytes // 2)
     limits = replace(DEFAULT_LIMITS, memory_bytes=most)
     if request.archive is not None:
+        from graphviz_dash.importers.archives import unpack_experiment
+
         with Path(request.files[0]).open("rb") as archive:
             return unpack_experiment(archive, folder, request.archive, limits)
     from graphviz_dash.importers.bundles import import_files
