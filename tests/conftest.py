@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, Playwright, sync_playwright
 
 from graphviz_dash.ingest import cache as ingest_cache
 from graphviz_dash.ingest.limits import Limits
+from graphviz_dash.ingest.processes import PROCESSES_VARIABLE
 from graphviz_dash.model.trace import Trace
 from tests.chromium import CHROMIUM_OPTIONS, system_chromium
 from tests.order import LongestFirst, in_order
@@ -32,6 +33,9 @@ sys.dont_write_bytecode = False
 # Traces of tests are small, and several processes run tests: threads of the engine would only wait
 # for each other.
 os.environ["POLARS_MAX_THREADS"] = "1"
+
+# So would processes that read parts of a trace; what they do is tested where they are asked for.
+os.environ[PROCESSES_VARIABLE] = "1"
 
 
 SAMPLES: Final = Path(__file__).resolve().parents[1] / "sample_traces"

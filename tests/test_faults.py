@@ -27,7 +27,6 @@ from graphviz_dash.ingest.cache import TraceCache, open_trace
 from graphviz_dash.ingest.formats import debug_dot, graph_data
 from graphviz_dash.ingest.formats.registry import read_foreign
 from graphviz_dash.ingest.load import load_experiment, load_run
-from graphviz_dash.ingest.processes import PROCESSES_VARIABLE as PROCESSES
 from graphviz_dash.ingest.traffic import read_traffic
 from graphviz_dash.model.trace import Trace
 from tests.analysis.launches import lines, recording
@@ -48,7 +47,6 @@ STRIDE = 5
 
 @pytest.fixture(autouse=True)
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(PROCESSES, "1")
     for module in (debug_dot, graph_data):
         monkeypatch.setattr(module, "demangled", lambda names: {name: name for name in names})
 

@@ -14,6 +14,7 @@ from graphviz_dash.model.launch import Topology
 from graphviz_dash.model.run import Failure, Pass
 from tests.analysis.launches import lines, recording, series
 from tests.experiments import make_experiment, make_run
+from tests.importers.fleets import work_in_threads
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,11 @@ FAILURE = Failure(
     location="model.py:15",
     traceback="Traceback (most recent call last): ...",
 )
+
+
+@pytest.fixture(autouse=True)
+def _threads_for_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    work_in_threads(monkeypatch)
 
 
 @pytest.fixture

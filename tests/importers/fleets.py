@@ -7,7 +7,10 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from graphviz_dash.analysis.ranks.fleet import FleetAnswer
+from graphviz_dash.importers import tasks
 from graphviz_dash.importers.fleet import (
     Fleet,
     answers,
@@ -58,6 +61,15 @@ def rank(
 def threads() -> Iterator[Executor]:
     with ThreadPoolExecutor(2) as pool:
         yield pool
+
+
+def work_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands read files in threads: a process takes longer to start than to read small ones."""
+
+    def pool(workers: int, **_: object) -> Executor:
+        return ThreadPoolExecutor(workers)
+
+    monkeypatch.setattr(tasks, "ProcessPoolExecutor", pool)
 
 
 def fleet_of(folder: Path) -> Fleet:

@@ -17,6 +17,7 @@ from tests.loops import make_server
 @pytest.fixture(autouse=True)
 def every_graph_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LARGE_BYTES", 1)
+    monkeypatch.delenv(PROCESSES_VARIABLE)
 
 
 def test_a_process_reads_large_graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,8 +29,6 @@ def test_a_process_reads_large_graphs(tmp_path: Path, monkeypatch: pytest.Monkey
         raise AssertionError("this process read them")
 
     with monkeypatch.context() as patched:
-        # What reads traces on workers sets it in the process that it runs in.
-        patched.delenv(PROCESSES_VARIABLE, raising=False)
         patched.setattr(module, "read_node_names", unread)
         assert node_names(run, ["graph-1", "graph-0"]) == expected
         patched.setenv(PROCESSES_VARIABLE, "1")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import fsspec
 import pytest
 
+from graphviz_dash.importers import tasks
 from tests.cli.conftest import Invoke
 from tests.faults import locked
 from tests.importers.fleets import RANKS, rank
@@ -106,12 +108,20 @@ def test_a_folder_is_imported_run_by_run(invoke: Invoke, tmp_path: Path) -> None
     assert only.code == 2
 
 
-def test_compare_at_an_address_and_over_a_folder_of_traces(invoke: Invoke, tmp_path: Path) -> None:
+def test_workers_are_processes(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "ProcessPoolExecutor", ProcessPoolExecutor)
     system = fsspec.filesystem("memory")
     system.pipe_file("/exp/a.json.gz", replay(tmp_path / "a.json.gz").read_bytes())
     result = invoke("compare", "memory://exp", "--workers", "1")
-    # The workers are other processes, in whose memory there is no such file.
+    # In their memory there is no such file.
     assert "not imported" in result.err
+    system.rm("/exp", recursive=True)
+
+
+def test_compare_at_an_address_and_over_a_folder_of_traces(invoke: Invoke, tmp_path: Path) -> None:
+    system = fsspec.filesystem("memory")
     folder = tmp_path / "traces"
     folder.mkdir()
     replay(folder / "a.json.gz")
@@ -124,5 +134,4 @@ def test_compare_at_an_address_and_over_a_folder_of_traces(invoke: Invoke, tmp_p
     result = invoke("compare", "memory://made")
     assert result.code == 0
     assert "a has no step time" in result.out
-    system.rm("/exp", recursive=True)
     system.rm("/made", recursive=True)

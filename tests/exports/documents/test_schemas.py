@@ -26,6 +26,7 @@ from graphviz_dash.exports.documents.run import SingleRunDocument, single_run_do
 from graphviz_dash.exports.documents.schemas import document_schema
 from graphviz_dash.ingest.load import load_experiment
 from scripts.document_schemas import schema_files
+from tests.importers.fleets import work_in_threads
 from tests.samples import compared_sample
 
 ROOT = Path(__file__).parents[3]
@@ -89,6 +90,7 @@ Printed = Callable[..., str]
 def printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Printed:
     """A command's document as text, run at the root of the repository."""
     monkeypatch.chdir(ROOT)
+    work_in_threads(monkeypatch)
 
     def run(*arguments: str) -> str:
         capsys.readouterr()

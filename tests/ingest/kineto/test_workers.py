@@ -36,6 +36,7 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture(autouse=True)
 def _always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even small traces are worth several processes, and come in many pieces."""
+    monkeypatch.delenv(PROCESSES_VARIABLE)
     monkeypatch.setattr(workers, "WORTHWHILE_BYTES", 0)
     monkeypatch.setattr(reader, "ByteStream", functools.partial(ByteStream, chunk_bytes=2_000))
 
