@@ -25,7 +25,7 @@ from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.loop import KeyMethod, Phase, ProgramLoop, SizeMethod, StepKind
 from graphviz_dash.model.recording import BoundaryKind, StartMethod
-from tests.collectors.program.test_recorder import CAPTURE, run, seen
+from tests.collectors.program.recorded import CAPTURE, run, seen
 from tests.loops import make_server
 
 R, F, C = StepKind.REPLAY, StepKind.FALLBACK, StepKind.CAPTURE

@@ -11,60 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.bundle.read import BundleContents, read_bundle
+from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.ingest.load import load_experiment
-from graphviz_dash.model.recording import BoundaryKind, Recording
+from graphviz_dash.model.recording import BoundaryKind
 from graphviz_dash.model.run import ExecutionMode
-
-ROOT = Path(__file__).parents[3]
-FAKE = Path(__file__).parents[1] / "fake_torch"
-COLLECT = "import sys; from graphviz_dash.cli.main import main; sys.exit(main(sys.argv[1:]))"
-
-CAPTURE = """
-import torch
-from torch.cuda import CUDAGraph as G
-
-def captured():
-    g = G()
-    with torch.cuda.graph(g):
-        pass
-    return g
-"""
-
-
-def run(folder: Path, program: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """The program as train.py, recorded into ``out``."""
-    (folder / "train.py").write_text(textwrap.dedent(program))
-    command = [sys.executable, "-c", COLLECT, "collect", "-o", "out", *options]
-    return subprocess.run(
-        [*command, "--", sys.executable, "train.py"],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": f"{FAKE}{os.pathsep}{ROOT}"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-
-
-def alone(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
-    """The program by itself, with ``captured()``; it records parts of itself."""
-    (folder / "alone.py").write_text(CAPTURE + textwrap.dedent(program))
-    return subprocess.run(
-        [sys.executable, "alone.py"],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": f"{FAKE}{os.pathsep}{ROOT}"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-
-
-def seen(folder: Path, name: str = "recorded") -> tuple[BundleContents, Recording]:
-    contents = read_bundle(folder / "out" / name)
-    assert contents.recording is not None
-    return contents, contents.recording
+from tests.collectors.program.recorded import CAPTURE, COLLECT, PATH, alone, run, run_apart, seen
 
 
 def test_a_loop_of_replays_is_counted_timed_and_traced(tmp_path: Path) -> None:
@@ -242,7 +193,9 @@ def test_a_failed_capture_is_the_programs_own_error(tmp_path: Path) -> None:
 def test_however_it_ends_the_captures_are_kept(
     tmp_path: Path, end: str, code: int, failures: list[str]
 ) -> None:
-    done = run(tmp_path, CAPTURE + f"g = captured()\ng.replay()\n{end}")
+    # A command whose program was killed by a signal ends by it too.
+    recorded = run if code >= 0 else run_apart
+    done = recorded(tmp_path, CAPTURE + f"g = captured()\ng.replay()\n{end}")
     assert done.returncode == code
     contents, recording = seen(tmp_path)
     assert [graph.nodes for graph in recording.graphs] == [2]
@@ -387,7 +340,7 @@ def test_a_killed_command_leaves_no_half_bundle_and_the_program_goes_on(tmp_path
     with subprocess.Popen(
         [sys.executable, "-c", COLLECT, "collect", "-o", "out", "--", sys.executable, "train.py"],
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": f"{FAKE}{os.pathsep}{ROOT}"},
+        env=os.environ | PATH,
         stderr=subprocess.PIPE,
         text=True,
     ) as command:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.model.loop import StepKind
+from tests.collectors.program.recorded import CAPTURE, PATH, run
 from tests.collectors.program.test_loop import flat, loop_of
-from tests.collectors.program.test_recorder import CAPTURE, FAKE, ROOT, run
 
 BOTH = "g.replay(); h.replay()"
 
@@ -88,7 +88,7 @@ print(counter.note, log.dropped)
 def test_a_forked_child_is_not_held_by_the_lock_of_a_rest() -> None:
     done = subprocess.run(
         [sys.executable, "-c", FORKED_WHILE_COUNTING],
-        env=os.environ | {"PYTHONPATH": f"{FAKE}{os.pathsep}{ROOT}"},
+        env=os.environ | PATH,
         capture_output=True,
         text=True,
         check=False,

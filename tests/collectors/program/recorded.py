@@ -1,0 +1,97 @@
+"""Programs recorded by ``collect -- python train.py``, with a torch that captures nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import IO
+from unittest import mock
+
+from collectors import requirements
+from graphviz_dash.bundle.read import BundleContents, read_bundle
+from graphviz_dash.cli.main import main
+from graphviz_dash.model.recording import Recording
+
+ROOT = Path(__file__).parents[3]
+FAKE = Path(__file__).parents[1] / "fake_torch"
+PATH = {"PYTHONPATH": f"{FAKE}{os.pathsep}{ROOT}"}
+COLLECT = "import sys; from graphviz_dash.cli.main import main; sys.exit(main(sys.argv[1:]))"
+
+CAPTURE = """
+import torch
+from torch.cuda import CUDAGraph as G
+
+def captured():
+    g = G()
+    with torch.cuda.graph(g):
+        pass
+    return g
+"""
+
+
+def run(folder: Path, program: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """The program as train.py, recorded into ``out`` by the command in this process."""
+    (folder / "train.py").write_text(textwrap.dedent(program))
+    arguments = ["collect", "-o", "out", *options, "--", sys.executable, "train.py"]
+    with (
+        chdir(folder),
+        mock.patch.dict(os.environ, PATH),
+        mock.patch.object(requirements, "is_installed"),  # the program's torch is not this one's
+        tempfile.TemporaryFile("w+") as out,
+        tempfile.TemporaryFile("w+") as err,
+    ):
+        with _written_to(out, 1), _written_to(err, 2), redirect_stdout(out), redirect_stderr(err):
+            code = main(arguments)
+        for stream in (out, err):
+            stream.seek(0)
+        return subprocess.CompletedProcess(arguments, code, out.read(), err.read())
+
+
+@contextmanager
+def _written_to(file: IO[str], descriptor: int) -> Iterator[None]:
+    """What this process and those that it starts write to ``descriptor`` goes to ``file``."""
+    before = os.dup(descriptor)
+    os.dup2(file.fileno(), descriptor)
+    try:
+        yield
+    finally:
+        file.flush()
+        os.dup2(before, descriptor)
+        os.close(before)
+
+
+def run_apart(folder: Path, program: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """As :func:`run`, by a command that the program's end may end too."""
+    (folder / "train.py").write_text(textwrap.dedent(program))
+    command = [sys.executable, "-c", COLLECT, "collect", "-o", "out", *options]
+    return _ended(folder, *command, "--", sys.executable, "train.py")
+
+
+def alone(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
+    """The program by itself, with ``captured()``; it records parts of itself."""
+    (folder / "alone.py").write_text(CAPTURE + textwrap.dedent(program))
+    return _ended(folder, sys.executable, "alone.py")
+
+
+def _ended(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | PATH,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def seen(folder: Path, name: str = "recorded") -> tuple[BundleContents, Recording]:
+    contents = read_bundle(folder / "out" / name)
+    assert contents.recording is not None
+    return contents, contents.recording
