@@ -221,7 +221,8 @@ def verdicts_sentence(graphs: Sequence[OwnGraph]) -> str:
     missing = [own.verdict.reason for own in graphs if isinstance(own.verdict, Missing)]
     reasons = "; ".join(dict.fromkeys(missing))
     if not known:
-        return f"Whether they launch as fast as expected is not known: {reasons}."
+        subject = "they launch" if len(graphs) > 1 else "it launches"
+        return f"Whether {subject} as fast as expected is not known: {reasons}."
     said = []
     for verdict in Verdict:
         alike = [(own, found) for own, found in known if found.verdict is verdict]
@@ -234,11 +235,13 @@ def verdicts_sentence(graphs: Sequence[OwnGraph]) -> str:
     return f"{lead}{'; '.join(said)}."
 
 
-def verdict_text(own: OwnGraph) -> str:
-    """What a graph's repeat launch should take, by what, and how far off that is elsewhere."""
+def verdict_text(own: OwnGraph, *, why: bool = True) -> str:
+    """What a graph's repeat launch should take, by what, and how far off that is elsewhere; where
+    that is not known, without the reason unless ``why``."""
     found = own.verdict
     if isinstance(found, Missing):
-        return f"Whether that is as fast as expected is not known: {found.reason}."
+        reason = f": {found.reason}" if why else ""
+        return f"Whether that is as fast as expected is not known{reason}."
     usual = found.usual
     return (
         f"Expected are {format_ns(found.foretold_ns)} (95%: {interval_text(found.foretold)}), the "
@@ -255,8 +258,19 @@ def _ratios(found: LaunchVerdict) -> str:
     return f"{format_ratio(found.ratio)} ({ends})"
 
 
-def own_graph_sentence(own: OwnGraph) -> str:
-    """What the graph is like and how its launch compares with a chain of its size."""
+def own_graph_sentences(graphs: Sequence[OwnGraph], most: int) -> list[str]:
+    """Whether ``graphs`` (one or more) launch as fast as expected, and what each of the ``most``
+    largest is like; why a verdict is not known is said once."""
+    largest = sorted(graphs, key=lambda own: own.nodes, reverse=True)[:most]
+    return [
+        verdicts_sentence(graphs),
+        *(own_graph_sentence(own, why=False) for own in largest),
+    ]
+
+
+def own_graph_sentence(own: OwnGraph, *, why: bool = True) -> str:
+    """What the graph is like and how its launch compares with a chain of its size; why its verdict
+    is not known, unless that is said elsewhere: without ``why``."""
     begin = f"{own.name} of {own.run}: {counted(own.nodes, 'node')}"
     if own.shape is not None:
         shape = own.shape
@@ -270,11 +284,13 @@ def own_graph_sentence(own: OwnGraph) -> str:
             )
     launch = own.timings.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
     if launch is None:
-        why = own.absent[LaunchMeasure.REPEAT_LAUNCH_CPU]
-        return f"{begin}. Its repeat launch was not timed by itself: {why}."
+        untimed = own.absent[LaunchMeasure.REPEAT_LAUNCH_CPU]
+        return f"{begin}. Its repeat launch was not timed by itself: {untimed}."
     text = f"{begin}. A repeat launch takes {format_ns(launch.summary.median)} of the CPU"
     if isinstance(own.expected, Missing):
-        return f"{text}; a chain of its size is not known: {own.expected.reason}."
+        said = isinstance(own.verdict, Missing) and own.verdict.reason == own.expected.reason
+        reason = "" if said and not why else f": {own.expected.reason}"
+        return f"{text}; a chain of its size is not known{reason}."
     chain = own.chain
     if chain is None:
         return f"{text}."
@@ -287,5 +303,5 @@ def own_graph_sentence(own: OwnGraph) -> str:
     )
     return (
         f"{text}, {format_ratio(chain.measured)} what a linear chain of as many empty kernels "
-        f"takes ({format_ns(chain.ns)}{beyond}){with_roots}. {verdict_text(own)}"
+        f"takes ({format_ns(chain.ns)}{beyond}){with_roots}. {verdict_text(own, why=why)}"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Final
 
@@ -34,11 +35,12 @@ _MAX_POINTS: Final = 2_000
 _AIR: Final = 0.06
 """Of a run's width, kept free on either side of its iterations."""
 
-_NAMES: Final = 64
 _LINE: Final = 15
 """Pixels of a line below an axis."""
-_ONE_LINE: Final = 26
-"""Characters that the names of all runs together have room for, in a narrow window."""
+_ROOM: Final = 36
+"""Characters that have room side by side below a plot, in a window of 360 pixels."""
+_CHARACTER: Final = 6.6
+"""Pixels of one."""
 
 
 def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
@@ -131,13 +133,14 @@ def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
             text=[f"iteration {number}<br>{format_ns(times[number])}" for number in numbers],
             hovertemplate="%{text}<extra>" + escape(run.name) + "</extra>",
         )
-    room = max(3, _NAMES // len(measured))
+    names = [_cut(run.name) for run, _ in measured]
+    lines = _lines(names)
     figure.update_layout(showlegend=False)
     figure.update_xaxes(
         title_text="iterations of each run, first to last",
         range=[0, len(measured)],
         tickvals=[at + 0.5 for at in range(len(measured))],
-        ticktext=_in_two_lines([escape(_cut(run.name, room)) for run, _ in measured]),
+        ticktext=["<br>" * (at % lines) + escape(name) for at, name in enumerate(names)],
         showgrid=False,
     )
     values = [value for trace in figure.data for value in trace.y]
@@ -145,22 +148,32 @@ def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
     texts = [tick_text(tick) for tick in ticks]
     figure.update_yaxes(title_text="step time", type="log", tickvals=ticks, ticktext=texts)
     within = [text for tick, text in zip(ticks, texts, strict=True) if tick <= 1.2 * max(values)]
-    keep_margins(dress(figure, theme, 280), tick_room(within))
-    if any(name.startswith("<br>") for name in figure.layout.xaxis.ticktext):
-        figure.update_layout(margin={"b": figure.layout.margin.b + _LINE})
+    below = _LINE * (lines - 1)
+    keep_margins(dress(figure, theme, 280 + below), tick_room(within), right=_beyond(names))
+    figure.update_layout(margin={"b": figure.layout.margin.b + below})
     return figure
 
 
-def _in_two_lines(names: list[str]) -> list[str]:
-    """Names under an axis, every other one a line lower where a narrow window has not the room for
-    all of them side by side."""
-    if sum(map(len, names)) <= _ONE_LINE:
-        return names
-    return [f"<br>{name}" if number % 2 else name for number, name in enumerate(names)]
+def _cut(name: str) -> str:
+    return name if len(name) <= _ROOM else f"{name[: _ROOM - 1]}…"
 
 
-def _cut(name: str, most: int) -> str:
-    return name if len(name) <= most else f"{name[: most - 1]}…"
+def _lines(names: Sequence[str]) -> int:
+    """Over how many lines ``names`` (one or more) are dealt in turn below an axis, so that those of
+    a line do not touch in a narrow window."""
+    each = _ROOM / len(names)
+    for lines in range(1, len(names)):
+        beside = zip(names, names[lines:], strict=False)
+        if all((len(name) + len(other)) / 2 + 1 <= lines * each for name, other in beside):
+            return lines
+    return len(names)
+
+
+def _beyond(names: Sequence[str]) -> int:
+    """Pixels right of the plot that the end of a name takes in a narrow window, and a margin."""
+    each = _ROOM / len(names)
+    ends = (len(name) / 2 - (at + 0.5) * each for at, name in enumerate(reversed(names)))
+    return 8 + round(_CHARACTER * max(0.0, *ends))
 
 
 def _iterations(run: Run) -> list[int]:

@@ -32,9 +32,8 @@ def print_own(name: str, experiment: Experiment, references: Mapping[str, Launch
     if not graphs:
         click.echo(words.NO_OWN_GRAPHS)
         return
-    click.echo(printable(words.verdicts_sentence(graphs)))
-    for own in graphs[:_MOST_SENTENCES]:
-        click.echo(printable(words.own_graph_sentence(own)))
+    for sentence in words.own_graph_sentences(graphs, _MOST_SENTENCES):
+        click.echo(printable(sentence))
     measures = [
         measure for measure in LaunchMeasure if any(measure in own.timings for own in graphs)
     ]

@@ -30,9 +30,9 @@ def own_answer(experiment: str, graphs: Sequence[OwnGraph]) -> None:
     if not graphs:
         st.caption(words.NO_OWN_GRAPHS)
         return
-    show(element("p", text(words.verdicts_sentence(graphs)), "sentence"))
-    largest = sorted(graphs, key=lambda own: own.nodes, reverse=True)[:_MOST_SENTENCES]
-    show("".join(element("p", text(words.own_graph_sentence(own)), "said") for own in largest))
+    verdict, *sentences = words.own_graph_sentences(graphs, _MOST_SENTENCES)
+    show(element("p", text(verdict), "sentence"))
+    show("".join(element("p", text(sentence), "said") for sentence in sentences))
 
 
 def own_table(graphs: Sequence[OwnGraph]) -> None:

@@ -12,7 +12,11 @@ from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import NodeKind
 from graphviz_dash.model.launch import LaunchMeasure
-from graphviz_dash.narrative.launch import own_graph_sentence, verdicts_sentence
+from graphviz_dash.narrative.launch import (
+    own_graph_sentence,
+    own_graph_sentences,
+    verdicts_sentence,
+)
 from tests.analysis.launches import lines, recording
 from tests.samples import SAMPLES
 
@@ -65,3 +69,12 @@ def test_the_answer_on_a_recorded_step() -> None:
         "Its repeat launch is as fast as expected: graph-0 of"
     )
     assert "graphs of launch-h200 took for as many nodes" in own_graph_sentence(own)
+
+
+def test_why_a_verdict_is_not_known_is_said_once() -> None:
+    experiment = load_experiment(SAMPLES / "all-nodes", traces=False)
+    costs = launch_costs(read_launch(SAMPLES / "launch-h200"))
+    graphs = own_graphs(experiment, {"launch-h200": costs})
+    said = own_graph_sentences(graphs, 3)
+    assert said[0].startswith("Whether it launches as fast as expected is not known: launch-h200 ")
+    assert said[1].endswith("Whether that is as fast as expected is not known.")

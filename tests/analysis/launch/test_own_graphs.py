@@ -18,7 +18,11 @@ from graphviz_dash.model.graph import CapturedGraph, GraphEdge, GraphNode, NodeK
 from graphviz_dash.model.launch import LaunchMeasure, Topology
 from graphviz_dash.model.run import Absent, Environment, Experiment, Run
 from graphviz_dash.model.timings import GraphLife, StepTiming
-from graphviz_dash.narrative.launch import own_graph_sentence, untimed_sentences
+from graphviz_dash.narrative.launch import (
+    own_graph_sentence,
+    own_graph_sentences,
+    untimed_sentences,
+)
 from tests.analysis.frames import ENVIRONMENT
 from tests.analysis.launches import lines, recording, series
 from tests.bundle.examples import CLEAN, MANIFEST
@@ -194,6 +198,8 @@ def test_a_reference_is_of_the_same_gpu_and_driver_and_the_newest() -> None:
     (own,) = own_graphs(Experiment(Path("x"), (run_of(LINE, 4800),)), known)
     assert own.expected == missing
     assert missing.reason in own_graph_sentence(own)
+    # Page and terminal say it once, in what they say of all graphs.
+    assert "\n".join(own_graph_sentences([own, own], 3)).count(missing.reason) == 1
 
 
 def test_beyond_the_measured_sizes_the_fit_is_continued_and_says_so() -> None:

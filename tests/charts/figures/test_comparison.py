@@ -147,12 +147,10 @@ def test_every_iteration_is_a_point(recorded: Comparison) -> None:
     # Each run has its own part of the axis, with its name below.
     spans = [(min(trace.x), max(trace.x)) for trace in figure.data]
     assert all(before[1] < after[0] for before, after in pairwise(spans))
-    shown = [name.removeprefix("<br>") for name in figure.layout.xaxis.ticktext]
-    # A long name is cut, and is still another than the others.
-    assert len(set(shown)) == len(shown)
-    for name, run in zip(shown, recorded.runs, strict=True):
-        begin = name.removesuffix("…")
-        assert run.name == name or (run.name.startswith(begin) and len(begin) > 8)
+    # None is cut: in a narrow window they have as many lines as they need.
+    shown = [name.replace("<br>", "") for name in figure.layout.xaxis.ticktext]
+    assert shown == [run.name for run in recorded.runs]
+    assert max(name.count("<br>") for name in figure.layout.xaxis.ticktext) == 2
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -125,7 +125,7 @@ def test_own_graphs_and_observers_of_the_chosen_experiment(root: Path) -> None:
     assert not any(expander.proto.expanded for expander in app.expander)
     assert "A repeat launch takes 3.00 µs of the CPU" in said
     missing = (
-        "Whether they launch as fast as expected is not known: no recording of launch costs of"
+        "Whether it launches as fast as expected is not known: no recording of launch costs of"
     )
     assert missing in said
     assert "Profiler overhead" in said
@@ -155,7 +155,7 @@ def test_an_experiment_without_observers_says_how_to_get_them(root: Path) -> Non
     _, said = page(experiment="toy")
     assert "--observers" in said.replace("\\", "")
     assert "not timed by itself" in said
-    assert "Whether they launch as fast as expected is not known: " in said
+    assert "Whether it launches as fast as expected is not known: " in said
 
 
 def test_a_recording_that_cannot_be_read_is_named(root: Path) -> None:

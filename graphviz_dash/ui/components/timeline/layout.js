@@ -32,7 +32,9 @@ const BELOW_GPU = 4;
 const BELOW_CPU = 3;
 const EMPTY_RUN = 40;
 const LEAST_LANE = 22;
-const MOST_LANE = 92;
+const TALL_LANE = 92;
+const MOST_LANE = 320;
+const MOST_STRETCH = 2;
 const RANGE_LANE = 14;
 const CPU_LANE = 14;
 const CPU_SUB_LANE = 8;
@@ -41,18 +43,18 @@ const DIFFERENCE = 52;
 const NO_DIFFERENCE = 20;
 
 /**
- * Lays runs and lanes out; the heights of GPU lanes grow into `height` as far as that helps.
+ * Lays runs and lanes out; lanes grow into `height` as far as that helps.
  * @param {View} view
  * @param {number} height
  * @returns {Layout}
  */
 export function layOut(view, height) {
-  const laneHeight = flexibleHeight(view, height);
+  const heightOf = laneHeights(view, height);
   const blocks = [];
   let y = AXIS;
   for (const run of view.runs) {
     const differences = run === view.runs[0] ? view.differences : [];
-    const block = layOutRun(run, differences, y, laneHeight);
+    const block = layOutRun(run, differences, y, heightOf);
     blocks.push(block);
     y = block.bottom + BETWEEN_RUNS;
   }
@@ -63,16 +65,16 @@ export function layOut(view, height) {
  * @param {Run} run
  * @param {DecodedDifference[]} differences
  * @param {number} top
- * @param {number} laneHeight
+ * @param {(lane: Lane) => number} heightOf
  * @returns {Block}
  */
-function layOutRun(run, differences, top, laneHeight) {
+function layOutRun(run, differences, top, heightOf) {
   const lanesTop = top + HEADER;
   let y = lanesTop;
   /** @type {LaneRow[]} */
   const lanes = [];
   for (const lane of run.lanes) {
-    const h = fixedHeight(lane) ?? laneHeight;
+    const h = heightOf(lane);
     lanes.push({ lane, y, h });
     y += h + below(lane);
   }
@@ -90,27 +92,40 @@ function layOutRun(run, differences, top, laneHeight) {
 }
 
 /**
- * The height of GPU lanes that are not laid beside another one of their stream.
+ * How tall lanes are. Those of the GPU that are not laid beside another one of their stream grow
+ * first; where few runs leave room the others become taller, and these grow on.
  * @param {View} view
  * @param {number} height
+ * @returns {(lane: Lane) => number}
  */
-function flexibleHeight(view, height) {
+function laneHeights(view, height) {
   let rest = height - AXIS;
   let flexible = 0;
+  let fixed = 0;
   for (const difference of view.differences) rest -= differenceHeight(difference) + BELOW_GPU;
   for (const run of view.runs) {
     rest -= HEADER + FOOTER + BETWEEN_RUNS + (run.lanes.length ? 0 : EMPTY_RUN);
     for (const lane of run.lanes) {
-      const fixed = fixedHeight(lane);
-      rest -= (fixed ?? 0) + below(lane);
-      if (fixed === null) flexible++;
+      const own = fixedHeight(lane);
+      rest -= (own ?? 0) + below(lane);
+      fixed += own ?? 0;
+      if (own === null) flexible++;
     }
   }
-  return Math.max(LEAST_LANE, Math.min(MOST_LANE, rest / Math.max(1, flexible)));
+  const share = rest / Math.max(1, flexible);
+  let grown = Math.max(LEAST_LANE, Math.min(TALL_LANE, share));
+  const left = Math.max(0, rest - grown * flexible);
+  const stretch = fixed ? Math.min(MOST_STRETCH, 1 + left / fixed) : 1;
+  const more = (left - fixed * (stretch - 1)) / Math.max(1, flexible);
+  grown = Math.min(MOST_LANE, grown + more);
+  return (lane) => {
+    const own = fixedHeight(lane);
+    return own === null ? grown : own * stretch;
+  };
 }
 
 /**
- * The height of a lane that does not grow with the canvas; null for one that does.
+ * The least height of a lane that only grows once the others are tall; null for these.
  * @param {Lane} lane
  */
 function fixedHeight(lane) {

@@ -63,7 +63,25 @@ test("GPU lanes grow until all the height is used", () => {
 test("lanes have a least and a most height", () => {
   const many = Array.from({ length: 40 }, () => lane([]));
   assert.equal(layOut(view([run(many)]), 300).blocks[0].lanes[0].h, 22);
-  assert.equal(layOut(view([run([lane([])])]), 3000).blocks[0].lanes[0].h, 92);
+  assert.equal(layOut(view([run([lane([])])]), 3000).blocks[0].lanes[0].h, 320);
+});
+
+test("one run alone fills the canvas: its other lanes become taller too", () => {
+  const cpu = lane([], { kind: "cpu" });
+  const alone = [lane([], { kind: "range" }), cpu, cpu, lane([])];
+  const { blocks, total } = layOut(view([run(alone)]), 400);
+  assert.ok(Math.abs(total - 400) < 1e-9);
+  const [range, first, , gpu] = blocks[0].lanes;
+  assert.deepEqual([range.h, first.h], [28, 28]);
+  assert.ok(gpu.h > 92);
+});
+
+test("lanes of the CPU keep their least height until those of the GPU are tall", () => {
+  const both = [lane([], { kind: "cpu" }), lane([])];
+  const heights = (/** @type {number} */ height) =>
+    layOut(view([run(both)]), height).blocks[0].lanes.map(({ h }) => h);
+  assert.deepEqual(heights(150), [14, 49]);
+  assert.deepEqual(heights(200), [21, 92]);
 });
 
 test("difference lanes lie below the first run, an uncompared one as a line", () => {
