@@ -72,6 +72,8 @@ class Fact(StrEnum):
     """A step of a trace whose work was not launched by graphs."""
     STEP_MODULES = "modules of the step"
     PREDICTION = "prediction"
+    SAME_WORK = "same work"
+    """An eager run of the work that a graph replays, on the same GPU."""
     PREDICTED_BREAK_EVEN = "predicted break-even"
     CALIBRATION_SAMPLE = "calibration sample"
     """What an experiment gives to a calibration."""

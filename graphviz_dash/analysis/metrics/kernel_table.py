@@ -16,6 +16,7 @@ import numpy as np
 from graphviz_dash.analysis.absence import UNMARKED
 from graphviz_dash.analysis.arrays import Floats, Ints, column, encode
 from graphviz_dash.analysis.metrics.run_selection import measured, partner
+from graphviz_dash.analysis.trace.gpu_records import missing_gpu_work
 from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
 from graphviz_dash.analysis.trace.lanes import distinct_values
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
@@ -107,8 +108,10 @@ def kernel_table(
     for run in experiment.runs:
         trace = run.replay_trace
         run_steps = traced_steps.get(run.name) or (steps(trace) if trace is not None else ())
-        if trace is None or not run_steps or run_steps[0].method is StepMethod.WHOLE:
-            without[run.name] = "no traced pass" if trace is None else UNMARKED.reason
+        missing = None if trace is None else missing_gpu_work(trace)
+        if trace is None or missing or not run_steps or run_steps[0].method is StepMethod.WHOLE:
+            reason = (missing or UNMARKED).reason
+            without[run.name] = "no traced pass" if trace is None else reason
             uses_of_runs.append(None)
             continue
         uses_of_runs.append(kernel_uses(trace, run_steps))

@@ -89,6 +89,8 @@ def prediction_for(
         return Missing(Fact.PREDICTION, reason)
     if not against.mode.is_baseline:
         return Missing(Fact.PREDICTION, f"{against.name} is no eager run")
+    if reason := _other_work(run, against):
+        return Missing(Fact.SAME_WORK, f"the trace of {against.name} is of {reason}")
     prediction = predictions.of(against)
     if isinstance(prediction, Prediction) and prediction.waits_for_ranks:
         return Missing(
@@ -106,6 +108,18 @@ def _not_predicted(run: Run) -> str:
     if run.mode.is_planned:
         return "the step is predicted on one stream, and this graph runs on several"
     return ""
+
+
+def _other_work(run: Run, eager: Run) -> str:
+    """What the run ``eager`` is of, unlike ``run``: its trace then predicts another graph. Empty
+    where they are alike."""
+    own, other = run.manifest.workload, eager.manifest.workload
+    if own.factory != other.factory:
+        return f"other work, {other.name}"
+    if own.parameters != other.parameters:
+        return "other parameters of the work"
+    gpu, other_gpu = _gpu_of(run), _gpu_of(eager)
+    return f"another GPU, {other_gpu}" if gpu and other_gpu and gpu != other_gpu else ""
 
 
 def prediction_figures(prediction: Prediction | Missing, measured: Figure) -> Iterator[Figure]:

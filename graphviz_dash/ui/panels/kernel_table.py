@@ -27,7 +27,7 @@ def kernels_panel(kernel_rows: KernelTable, run: RunComparison | None) -> None:
     """The kernels of the baseline and of ``run``, or of all runs where none is compared."""
     if not kernel_rows.rows:
         reasons = [f"{name}: {why}" for name, why in kernel_rows.without.items()]
-        empty("No kernels to show", *(reasons or ["No run has a traced pass."]))
+        empty("No kernels to show", *(reasons or ["No kernel ran in the traced steps."]))
         return
     wanted = url_state.search("kernel", "Search kernels", "Search by name or category")
     columns = _columns(kernel_rows, run)

@@ -9,7 +9,7 @@ from graphviz_dash.analysis.failures import refused, when
 from graphviz_dash.analysis.parallel.measured import attempts_by_streams
 from graphviz_dash.charts.figures.plan_memory import plan_memory_chart
 from graphviz_dash.errors import printable
-from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.narrative.low_confidence import low_confidence_notes
 from graphviz_dash.narrative.parallel import (
     ATTEMPT_HEADINGS,
@@ -77,7 +77,11 @@ def predictions(result: Comparison, run: RunComparison | None) -> None:
     predicted = result.predicted
     if predicted is not None and not isinstance(predicted.outlook, Missing):
         prediction_panel(predicted.name, predicted.outlook)
-    if run is None or isinstance(run.prediction, Missing):
+    if run is None:
+        return
+    if isinstance(run.prediction, Missing):
+        if run.prediction.fact is Fact.SAME_WORK:
+            st.caption(plain(f"{run.name} is not predicted: {run.prediction.reason}."))
         return
     st.subheader(f"{plain(run.name)} as predicted from the eager trace", anchor="scored")
     show(element("p", text(scored_text(run.prediction, run["step_time"].value))))

@@ -83,7 +83,9 @@ def _kernels(chosen: Chosen) -> None:
     st.header("Kernels of all runs", anchor=False)
     table = kernels(chosen.key)
     if not table.rows:
-        show(element("p", "No run has a traced pass.", "muted"))
+        reasons = [f"{name}: {why}." for name, why in table.without.items()]
+        said = " ".join(reasons or ["No kernel ran in the traced steps."])
+        show(element("p", text(said), "muted"))
         return
     st.markdown(
         "Each kernel, memcpy and memset of a traced step: how often it ran and for how long in "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from graphviz_dash.analysis.metrics.kernel_table import KernelRow, KernelTable, kernel_table
+from graphviz_dash.analysis.trace.gpu_records import missing_gpu_work
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.model.trace import STITCHED, TraceProblem
 from graphviz_dash.narrative.summary import unlisted_sentence
@@ -118,3 +119,12 @@ class TestChanges:
         found = kernel_table(make_experiment(make_run("eager", trace=frames.trace())))
         assert found.without == {"eager": "the trace marks no steps, as prof.step() does"}
         assert found.rows == ()
+
+    def test_a_trace_without_a_gpu_says_so(self) -> None:
+        frames = Frames()
+        frames.step(0, 0, 100)
+        trace = frames.trace()
+        missing = missing_gpu_work(trace)
+        assert missing is not None
+        found = kernel_table(make_experiment(make_run("eager", trace=trace)))
+        assert found.without == {"eager": missing.reason}

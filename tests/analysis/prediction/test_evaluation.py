@@ -9,13 +9,14 @@ import pytest
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.prediction.evaluation import predict_run
+from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
 from graphviz_dash.analysis.sample_statistics import SpreadKind
-from graphviz_dash.ingest.load import load_experiment
-from graphviz_dash.model.absence import Missing
+from graphviz_dash.ingest.load import load_experiment, load_pair
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import ExecutionMode
 from tests.experiments import make_experiment
-from tests.samples import compared_sample
+from tests.samples import SAMPLES, compared_sample
 
 
 @pytest.fixture
@@ -74,3 +75,18 @@ def test_waiting_collectives_are_not_predicted() -> None:
     run = result["graph-rank1"]
     assert isinstance(run.prediction, Missing)
     assert "wait for other ranks" in run.prediction.reason
+
+
+def test_the_trace_of_other_work_predicts_nothing() -> None:
+    pair = load_pair((SAMPLES / "fork-join/eager", SAMPLES / "superset/graph"))
+    eager, graph = pair.runs
+    run = compare(pair, eager.name)[graph.name]
+    missing = Missing(Fact.SAME_WORK, f"the trace of {eager.name} is of other work, fork-join")
+    assert run.prediction == missing
+    assert run["predicted_step_time"].missing == missing
+    # One workload with other parameters is other work too.
+    orders = compared_sample("creation-order")
+    assert isinstance(orders["longest-copy-first"].prediction, Prediction)
+    shortest = orders["shortest-copy-first"].prediction
+    assert isinstance(shortest, Missing)
+    assert shortest.reason == "the trace of eager is of other parameters of the work"
