@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.launch.launch_fit import (
     FEWEST_SIZES,
@@ -82,7 +83,8 @@ class LaunchCosts:
     """The analysis of one recording."""
 
     recording: LaunchRecording
-    """What was measured."""
+    """What was measured, without the samples: 130,000 of them would be 5 MB that nobody asks for
+    again."""
     rows: tuple[TopologyCosts, ...]
     """A row for each graph, in the order of the recording."""
     lines: Mapping[LaunchMeasure, GrowthFit]
@@ -109,7 +111,7 @@ def launch_costs(recording: LaunchRecording) -> LaunchCosts:
     repeat = fits.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
     constant = None if repeat is None else repeat.slope_ns <= CONSTANT_SLOPE_NS
     return LaunchCosts(
-        recording=recording,
+        recording=replace(recording, series=(), call_ns=(), clock_ns=()),
         rows=tuple(_row(series) for series in recording.series),
         lines=fits,
         chains=_chains(recording),

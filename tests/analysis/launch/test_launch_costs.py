@@ -41,6 +41,13 @@ class TestExtras:
         assert launch_costs(recording(*lines(lambda n: 2000), host)).others == {}
 
 
+def test_the_samples_that_it_summarises_are_not_kept() -> None:
+    recorded = recording(*lines(lambda n: 2000 + n))
+    costs = launch_costs(recorded)
+    assert (costs.recording.series, costs.recording.call_ns, costs.recording.clock_ns) == ((),) * 3
+    assert costs.recording.environment == recorded.environment
+
+
 def test_rows_keep_medians_minima_and_what_is_absent() -> None:
     costs = launch_costs(recording(*lines(lambda n: 2000.0, noise=0.0)))
     assert [row.topology.nodes for row in costs.rows] == list(LENGTHS)

@@ -67,6 +67,8 @@ def test_what_pages_need_is_imported_once_the_first_is_sent() -> None:
     found = _imported(ALL)
     assert {f"graphviz_dash.ui.views.{page}" for page in NAMES} <= found
     assert {"pandas", "pyarrow", "graphviz_dash.ui.hosting.component_routes"} <= found
+    # 7 MB for those who ask for such a file.
+    assert not any(name.startswith("perfetto.protos") for name in found)
 
 
 def test_what_a_page_needs_is_imported_while_its_document_is_loaded() -> None:

@@ -21,7 +21,6 @@ from starlette.routing import Route
 from graphviz_dash.exports.files import ExportSummary
 from graphviz_dash.exports.trace.chrome import export_chrome
 from graphviz_dash.exports.trace.excerpt import WHOLE, TracePart, excerpt
-from graphviz_dash.exports.trace.perfetto import export_perfetto
 from graphviz_dash.model.run import Experiment
 from graphviz_dash.ui.components.requests import (
     BadParameterError,
@@ -51,9 +50,16 @@ class TraceFormat:
     export: Callable[[Experiment, Path], ExportSummary]
 
 
+def _export_perfetto(experiment: Experiment, file: Path) -> ExportSummary:
+    # Perfetto's classes are 7 MB that a server keeps from then on: with the first such trace.
+    from graphviz_dash.exports.trace.perfetto import export_perfetto
+
+    return export_perfetto(experiment, file)
+
+
 FORMATS: Final = {
-    "pftrace": TraceFormat(".pftrace", "application/octet-stream", export_perfetto),
-    "pftrace.gz": TraceFormat(".pftrace.gz", "application/gzip", export_perfetto),
+    "pftrace": TraceFormat(".pftrace", "application/octet-stream", _export_perfetto),
+    "pftrace.gz": TraceFormat(".pftrace.gz", "application/gzip", _export_perfetto),
     "json": TraceFormat(".json", "application/json", export_chrome),
     "json.gz": TraceFormat(".json.gz", "application/gzip", export_chrome),
 }
