@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from graphviz_dash.analysis.launch.launch_costs import LaunchCosts, TopologyCosts
 from graphviz_dash.analysis.launch.own_graphs import OwnGraph
 from graphviz_dash.charts.figures.axes import log_ticks, tick_text
-from graphviz_dash.charts.figures.theme import dress
+from graphviz_dash.charts.figures.theme import dress, keep_margins, tick_room
 from graphviz_dash.charts.palette import MODULES
 from graphviz_dash.charts.shades import ACCENT, GREY, Theme, shade
 from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch
@@ -92,10 +92,13 @@ def launch_chart(
         rangemode=None if log else "tozero",
         tickformat=",",
     )
+    values = [value for trace in figure.data for value in trace.y]
+    labels = [f"{max(values):,.0f}", "0.05"]
     if log:
-        ticks = log_ticks(value for trace in figure.data for value in trace.y)
-        figure.update_yaxes(tickvals=ticks, ticktext=[tick_text(1e3 * tick) for tick in ticks])
-    return dress(figure, theme, _HEIGHT)
+        ticks = log_ticks(values)
+        labels = [tick_text(1e3 * tick) for tick in ticks]
+        figure.update_yaxes(tickvals=ticks, ticktext=labels)
+    return keep_margins(dress(figure, theme, _HEIGHT), tick_room(labels))
 
 
 def _of_one_width(rows: Sequence[TopologyCosts], measure: LaunchMeasure) -> list[TopologyCosts]:

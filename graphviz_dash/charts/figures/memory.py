@@ -12,7 +12,13 @@ from graphviz_dash.analysis.comparison.memory import MemoryComparison
 from graphviz_dash.analysis.memory.allocator import AllocatorUse
 from graphviz_dash.analysis.memory.pools import ByteUse, PoolMap
 from graphviz_dash.analysis.memory.report import MemoryPart, MemoryReport
-from graphviz_dash.charts.figures.theme import dress, dress_bars, label_end
+from graphviz_dash.charts.figures.theme import (
+    dress,
+    dress_bars,
+    keep_rows,
+    label_end,
+    row_tick_room,
+)
 from graphviz_dash.charts.palette import MEMORY
 from graphviz_dash.charts.shades import Theme, shade
 from graphviz_dash.units import format_bytes, format_percent, format_signed_bytes
@@ -169,10 +175,12 @@ def pool_map_chart(pool: PoolMap, theme: Theme) -> go.Figure | None:
             ],
         )
     figure.update_layout(barmode="overlay", bargap=0.18, showlegend=True)
+    names = [escape(row.graph) for row in rows]
     dress(figure, theme, 112 + max(_MAP_ROW * len(rows), 60))
+    keep_rows(figure, row_tick_room(names))
     figure.update_yaxes(
         categoryorder="array",
-        categoryarray=[escape(row.graph) for row in rows],
+        categoryarray=names,
         autorange="reversed",
         showgrid=False,
         ticksuffix="  ",

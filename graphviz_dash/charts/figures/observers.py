@@ -14,7 +14,7 @@ from graphviz_dash.analysis.launch.observer_effect import (
     StepMeasure,
 )
 from graphviz_dash.charts.figures.axes import log_ticks
-from graphviz_dash.charts.figures.theme import dress
+from graphviz_dash.charts.figures.theme import dress, keep_rows, name_room
 from graphviz_dash.charts.palette import MODULES
 from graphviz_dash.charts.shades import Theme, shade
 from graphviz_dash.model.observers import Observer
@@ -68,10 +68,11 @@ def observer_chart(effect: ObserverEffect, theme: Theme) -> go.Figure:
     noise = max(effect.noise[StepMeasure.STEP], 1.005)
     figure.add_vrect(x0=1 / noise, x1=noise, opacity=0.14, line_width=0, fillcolor="#808896")
     figure.add_vline(x=1, line_width=1, line_color="#808896")
-    dress(figure, theme, _AROUND + _ROW * len(rows))
+    names = [escape(OBSERVER_TITLES[row.observer]) for row in rows]
+    keep_rows(dress(figure, theme, _AROUND + _ROW * len(rows)), name_room(names))
     figure.update_yaxes(
         tickvals=[*range(len(rows))],
-        ticktext=[escape(OBSERVER_TITLES[row.observer]) for row in rows],
+        ticktext=names,
         range=[len(rows) - 0.5, -0.5],
         showgrid=False,
         ticksuffix="  ",

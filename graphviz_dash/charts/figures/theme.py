@@ -27,6 +27,8 @@ _WIDE: Final = frozenset("mwMW@%")
 _LONGEST_NAME: Final = 240
 """Pixels that a row's name may take before Plotly measures by itself what room there is."""
 
+_TICK_CHARACTER: Final = 6.7
+"""Pixels of a character of numbers at an axis, whose face gives all of them the same."""
 _LEGEND: Final = 47
 _AXIS: Final = 46
 """Pixels that a legend of one row takes at the top, and an axis with its title at the bottom."""
@@ -108,10 +110,21 @@ def keep_margins(figure: go.Figure, left: float, right: int = 8) -> go.Figure:
 
 def tick_room(ticks: Iterable[str]) -> float:
     """The pixels that labels of a titled numeric axis and its title take."""
-    return 34 + 6.7 * max(map(len, ticks), default=1)
+    return 34 + _TICK_CHARACTER * max(map(len, ticks), default=1)
 
 
-def _name_room(names: Iterable[str]) -> float:
+def keep_rows(figure: go.Figure, left: float) -> go.Figure:
+    """:func:`keep_margins` of a figure whose rows have names ``left`` pixels wide; names that would
+    take much of a narrow window are left to Plotly."""
+    return keep_margins(figure, left) if left <= _LONGEST_NAME else figure
+
+
+def row_tick_room(names: Iterable[str]) -> float:
+    """The pixels that the names of rows take in the face of numbers, markup characters escaped."""
+    return 10 + _TICK_CHARACTER * (2 + max((len(unescape(name)) for name in names), default=1))
+
+
+def name_room(names: Iterable[str]) -> float:
     """The pixels that the names of rows take, markup characters escaped in them."""
     return 17 + max((sum(map(_advance, unescape(name))) for name in names), default=0.0)
 
@@ -140,10 +153,8 @@ def dress_bars(
     )
     # The outline of the longest bar is as wide on either side of its end.
     figure.update_xaxes(range=[0, end * 1.004], tickformat=",")
-    left = _name_room(names)
     right = _END_GAP + max((7.3 * len(note.text) for note in figure.layout.annotations), default=0)
-    if left <= _LONGEST_NAME:
-        keep_margins(figure, left)
+    keep_rows(figure, name_room(names))
     figure.update_layout(margin={"r": right, "b": _UNTITLED_AXIS})
     return figure
 

@@ -36,6 +36,19 @@ def test_lines_and_chains_over_their_nodes(theme: Theme, log: bool) -> None:
     assert (figure.layout.xaxis.type, figure.layout.yaxis.type) == (kind, kind)
 
 
+@pytest.mark.parametrize("log", [True, False])
+def test_plotly_is_told_the_margins_and_draws_once(log: bool) -> None:
+    figure = launch_chart({"a": COSTS}, REPEAT, "light", log=log)
+    assert figure is not None
+    effect = observer_effect(run_with(*SERIES))
+    assert isinstance(effect, ObserverEffect)
+    for chart in (figure, observer_chart(effect, "light")):
+        layout = chart.layout
+        assert (layout.xaxis.automargin, layout.yaxis.automargin) == (False, False)
+        longest = max(map(len, layout.yaxis.ticktext or ["3.000"]))
+        assert layout.margin.l > 5 * longest
+
+
 def test_a_measure_that_no_recording_has_gives_no_picture() -> None:
     assert launch_chart({"a": COSTS}, LaunchMeasure.UPLOAD_CPU, "light", log=True) is None
 

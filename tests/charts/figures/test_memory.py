@@ -70,7 +70,11 @@ def test_the_map_has_a_row_for_each_graph() -> None:
             "the model's own tensors": 5,
         }
     )
-    assert list(chart.layout.yaxis.categoryarray) == ["graph-0", "graph-1"]
+    layout = chart.layout
+    assert list(layout.yaxis.categoryarray) == ["graph-0", "graph-1"]
+    # Told its margins, Plotly draws once.
+    assert (layout.xaxis.automargin, layout.yaxis.automargin) == (False, False)
+    assert layout.margin.l > 6.6 * len("graph-0  ")
 
 
 def test_a_pool_without_graphs_has_no_map() -> None:
