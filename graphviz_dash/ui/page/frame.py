@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -28,6 +29,7 @@ _OF_ONE_EXPERIMENT: Final = ("graph", "node", "against", "select", "step", "runs
 _UNTITLED: Final = ("graph", "timeline", "doctor", "export")
 """Pages whose views begin at once: only who hears them needs a title."""
 
+_DRAWN_S: Final = 0.015
 _OF_NO_EXPERIMENT: Final = ("overview",)
 """Pages that show no single experiment."""
 
@@ -61,6 +63,19 @@ def loop_figure(key: str, what: Hashable, build: Callable[[Theme], T]) -> T:
     """As :func:`figure`, of what is made of a program's loop alone: nothing else is read for it."""
     seen = theme()
     return STORE.derived_loops(key, ("figure", what, seen), lambda: build(seen))
+
+
+def bare_figure(key: str, what: Hashable, build: Callable[[Theme], T]) -> T:
+    """As :func:`figure`, of what is made without the traces, which are not read for it."""
+    seen = theme()
+    return STORE.derived_bare(key, ("figure", what, seen), lambda _: build(seen))
+
+
+def let_draw() -> None:
+    """Waits until the browser draws what was sent, before more follows. The front end draws at once
+    what comes within 10 ms, and what a visitor sees first would else be seen with the last of the
+    page, 0.1 s later."""
+    time.sleep(_DRAWN_S)
 
 
 def draw(figure: Any, key: str) -> None:

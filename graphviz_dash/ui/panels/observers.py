@@ -17,7 +17,7 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative import observers
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import draw, theme
+from graphviz_dash.ui.page.frame import bare_figure, draw
 from graphviz_dash.ui.page.markup import element, plain, show, table, text
 from graphviz_dash.ui.state.catalogue import Entry
 from graphviz_dash.ui.state.results import outcome
@@ -62,7 +62,8 @@ def observer_panel(entry: Entry) -> None:
         chosen = url_state.choose("watched", "Run", names, default=usual)
     effect = effects[chosen]
     show(element("p", text(observers.effect_sentence(effect)), "sentence"))
-    draw(observer_chart(effect, theme()), "observers")
+    chart = bare_figure(entry.key, ("observers", chosen), lambda seen: observer_chart(effect, seen))
+    draw(chart, "observers")
     _observer_table(effect)
     noise = format_percent(effect.noise[StepMeasure.STEP] - 1)
     lines = [

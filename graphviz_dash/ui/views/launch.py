@@ -55,7 +55,8 @@ def render() -> None:
         )
         if entry is not None:
             own_answer(entry.name, own)
-        launch_graph(recordings, own)
+        made_of = [part for name in recordings for part in (name, *_version(launch_paths[name]))]
+        launch_graph(recordings, own, (entry.key if entry else "", *map(str, made_of)))
         with st.expander("What each node and root adds"):
             show(launch_tiles(first))
             show(element("p", text(" ".join(extra_sentences(first))), "said"))

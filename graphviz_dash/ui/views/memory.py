@@ -22,7 +22,7 @@ from graphviz_dash.narrative.memory import (
     memory_sentence,
 )
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, draw, figure, nothing
+from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, draw, figure, let_draw, nothing
 from graphviz_dash.ui.page.markup import element, plain, show, table, text
 from graphviz_dash.ui.page.widgets import failure_notes, tiles
 from graphviz_dash.ui.panels.memory_pools import pools_panel
@@ -199,6 +199,7 @@ def _parts(chosen: Chosen, result: MemoryComparison) -> None:
     )
     if chart is not None:
         draw(chart, "memory-parts")
+        let_draw()
     show(element("div", _part_table(result), "scroll"))
     if not all(report.alone for report in result.reports):
         st.caption(

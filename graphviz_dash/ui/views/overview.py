@@ -14,7 +14,7 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.ui.hosting.cards_client import FIRST_CARDS, KINDS, Card
 from graphviz_dash.ui.hosting.preload import preload_all
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import empty, no_experiments, theme, trouble
+from graphviz_dash.ui.page.frame import empty, let_draw, no_experiments, theme, trouble
 from graphviz_dash.ui.page.listing import listing, tell_arrivals, tell_changes
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.navigation import lead, title_of
@@ -27,9 +27,6 @@ _DRAWING_S: Final = 0.7
 """How long the browser has to draw the cards before traces are read, which takes all cores."""
 _FIRST_CARDS: Final = 4
 """Cards that a window of 1280 x 860 shows."""
-_FIRST_DRAWN_S: Final = 0.015
-"""Until these are drawn: the front end draws at once what comes within 10 ms, and the cards of the
-first screen would else be seen with the last one, 0.1 s later."""
 
 
 def render() -> None:
@@ -56,7 +53,7 @@ def render() -> None:
     with st.container(key="cards"):
         for number, entry in enumerate(entries):
             if number == _FIRST_CARDS:
-                time.sleep(_FIRST_DRAWN_S)
+                let_draw()
             slot = _card(entry)
             if slot is not None:
                 unread.append((entry, slot))

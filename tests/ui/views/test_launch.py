@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -21,6 +23,7 @@ from graphviz_dash.model.observers import ObserverPass
 from graphviz_dash.model.timings import StepTiming
 from graphviz_dash.narrative.launch import costs_sentence
 from graphviz_dash.ui.page.markup import text
+from graphviz_dash.ui.panels import launch_graph, observers
 from graphviz_dash.ui.state import catalogue
 from graphviz_dash.ui.state.store import STORE
 from tests.analysis.launch.test_observer_effect import SERIES
@@ -111,6 +114,33 @@ def test_two_recordings_are_compared(root: Path) -> None:
     app, said = page(recording=["one", "two"])
     assert "Recordings compared" in [expander.label for expander in app.expander]
     assert "0 of 12 medians lie no further apart" in said
+
+
+def test_charts_are_made_once_and_the_first_is_drawn_before_the_rest(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched(root)
+    write_launch(root / "mine", recording(*lines(lambda n: 2000 + n)))
+    made: list[str] = []
+    for module, chart in ((launch_graph, "launch_chart"), (observers, "observer_chart")):
+        build = partial(_noted, getattr(module, chart), made, chart)
+        monkeypatch.setattr(module, chart, build)
+    monkeypatch.setattr(launch_graph, "let_draw", lambda: made.append("pause"))
+    for _ in range(2):
+        app, _ = page(experiment="seen")
+        assert len(app.get("plotly_chart")) == 2
+    assert made == ["launch_chart", "pause", "observer_chart", "pause"]
+    page(experiment="seen", scale="linear")
+    assert made[4:] == ["launch_chart", "pause"]
+    write_launch(root / "mine", recording(*lines(lambda n: 3000 + n)))
+    os.utime(root / "mine", ns=(1, 1))
+    page(experiment="seen")
+    assert made[6:] == ["launch_chart", "pause"]
+
+
+def _noted(build: Callable[..., Any], made: list[str], name: str, *args: Any, **named: Any) -> Any:
+    made.append(name)
+    return build(*args, **named)
 
 
 def test_own_graphs_and_observers_of_the_chosen_experiment(root: Path) -> None:

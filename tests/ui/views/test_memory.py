@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from graphviz_dash.ui.panels import memory_pools
+from graphviz_dash.ui.views import memory
 from tests.analysis.memory_passes import EAGER, GRAPHED
 from tests.builders import make_experiment
 from tests.ui.views.apptests import (
@@ -23,6 +27,18 @@ def test_memory_says_what_graphs_cost_and_which_graph_uses_what(roots: Path) -> 
     assert list(table.value["Graph"]) == ["graph-0", "graph-1"]
     assert list(table.value["Shared, MiB"]) == [10.0, 10.0]
     assert "no graph was captured" in markup(shown("memory", experiment="toy", run="eager"))
+
+
+def test_the_first_chart_is_drawn_before_the_rest_is_sent(
+    roots: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_experiment(roots / "toy", memory_pass={"eager": EAGER, "graph": GRAPHED})
+    sent: list[str] = []
+    for module in (memory, memory_pools):
+        monkeypatch.setattr(module, "draw", lambda _, key: sent.append(key))
+    monkeypatch.setattr(memory, "let_draw", lambda: sent.append("pause"))
+    shown("memory", experiment="toy")
+    assert sent == ["memory-parts", "pause", "memory-pool"]
 
 
 def test_graphs_by_layer_are_set_against_what_is_published(roots: Path) -> None:

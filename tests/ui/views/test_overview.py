@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -77,11 +76,11 @@ def test_the_cards_of_the_first_screen_are_sent_before_the_others(
     def send(entry: Entry) -> None:
         sent.append(entry.name)
 
-    def pause(_: float) -> None:
+    def pause() -> None:
         pauses.append(len(sent))
 
     monkeypatch.setattr(overview, "_card", send)
-    monkeypatch.setattr(overview, "time", SimpleNamespace(sleep=pause))
+    monkeypatch.setattr(overview, "let_draw", pause)
     shown("overview")
     assert pauses == [4]
     assert len(sent) == 6
