@@ -306,35 +306,58 @@ def _medians(series: list[Ints]) -> Ints:
 
 _BESIDE: Final = 0.05
 """The share of an item's time in which others run beside it, up to which it counts as alone."""
+_EQUAL: Final = 1.2
+_EQUAL_NS: Final = 2_000
+"""Items that look alike take equally long by themselves where none takes more than so many times,
+or so many ns more than, another."""
 
 
 def _alone(reads: Sequence[_Read], duration: Ints, names: Sequence[str]) -> Ints:
     """Durations without work of other streams beside it: of the item itself in the steps in which
-    it had none, else of others that look like it. Never more than its own, nor less than what of it
-    ran alone. Collectives keep their own: they look alike whatever their sizes."""
-    if not reads[0].lane.max():
+    it had none, else of others that look like it and take equally long, which persistent kernels of
+    different sizes do not. Never more than its own, nor less than what of it ran alone. Collectives
+    keep their own: they look alike whatever their sizes. So does what runs beside one alone, as it
+    does in a replay."""
+    first = reads[0]
+    if not first.lane.max():
         return duration
+    talks = _talks(first, names)[first.lane]
     durations = np.stack([read.duration for read in reads])
-    beside = np.stack([_beside(read) for read in reads])
+    beside = np.stack([_beside(read, ~talks) for read in reads])
     free = beside <= _BESIDE * durations
     alone = duration.copy()
-    looks = reads[0].looks
-    for crowded in np.flatnonzero(~free.all(axis=0)).tolist():
-        like = np.flatnonzero(looks == looks[crowded])
+    for crowded in np.flatnonzero(~free.all(axis=0) & ~talks).tolist():
         own = free[:, crowded]
-        seen = durations[own, crowded] if own.any() else durations[:, like][free[:, like]]
-        if len(seen) and collective_kind(names[crowded]) is None:
-            least = int(np.median(durations[:, crowded] - beside[:, crowded]))
-            alone[crowded] = min(alone[crowded], max(round(float(np.median(seen))), least))
+        if own.any():
+            seen = durations[own, crowded]
+        else:
+            like = np.flatnonzero(first.looks == first.looks[crowded])
+            seen = durations[:, like][free[:, like]]
+            if not _take_equally_long(seen, durations[:, like][~free[:, like]]):
+                continue
+        least = int(np.median(durations[:, crowded] - beside[:, crowded]))
+        alone[crowded] = min(alone[crowded], max(round(float(np.median(seen))), least))
     return alone
 
 
-def _beside(read: _Read) -> Ints:
-    """How long work of other streams ran beside each item, in ns."""
+def _take_equally_long(free: Ints, crowded: Ints) -> bool:
+    """Whether items that look alike are of one size, by the durations of those that ran by
+    themselves and of those that cannot have taken less than they would have so."""
+    if not len(free):
+        return False
+    least, most = min(int(free.min()), int(crowded.min())), int(free.max())
+    return most <= max(_EQUAL * least, least + _EQUAL_NS)
+
+
+def _beside(read: _Read, counts: Flags) -> Ints:
+    """How long work of other streams, of the items that ``counts`` (items,) marks, ran beside each
+    item, in ns."""
     beside = np.zeros(len(read.rows), dtype=np.int64)
     end = read.begin + read.duration
     for lane in np.unique(read.lane):
-        mine, others = read.lane == lane, read.lane != lane
+        mine, others = read.lane == lane, (read.lane != lane) & counts
+        if not others.any():
+            continue
         busy = merge_busy(np.zeros(int(others.sum()), np.int64), read.begin[others], end[others])
         beside[mine] = busy.busy_before(0, end[mine]) - busy.busy_before(0, read.begin[mine])
     return beside

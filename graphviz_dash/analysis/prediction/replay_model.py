@@ -19,6 +19,7 @@ import numpy as np
 
 from graphviz_dash.analysis.arrays import Flags, Floats
 from graphviz_dash.analysis.prediction.eager_step import EagerStep
+from graphviz_dash.analysis.trace.collectives import collective_kind
 from graphviz_dash.planning.operations import Operation
 from graphviz_dash.planning.share import kernel_share
 from graphviz_dash.planning.simulation import Schedule, simulate
@@ -171,7 +172,9 @@ def replay_time(step: EagerStep, terms: Mapping[str, float], multiprocessors: in
     # What is launched programmatically begins before the end of what is ahead of it.
     alone = np.maximum(step.alone - step.overlapped, 0).astype(np.float64)
     demand = gpu_demand(step, multiprocessors, terms[ReplayTerm.WARPS])
-    schedule = _schedule(step, alone, cost, demand)
+    # Collectives run beside the work beside which they were traced, and it took that long there.
+    talks = [collective_kind(name) is not None for name in step.name]
+    schedule = _schedule(step, alone, cost, np.where(talks, 0.0, demand))
     path = np.array(schedule.path, dtype=np.int64)
     on_path = {term: counts[path] for term, counts in features.items()}
     gaps = tuple(

@@ -65,14 +65,20 @@ def stream_waits(
         return tuple(map(tuple, as_ran))
     ahead = _ahead(first.lane)
     held = _held_back(steps, calls)
+    lanes = first.lane.tolist()
+    waited: dict[tuple[int, int], int] = {}
     waits: list[tuple[int, ...]] = []
     for item, sources in enumerate(_told_by_calls(first, calls, has_default)):
         told = [_ended_before(item, source, ahead, steps) for source in sources]
+        lane = lanes[item]
         ran = [
             source
             for source in as_ran[item]
-            if talks[first.lane[source]] or talks[first.lane[item]]
+            # What is ahead of it on its stream may have waited for as much.
+            if (talks[lanes[source]] or talks[lane])
+            and source > waited.get((lane, lanes[source]), -1)
         ]
+        waited |= {(lane, lanes[source]): source for source in ran}
         both = dict.fromkeys((*told, int(held[item]), *ran))
         waits.append(tuple(source for source in both if source >= 0))
     return tuple(waits)

@@ -29,7 +29,8 @@ _PATTERNS = (
     (
         Category.COMMUNICATION,
         r"nccl|rccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|"
-        r"cross_device_reduce|multimem",
+        # DeepEP sends tokens to experts and back: deep_ep::internode::dispatch, ::combine.
+        r"cross_device_reduce|multimem|deep_ep::|(inter|intra)node(_ll)?::",
     ),
     (
         Category.ATTENTION,

@@ -122,18 +122,19 @@ class TestAlone:
     """Durations without work of other streams beside it."""
 
     @staticmethod
-    def crowded(folder: Path, names: tuple[str, ...]) -> EagerStep:
-        """Kernels on one stream, each 4 us alone and 8 us long beside a kernel on another one,
-        which the first of them has."""
+    def crowded(folder: Path, *kernels: tuple[str, int], count: int = 1, by: str = "") -> EagerStep:
+        """Kernels on one stream by name and ns, the first ``count`` of them beside another kernel,
+        ``by``, that runs 2 us less on another stream."""
         trace = TraceBuilder()
         begin = 10_000
-        for place, name in enumerate(names):
-            duration = 4_000 if place else 8_000
+        for place, (name, duration) in enumerate(kernels):
             correlation = trace.runtime("cudaLaunchKernel", begin - 9_000, 1_000)
             trace.kernel(name, begin, duration, correlation=correlation, stream=20)
-            if not place:
+            if place < count:
                 correlation = trace.runtime("cudaLaunchKernel", begin - 7_000, 1_000)
-                trace.kernel("other", begin + 1_000, 6_000, correlation=correlation, stream=30)
+                other = by or f"other_{place}"
+                beside = duration - 2_000
+                trace.kernel(other, begin + 1_000, beside, correlation=correlation, stream=30)
             begin += 20_000
         trace.annotation(f"{STEP}0", 0, begin)
         step = eager_step(read_trace(trace.write(folder / "t.json")))
@@ -141,17 +142,32 @@ class TestAlone:
         return step
 
     def test_it_is_that_of_equal_work_that_ran_by_itself(self, tmp_path: Path) -> None:
-        step = self.crowded(tmp_path, ("gemm", "gemm", "gemm"))
+        step = self.crowded(tmp_path, ("gemm", 8_000), ("gemm", 4_000), ("gemm", 4_000))
         assert step.duration.tolist() == [8_000, 6_000, 4_000, 4_000]
         assert step.alone.tolist() == [4_000, 6_000, 4_000, 4_000]
 
     def test_collectives_keep_their_own(self, tmp_path: Path) -> None:
         name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
-        step = self.crowded(tmp_path, (name, name, name))
+        step = self.crowded(tmp_path, (name, 8_000), (name, 4_000), (name, 4_000))
+        assert step.alone.tolist() == step.duration.tolist()
+
+    def test_persistent_kernels_look_alike_whatever_their_sizes(self, tmp_path: Path) -> None:
+        step = self.crowded(tmp_path, ("gemm", 8_000), ("gemm", 4_000), ("gemm", 900))
+        assert step.alone.tolist() == step.duration.tolist()
+
+    def test_one_that_is_shorter_in_company_is_of_another_size(self, tmp_path: Path) -> None:
+        kernels = ("gemm", 18_000), ("gemm", 6_000), ("gemm", 12_000)
+        step = self.crowded(tmp_path, *kernels, count=2)
+        assert step.alone.tolist() == step.duration.tolist()
+
+    def test_beside_a_collective_it_runs_in_a_replay_too(self, tmp_path: Path) -> None:
+        by = "deep_ep::internode::dispatch<false>"
+        step = self.crowded(tmp_path, ("gemm", 8_000), ("gemm", 4_000), ("gemm", 4_000), by=by)
+        assert step.duration.tolist() == [8_000, 6_000, 4_000, 4_000]
         assert step.alone.tolist() == step.duration.tolist()
 
     def test_without_equal_work_it_is_its_own(self, tmp_path: Path) -> None:
-        step = self.crowded(tmp_path, ("gemm", "relu"))
+        step = self.crowded(tmp_path, ("gemm", 8_000), ("relu", 4_000))
         assert step.alone.tolist() == step.duration.tolist()
 
 

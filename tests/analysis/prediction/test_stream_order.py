@@ -116,6 +116,15 @@ class TestCollectives:
         program = collectives_program(records=False)
         assert scheduled_ns(program.step(tmp_path)) == program.least_ns()
 
+    def test_what_is_behind_one_that_waited_does_not_wait_again(self, tmp_path: Path) -> None:
+        program = Program()
+        program.launch(MAIN, 50_000)
+        program.collective(30_000)
+        for _ in range(3):
+            program.launch(MAIN, 50_000)
+        after = program.step(tmp_path).after
+        assert after[2:] == ((1,), (), ())
+
 
 def test_streams_that_no_wait_orders_keep_the_order_in_which_they_ran(tmp_path: Path) -> None:
     program = Program()

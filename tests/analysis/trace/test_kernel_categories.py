@@ -35,7 +35,11 @@ NAMES = {
         "void cudnn::engines_precompiled::scalePackedTensor_kernel<float, float>(long)",
         "triton_poi_fused_addmm_relu_0",
     ),
-    Category.COMMUNICATION: ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgs)",),
+    Category.COMMUNICATION: (
+        "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgs)",
+        "void deep_ep::intranode::combine<__nv_bfloat16, 8, 768>(__nv_bfloat16*)",
+        "void dpsk::ep::internode::dispatch<false, 8, true, 8>(int4*, float*)",
+    ),
     Category.MEMORY: ("memcpy32_post",),
     Category.OTHER: ("busy", "my_own_kernel(float*)"),
 }
