@@ -7,11 +7,12 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final
 
-from graphviz_dash.analysis.families.family_report import FamilyReport, LoopReport
+from graphviz_dash.analysis.families.family_report import FamilyReport, LoopReport, MemberReport
 from graphviz_dash.analysis.families.kernel_changes import KernelChange
 from graphviz_dash.analysis.families.keys import key_text
 from graphviz_dash.analysis.families.ladder_advice import LadderAdvice
 from graphviz_dash.analysis.families.loop_columns import SizeSource
+from graphviz_dash.analysis.families.padding import PaddingCost, PaddingEffect
 from graphviz_dash.analysis.families.segments import PieceKind, SegmentedStep
 from graphviz_dash.analysis.families.size_comparison import SizeComparison
 from graphviz_dash.errors import printable
@@ -91,19 +92,12 @@ def sizes_sentence(family: FamilyReport) -> str:
 
 def loss_sentence(family: FamilyReport) -> str:
     """What padding and fallbacks took of the family's steps."""
-    if isinstance(family.losses, Missing):
-        return f"Padding is not known: {family.losses.reason}."
-    padding = sum(loss.padding_ns for loss in family.losses)
+    if isinstance(family.padding, Missing):
+        return f"Padding is not known: {family.padding.reason}."
+    losses = () if isinstance(family.losses, Missing) else family.losses
     fallback = family.fallback_ns
-    fell = sum(loss.fallbacks for loss in family.losses)
-    requests = sum(loss.requests for loss in family.losses)
-    text = (
-        f"Padding took {format_ns(padding)} of GPU time over {counted(requests, 'step')}, "
-        f"{format_ns(padding / requests)} a step"
-        if padding > 0
-        else f"Padding took nothing over {counted(requests, 'step')}: replays of the padded sizes "
-        f"are {_as_fast(padding)}"
-    )
+    fell = sum(loss.fallbacks for loss in losses)
+    text = _padding_text(family.padding)
     if fell and fallback is None:
         text += (
             f"; what {counted(fell, 'step')} without a graph lost is not known, for none of a "
@@ -146,13 +140,22 @@ def faster_sentence(family: FamilyReport) -> str:
     )
 
 
-def _as_fast(padding_ns: float) -> str:
-    return "faster" if padding_ns < 0 else "as fast"
+def _padding_text(padding: PaddingCost) -> str:
+    """What padding took of all steps of a family."""
+    steps, a_step = counted(padding.steps, "step"), _padding_of_a_step(padding)
+    if padding.effect is PaddingEffect.LOSES:
+        return f"Padding took {format_ns(padding.total_ns)} of GPU time over {steps}, {a_step}"
+    if padding.effect is PaddingEffect.SAVES:
+        return (
+            f"Padding saved GPU time over {steps}, for replays of the padded sizes are faster: "
+            f"{a_step}"
+        )
+    return f"Over {steps} padding made no significant difference: {a_step}"
 
 
-def padding_text(padding_ns: float) -> str:
-    """What padding takes of a request; where larger sizes replay faster it saves."""
-    return format_ns(padding_ns) if padding_ns >= 0 else f"{format_ns(-padding_ns)} saved"
+def _padding_of_a_step(padding: PaddingCost) -> str:
+    low, high = padding.spread.low, padding.spread.high or padding.spread.low
+    return f"{format_ns(padding.step_ns)} a step (95%: {format_ns(low)} to {format_ns(high)})"
 
 
 def advice_sentence(advice: LadderAdvice) -> str:
@@ -312,19 +315,9 @@ def family_tiles(family: FamilyReport) -> list[tuple[str, str, str]]:
         ),
         ("Steps", format_count(family.replays), "replayed"),
     ]
-    if not isinstance(family.losses, Missing):
-        padding = sum(loss.padding_ns for loss in family.losses)
+    if not isinstance(family.padding, Missing):
         fallback = family.fallback_ns
-        replayed = sum(member.gpu.median * member.steps for member in members if member.gpu)
-        cells.append(
-            (
-                "Lost to padding",
-                format_percent(max(padding, 0.0) / replayed) if replayed else "–",
-                f"{format_ns(padding)} of {format_ns(replayed)} GPU time"
-                if padding > 0
-                else f"padded sizes are {_as_fast(padding)}",
-            )
-        )
+        cells.append(_padding_tile(family.padding, members))
         cells.append(
             (
                 "Without a graph",
@@ -342,6 +335,17 @@ def family_tiles(family: FamilyReport) -> list[tuple[str, str, str]]:
         ("Memory", format_bytes(added + executables), f"{format_bytes(executables)} executables")
     )
     return cells
+
+
+def _padding_tile(padding: PaddingCost, members: Sequence[MemberReport]) -> tuple[str, str, str]:
+    title, note = "Lost to padding", _padding_of_a_step(padding)
+    if padding.effect is PaddingEffect.SAVES:
+        return title, "nothing", f"larger sizes are faster: {note}"
+    if padding.effect is PaddingEffect.NEITHER:
+        return title, "not significant", note
+    replayed = sum(member.gpu.median * member.steps for member in members if member.gpu)
+    share = format_percent(padding.total_ns / replayed) if replayed else "–"
+    return title, share, f"of {format_ns(replayed)} GPU time, {note}"
 
 
 def segments_sentence(family: FamilyReport) -> str:
@@ -391,14 +395,15 @@ def comparison_sentence(compared: SizeComparison) -> list[str]:
     for run, family in compared.families.items():
         graphs = counted(len(family.graphs), "graph")
         text = f"{printable(run)}: {graphs} for {counted(family.key_count, 'key')}"
-        if not isinstance(family.losses, Missing):
-            requests = sum(loss.requests for loss in family.losses)
-            padding = sum(loss.padding_ns for loss in family.losses)
-            each = padding / requests
-            saves = "takes" if each >= 0 else "saves"
-            text += f"; padding {saves} {format_ns(abs(each))} of a step"
+        padding = family.padding
+        if not isinstance(padding, Missing):
+            text += {
+                PaddingEffect.LOSES: f"; padding takes {format_ns(padding.step_ns)} of a step",
+                PaddingEffect.SAVES: f"; padding saves {format_ns(-padding.step_ns)} of a step",
+                PaddingEffect.NEITHER: "; padding makes no significant difference",
+            }[padding.effect]
             if family.fallbacks:
-                share = family.fallbacks / requests
+                share = family.fallbacks / padding.steps
                 text += f", {format_percent(share)} of the steps have no graph"
         startup = sum(member.startup_ns for member in family.members)
         sentences.append(f"{text}; start-up {format_ns(startup)}.")

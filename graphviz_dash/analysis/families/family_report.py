@@ -20,6 +20,7 @@ from graphviz_dash.analysis.families.loop_columns import (
     SizeSource,
     loop_columns,
 )
+from graphviz_dash.analysis.families.padding import PaddingCost, padding_cost
 from graphviz_dash.analysis.families.size_times import (
     ReplaySamples,
     median,
@@ -132,6 +133,8 @@ class FamilyReport:
     """Of how many of its replays and fallbacks the real size is known, and how, surest first."""
     losses: tuple[SizeLoss, ...] | Missing
     """By real size, ascending; or why padding is not known."""
+    padding: PaddingCost | Missing
+    """What padding took of all its steps of known size; missing with ``losses``."""
 
     @property
     def fallback_ns(self) -> float | None:
@@ -240,6 +243,7 @@ def _family(index: int, family: GraphFamily, columns: LoopColumns, graphs: _Grap
     members.sort(key=lambda each: (each.size is None, each.size or 0, each.rest, each.index))
     step_ns = _besides_replays(columns, served, members)
     samples = _samples(members, columns, served, step_ns)
+    losses = _losses(samples, columns, own, step_ns or 0.0)
     return FamilyReport(
         index=index,
         family=family,
@@ -250,7 +254,8 @@ def _family(index: int, family: GraphFamily, columns: LoopColumns, graphs: _Grap
         step_ns=step_ns,
         samples=samples,
         real_sizes=_real_sizes(columns, own),
-        losses=_losses(samples, columns, own, step_ns or 0.0),
+        losses=losses,
+        padding=_padding(samples, columns, own, losses),
     )
 
 
@@ -352,6 +357,20 @@ def _real_sizes(columns: LoopColumns, own: Ints) -> tuple[tuple[SizeSource, int]
     known = own[(columns.real[own] != NONE) & (columns.kind[own] != CAPTURE)]
     counts = np.bincount(columns.size_source[known], minlength=len(SIZE_SOURCES)).tolist()
     return tuple(pair for pair in zip(SIZE_SOURCES, counts, strict=True) if pair[1])
+
+
+def _padding(
+    samples: Sequence[ReplaySamples],
+    columns: LoopColumns,
+    own: Ints,
+    losses: tuple[SizeLoss, ...] | Missing,
+) -> PaddingCost | Missing:
+    if isinstance(losses, Missing):
+        return losses
+    served = own[(columns.real[own] > 0) & (columns.padded[own] != NONE)]
+    served = served[~np.isin(columns.kind[served], (CAPTURE, FALLBACK))]
+    steps = sum(loss.requests for loss in losses)
+    return padding_cost(samples, columns.real[served], columns.padded[served], steps)
 
 
 def _losses(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.analysis.families.family_report import LoopReport, loop_report
+from graphviz_dash.analysis.families.padding import together
 from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
 from graphviz_dash.model.absence import Fact, Missing
 
@@ -47,14 +48,9 @@ def _replay(report: LoopReport) -> Figure:
 
 
 def _padding(report: LoopReport) -> Figure:
-    losses = [
-        loss
-        for family in report.families
-        if not isinstance(family.losses, Missing)
-        for loss in family.losses
-    ]
-    if not losses:
-        reasons = [f.losses.reason for f in report.families if isinstance(f.losses, Missing)]
+    costs = [f.padding for f in report.families if not isinstance(f.padding, Missing)]
+    if not costs:
+        reasons = [f.padding.reason for f in report.families if isinstance(f.padding, Missing)]
         return absent("loop_padding", Missing(Fact.FAMILIES, reasons[0]))
-    padding = sum(loss.padding_ns for loss in losses)
-    return present("loop_padding", padding / sum(loss.requests for loss in losses))
+    cost = together(costs)
+    return present("loop_padding", cost.step_ns, cost.spread)

@@ -19,7 +19,6 @@ from graphviz_dash.narrative.families import (
     interpolation_sentence,
     loop_sentence,
     loss_sentence,
-    padding_text,
     sizes_sentence,
     sizes_text,
 )
@@ -61,7 +60,7 @@ def _print_advice(advice: LadderAdvice) -> None:
     rows = {
         "graphs": [format_count(len(sizes)) for sizes in (advice.today, advice.ladder.sizes)],
         "GPU time of a request": [_request(advice, use) for use in uses],
-        "  of it padding": [padding_text(use.padding_ns / advice.requests) for use in uses],
+        "  of it padding": [format_ns(use.padding_ns / advice.requests) for use in uses],
         "requests without a graph": [format_count(round(use.fallbacks)) for use in uses],
         "sizes a second": [_rate(advice, use) for use in uses],
         "memory": [format_bytes(use.memory_bytes) for use in uses],

@@ -18,7 +18,6 @@ from graphviz_dash.narrative.families import (
     bound_sentence,
     ceiling_sentence,
     interpolation_sentence,
-    padding_text,
     sizes_text,
 )
 from graphviz_dash.ui.page import url_state
@@ -98,7 +97,7 @@ def _uses(result: LadderAdvice) -> str:
     rows = [
         ("Graphs", [format_count(len(s)) for s in (result.today, result.ladder.sizes)]),
         ("GPU time of a request", [_request(result, use) for use in uses]),
-        ("of it padding", [padding_text(use.padding_ns / result.requests) for use in uses]),
+        ("of it padding", [format_ns(use.padding_ns / result.requests) for use in uses]),
         ("Without a graph", [format_count(round(use.fallbacks)) for use in uses]),
         ("Sizes a second", [_rate(result, use) for use in uses]),
         ("Memory", [format_bytes(use.memory_bytes) for use in uses]),

@@ -24,6 +24,9 @@ def test_a_server(tmp_path: Path) -> None:
     assert known["loop_replay"] == pytest.approx((replay_ns(8) + 2 * replay_ns(16)) / 3, abs=1_000)
     # A graph for 12 would take 40 us less than that for 16.
     assert known["loop_padding"] == pytest.approx(40_000 / 4, abs=500)
+    padding = next(each for each in loop_figures(run) if each.metric.id == "loop_padding")
+    assert padding.spread is not None
+    assert 9_000 < padding.spread.low < 10_000 < (padding.spread.high or 0) < 11_000
     assert known["loop_fallbacks"] == 0.25
     assert known["loop_startup"] == 2 * (20_000_000 + 40_000)
 
