@@ -176,7 +176,7 @@ def _difference(run: RunComparison, pictures: Mapping[str, str]) -> Iterator[str
         why = html_text(f"Not available: {waterfall.reason}.")
         yield f'<h2>{html_text(title)}</h2><p class="muted">{why}</p>'
         return
-    yield _picture(title, pictures.get("waterfall"), waterfall_method(waterfall))
+    yield _picture(title, pictures.get("waterfall"), waterfall_method(run, waterfall))
     if parts := compile_parts_text(run):
         yield f"<p>{html_text(parts)}</p>"
     for by, shares in (("Module", waterfall.modules), ("Operator", waterfall.operators)):

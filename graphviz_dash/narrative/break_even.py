@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphviz_dash.analysis.comparison.break_even import FIRST_LAUNCH
 from graphviz_dash.units import counted, format_count, format_ns
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.comparison.break_even import BreakEven
 
 
+def _part(name: str, ns: float) -> str:
+    # Within what steps vary a first launch may take less than one.
+    if ns < 0 and name == FIRST_LAUNCH:
+        return f"first launch {format_ns(-ns)} less than a step"
+    return f"{name} {format_ns(ns)}"
+
+
 def break_even_text(costs: BreakEven) -> str:
     """The cost in parts, when it is paid back, and the warm-up."""
-    parts = ", ".join(f"{name} {format_ns(ns)}" for name, ns in costs.parts)
+    parts = ", ".join(_part(name, ns) for name, ns in costs.parts)
     most = "never" if costs.most is None else format_count(costs.most)
     warm = counted(costs.warm_ups, "warm-up iteration")
     return (

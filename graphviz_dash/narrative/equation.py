@@ -8,7 +8,7 @@ from graphviz_dash.analysis.step.waterfall import Basis, Waterfall
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.numbers import spread_text
-from graphviz_dash.units import format_percent
+from graphviz_dash.units import format_ns, format_percent
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.comparison.result import RunComparison
@@ -19,6 +19,10 @@ _RANKS_METHOD: Final = (
     "waiting, not kernel time; how long ranks wait in a clean step is computed from the models of "
     "all ranks, which begin it together."
 )
+
+_UNLIKE: Final = 2.0
+"""A traced difference over that in the program's own loop, or the other way round, from which one
+does not explain the other."""
 
 _OF_THE_STEP: Final = {Basis.CLEAN: "clean step", Basis.TRACED: "step under the profiler"}
 
@@ -53,8 +57,8 @@ def _saved(figure: Figure) -> str:
     return f"{figure.text} ({spread})" if spread else figure.text
 
 
-def waterfall_method(waterfall: Waterfall) -> str:
-    """How the parts of a difference were determined, and what they leave unexplained."""
+def waterfall_method(run: RunComparison, waterfall: Waterfall) -> str:
+    """How the parts of a difference of ``run`` were determined, and what they leave unexplained."""
     before, after = waterfall.pairs.before, waterfall.pairs.after
     counts = (
         f"{before.matching_steps} of {before.traced_steps} traced steps of {waterfall.baseline} "
@@ -79,7 +83,28 @@ def waterfall_method(waterfall: Waterfall) -> str:
         f"The remainder, {format_percent(waterfall.remainder_share)} of the step of "
         f"{waterfall.baseline}, is what that does not explain."
     )
-    return " ".join(filter(None, (lead, remainder, ranks_method(waterfall))))
+    loop = _unlike_loop(run, waterfall)
+    return " ".join(filter(None, (loop, lead, remainder, ranks_method(waterfall))))
+
+
+def _unlike_loop(run: RunComparison, waterfall: Waterfall) -> str:
+    """That steps under the profiler do not show what the program's own loop saved; empty where they
+    do, or where it was timed without one."""
+    saved = run["recorded_saving"].value
+    if waterfall.basis is Basis.CLEAN or not saved:
+        return ""
+    traced = waterfall.before_ns - waterfall.after_ns
+    if 1 / _UNLIKE < traced / saved < _UNLIKE:
+        return ""
+    return (
+        f"In the program's own loop a step of {printable(waterfall.run)} takes "
+        f"{_more_or_less(saved)} than one of {printable(waterfall.baseline)}, under the profiler "
+        f"{_more_or_less(traced)}: this does not show where that went."
+    )
+
+
+def _more_or_less(saved: float) -> str:
+    return f"{format_ns(abs(saved))} {'less' if saved >= 0 else 'more'}"
 
 
 def ranks_method(waterfall: Waterfall) -> str:

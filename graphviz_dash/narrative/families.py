@@ -191,7 +191,7 @@ def advice_sentence(advice: LadderAdvice) -> str:
 
 
 def _within(advice: LadderAdvice) -> str:
-    limits = [counted(advice.budget.graphs or 0, "graph")]
+    limits = [counted(advice.budget.graphs or 0, "size")]
     if advice.budget.memory_bytes is not None:
         limits.append(format_bytes(advice.budget.memory_bytes))
     if advice.budget.startup_ns is not None:

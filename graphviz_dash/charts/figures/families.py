@@ -18,7 +18,7 @@ from graphviz_dash.analysis.families.family_report import (
 from graphviz_dash.analysis.families.kernel_changes import KernelChange
 from graphviz_dash.analysis.families.ladder_advice import LadderAdvice
 from graphviz_dash.analysis.trace.kernel_names import short_name
-from graphviz_dash.charts.figures.axes import time_unit
+from graphviz_dash.charts.figures.axes import log_ticks, time_unit
 from graphviz_dash.charts.figures.theme import dress, keep_margins, tick_room
 from graphviz_dash.charts.shades import (
     ACCENT,
@@ -108,8 +108,14 @@ def _size_axis(
         kept = _spaced(ticks, wide=wide)
         settings |= {"tickvals": kept, "ticktext": [f"{tick:,}" for tick in kept]}
     else:
-        settings |= {"tickformat": ",", "dtick": 1 if wide else None}
+        # Plotly's own on a logarithmic axis are powers of ten alone.
+        settings |= _tens(shown) if wide else {"tickformat": ","}
     figure.update_xaxes(**settings, anchor=bottom)
+
+
+def _tens(sizes: Sequence[int]) -> dict[str, Any]:
+    ticks = log_ticks(sizes)
+    return {"tickvals": ticks, "ticktext": [f"{tick:,g}" for tick in ticks]}
 
 
 def _spaced(ticks: Sequence[int], *, wide: bool) -> list[int]:
@@ -406,7 +412,7 @@ def _stair_notes(sizes: Sequence[int], words: Sequence[str], name: str) -> list[
 
 
 def ladder_chart(advice: LadderAdvice, theme: Theme) -> go.Figure | None:
-    """The least time of a request by the number of graphs, with today's and the best ladder; None
+    """The least time of a request by the number of sizes, with today's and the best ladder; None
     where there is but one number."""
     curve = [(count, ns) for count, ns in advice.curve if count]
     if len(curve) < 2:
@@ -414,12 +420,12 @@ def ladder_chart(advice: LadderAdvice, theme: Theme) -> go.Figure | None:
     unit = time_unit(max(ns for _, ns in curve[1:]))
     figure = go.Figure()
     figure.add_scatter(
-        name="best with so many graphs",
+        name="best with so many sizes",
         x=[count for count, _ in curve],
         y=[ns / unit.ns for _, ns in curve],
         mode="lines",
         line={"shape": "hv", "color": shade(BLUE, theme), "width": 2},
-        text=[f"<b>{counted(count, 'graph')}</b><br>{format_ns(ns)}" for count, ns in curve],
+        text=[f"<b>{counted(count, 'size')}</b><br>{format_ns(ns)}" for count, ns in curve],
         hovertemplate="%{text}<extra></extra>",
     )
     points = (
@@ -436,11 +442,11 @@ def ladder_chart(advice: LadderAdvice, theme: Theme) -> go.Figure | None:
             y=[time / unit.ns],
             mode="markers",
             marker={"size": 12, "symbol": symbol, "color": shade(colour, theme)},
-            text=[f"<b>{name}</b><br>{counted(count, 'graph')}, {format_ns(time)}"],
+            text=[f"<b>{name}</b><br>{counted(count, 'size')}, {format_ns(time)}"],
             hovertemplate="%{text}<extra></extra>",
         )
     dress(figure, theme, 300)
-    figure.update_xaxes(title_text="graphs", tickformat=",d", rangemode="tozero")
+    figure.update_xaxes(title_text="sizes", tickformat=",d", rangemode="tozero")
     values = [ns / unit.ns for _, ns in curve[1:]] + [
         use.total_ns / advice.requests / unit.ns
         for use in (advice.today_use, advice.use)

@@ -58,7 +58,7 @@ def _print_advice(advice: LadderAdvice) -> None:
     table = plain_table("", "today", "best", right=(1, 2))
     uses = (advice.today_use, advice.use)
     rows = {
-        "graphs": [format_count(len(sizes)) for sizes in (advice.today, advice.ladder.sizes)],
+        "sizes": [format_count(len(sizes)) for sizes in (advice.today, advice.ladder.sizes)],
         "GPU time of a request": [_request(advice, use) for use in uses],
         "  of it padding": [format_ns(use.padding_ns / advice.requests) for use in uses],
         "requests without a graph": [format_count(round(use.fallbacks)) for use in uses],

@@ -36,7 +36,7 @@ def ladder_panel(key: str, run: int, family: int, report: FamilyReport) -> None:
     st.header("Which sizes to capture", anchor=False)
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom", key="budgets"):
         today = len({member.size for member in report.members if member.size})
-        graphs = _limit("graphs", "Graphs at most", f"{today}, as today", 1)
+        graphs = _limit("graphs", "Sizes at most", f"{today}, as today", 1)
         memory = _limit("memory", "Memory at most, MiB", "any", 1)
         startup = _limit("startup", "Start-up at most, ms", "any", 1)
     budget = Budget(
@@ -95,7 +95,7 @@ def _limit(name: str, label: str, otherwise: str, least: int) -> int | None:
 def _uses(result: LadderAdvice) -> str:
     uses = (result.today_use, result.use)
     rows = [
-        ("Graphs", [format_count(len(s)) for s in (result.today, result.ladder.sizes)]),
+        ("Sizes", [format_count(len(s)) for s in (result.today, result.ladder.sizes)]),
         ("GPU time of a request", [_request(result, use) for use in uses]),
         ("of it padding", [format_ns(use.padding_ns / result.requests) for use in uses]),
         ("Without a graph", [format_count(round(use.fallbacks)) for use in uses]),

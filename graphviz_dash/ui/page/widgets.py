@@ -213,5 +213,5 @@ def _idle(run: RunComparison | None) -> str | None:
     if run is None or isinstance(run.where, Missing):
         return None
     where = run.where
-    # The traced work fills the clean step and more: no idle time is left that could be told.
-    return "none" if where.idle_fraction is None else format_percent(where.idle_fraction)
+    # The traced work fills the clean step and more: how long the GPU is idle in it is not known.
+    return "not known" if where.idle_fraction is None else format_percent(where.idle_fraction)

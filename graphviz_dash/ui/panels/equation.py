@@ -84,7 +84,7 @@ def equation_panel(key: str, result: Comparison, run: RunComparison) -> None:
     if not isinstance(run.compile_parts, Missing):
         show(element("p", text(compile_parts_text(run))))
         _compile_parts(run.compile_parts)
-    st.caption(plain(waterfall_method(waterfall)))
+    st.caption(plain(waterfall_method(run, waterfall)))
     _pairs(waterfall)
 
 

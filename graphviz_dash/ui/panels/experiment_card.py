@@ -70,7 +70,7 @@ def _kinds(runs: Sequence[Run]) -> tuple[str, ...]:
     return tuple(kind for kind, is_one in zip(KINDS, holds, strict=True) if is_one)
 
 
-_LINKED: Final = ("graphs", "compare", "graph", "timeline", "ranks", "doctor", "export")
+_LINKED: Final = ("graphs", "compare", "graph", "timeline", "compile", "ranks", "doctor", "export")
 """The pages that a card leads to, where they have something to show."""
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from graphviz_dash.analysis.comparison.break_even import BreakEven
+from graphviz_dash.analysis.comparison.break_even import FIRST_LAUNCH, BreakEven
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.charts.figures.comparison import break_even_chart
@@ -78,6 +79,14 @@ class TestCurve:
         assert callables.low_ns < 0
         assert callables.most is None
         assert "to never)" in break_even_text(callables)
+
+    def test_a_first_launch_that_took_less_than_a_step_is_no_negative_cost(
+        self, toy: Comparison
+    ) -> None:
+        graph = break_even_of(toy, "graph")
+        parts = (*graph.parts[:-1], (FIRST_LAUNCH, -4_810.0))
+        told = break_even_text(replace(graph, parts=parts))
+        assert "instantiation 300 µs, first launch 4.81 µs less than a step. " in told
 
     def test_powers_of_ten(self, toy: Comparison) -> None:
         assert break_even_of(toy, "graph").powers() == (1, 10, 100)

@@ -9,10 +9,11 @@ from graphviz_dash.analysis.families.family_report import loop_report
 from graphviz_dash.analysis.families.ladder_advice import advise, ladder_basis
 from graphviz_dash.analysis.families.ladder_inputs import ladder_data
 from graphviz_dash.analysis.families.ladder_problem import Budget
-from graphviz_dash.charts.figures.families import ladder_chart
-from graphviz_dash.ingest.load import load_run
+from graphviz_dash.charts.figures.families import family_chart, ladder_chart
+from graphviz_dash.ingest.load import load_experiment, load_run
 from graphviz_dash.model.absence import Missing
 from tests.loops import make_server
+from tests.samples import SAMPLES
 
 
 def test_times_that_differ_in_their_last_bit_have_an_axis_around_them(tmp_path: Path) -> None:
@@ -34,3 +35,12 @@ def test_times_that_differ_in_their_last_bit_have_an_axis_around_them(tmp_path: 
     assert chart is not None
     low, high = chart.layout.yaxis.range
     assert high - low > 0.05 * high
+
+
+def test_a_wide_axis_of_sizes_has_more_ticks_than_powers_of_ten() -> None:
+    report = loop_report(load_experiment(SAMPLES / "recorded-server", traces=False).runs[0])
+    assert not isinstance(report, Missing)
+    chart = family_chart(report.families[0], (), "light")
+    assert chart is not None
+    texts = chart.layout.xaxis.ticktext
+    assert {"10", "20", "50", "100", "200"} <= set(texts)

@@ -11,6 +11,8 @@ from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.page.time_bars import time_bars
+from graphviz_dash.ui.page.widgets import why
+from tests.samples import compared_sample
 
 
 @pytest.mark.parametrize("sample", ["tp-transformer", "mlp-train"])
@@ -22,3 +24,10 @@ def test_bars_of_all_runs_share_one_scale(sample: str) -> None:
     assert len(bars) == len(steps) > 1
     for width, step in zip(widths, steps, strict=True):
         assert width == pytest.approx(100 * step / max(steps), abs=0.02)
+
+
+def test_where_gpu_work_fills_the_step_idle_time_is_not_known_not_none() -> None:
+    compared = compared_sample("fork-join")
+    assert not isinstance(compared["graph"].where, Missing)
+    assert compared["graph"].where.excess_ns is not None
+    assert "31.6% \N{RIGHTWARDS ARROW} not known" in why(compared, compared.best)
