@@ -16,6 +16,7 @@ FIRST: Final = (
         "ui/components/test_dag_overlay.py",
         "ui/components/test_dag_modules.py",
         "ui/components/test_dag_streams.py",
+        "ui/views/test_graphs.py",
         "ui/test_main_path.py",
     ),
     (
@@ -23,6 +24,7 @@ FIRST: Final = (
         "ui/page/test_history.py",
         "ui/hosting/test_first_page.py",
         "ui/test_keyboard.py",
+        "ui/hosting/test_guard.py",
     ),
     # These read all samples.
     (

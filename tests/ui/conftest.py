@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 from streamlit.components.v2 import manifest_scanner
 
 from graphviz_dash.server_settings import STARTED_IN_VARIABLE
@@ -18,8 +18,10 @@ from graphviz_dash.ui.state import catalogue
 from graphviz_dash.ui.views import graph, overview
 from tests.bundle.examples import MEMORY_PASS
 from tests.conftest import SAMPLES
-from tests.experiments import fork_join, make_experiment, make_run
+from tests.experiments import chain, fork_join, make_experiment, make_run
+from tests.loops import make_server
 from tests.serving import ROOT, served
+from tests.ui.standing import lent, standing_tab
 
 # How fast a page is, is measured in benchmarks/; here it may wait for a busy machine.
 expect.set_options(timeout=60_000)
@@ -77,6 +79,19 @@ def visitor(browser: Browser) -> Iterator[BrowserContext]:
 
 
 @pytest.fixture(scope="session")
+def _tab_of_dashboard(visitor: BrowserContext, dashboard: str) -> Iterator[Page]:
+    with standing_tab(visitor, dashboard) as page:
+        yield page
+
+
+@pytest.fixture
+def dashboard_tab(_tab_of_dashboard: Page) -> Iterator[Page]:
+    """The tab of :func:`dashboard` for tests that do not load a page, but :func:`follow` to it."""
+    with lent(_tab_of_dashboard) as page:
+        yield page
+
+
+@pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A dashboard on experiments of known truth."""
     folder = tmp_path_factory.mktemp("looks")
@@ -87,6 +102,31 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     # What pages say must not depend on where this machine keeps files of tests.
     environment = {STARTED_IN_VARIABLE: str(folder)}
     with served(ROOT / "app.py", folder, environment=environment) as server:
+        yield server.address
+
+
+@pytest.fixture(scope="session")
+def _tab_of_made(visitor: BrowserContext, made: str) -> Iterator[Page]:
+    with standing_tab(visitor, made) as page:
+        yield page
+
+
+@pytest.fixture
+def made_tab(_tab_of_made: Page) -> Iterator[Page]:
+    """The tab of :func:`made` for tests that do not load a page, but :func:`follow` to it."""
+    with lent(_tab_of_made) as page:
+        yield page
+
+
+@pytest.fixture(scope="session")
+def rare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A dashboard on what the other two have not: a program with a graph for each batch size, and a
+    graph of 6,000 nodes, once for each test that is the first to look at it."""
+    folder = tmp_path_factory.mktemp("rare")
+    make_server(folder / "service", sizes=(4, 8))
+    make_run(folder / "chain", "graph", work=chain(6_000), workload="chain")
+    shutil.copytree(folder / "chain", folder / "chain-again")
+    with served(ROOT / "app.py", folder) as server:
         yield server.address
 
 

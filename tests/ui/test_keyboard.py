@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Final
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.ui.tabs import tab
+from tests.ui.standing import follow
 from tests.ui.waits import idle
 
 pytestmark = pytest.mark.ui
@@ -18,13 +17,12 @@ _ANY: Final = re.compile(r"\w")
 
 
 @pytest.fixture
-def page(visitor: BrowserContext) -> Iterator[Page]:
-    with tab(visitor) as opened:
-        yield opened
+def page(made_tab: Page) -> Page:
+    return made_tab
 
 
 def test_arrows_choose_inside_a_group(page: Page, made: str) -> None:
-    page.goto(f"{made}/launch")
+    follow(page, "launch")
     scale = page.get_by_role("radio", name="logarithmic")
     idle(page)
     scale.focus()
@@ -34,9 +32,9 @@ def test_arrows_choose_inside_a_group(page: Page, made: str) -> None:
     expect(page).to_have_url(f"{made}/launch?scale=linear")
 
 
-def test_canvases_say_what_they_show(page: Page, made: str) -> None:
+def test_canvases_say_what_they_show(page: Page) -> None:
     for path in ("graph?experiment=branches", "timeline?experiment=branches"):
-        page.goto(f"{made}/{path}")
+        follow(page, path)
         name = path.partition("?")[0]
         stage = page.locator(f".{'dag' if name == 'graph' else name} canvas").first
         expect(stage).to_have_attribute("aria-label", _ANY)

@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.ui.appearance import turn
+from tests.ui.standing import follow
 from tests.ui.tabs import THEMES, tab
 from tests.ui.waits import idle
 
@@ -29,6 +30,16 @@ def page(visitor: BrowserContext) -> Iterator[Page]:
 
 def open_graph(page: Page, address: str, query: str) -> Locator:
     page.goto(f"{address}/graph?{query}")
+    return drawn(page)
+
+
+def follow_to_graph(page: Page, query: str) -> Locator:
+    """As a link leads to it, in a tab that stands."""
+    follow(page, f"graph?{query}")
+    return drawn(page)
+
+
+def drawn(page: Page) -> Locator:
     canvas = page.locator(".dag canvas")
     expect(canvas).to_have_attribute("data-boxes", re.compile(r"[1-9]"))
     idle(page)
@@ -50,11 +61,11 @@ def click(canvas: Locator, which: str) -> None:
     canvas.click(position=place)
 
 
-def test_a_group_unfolds_where_it_is_and_folds_again(page: Page, dashboard: str) -> None:
-    canvas = open_graph(page, dashboard, "experiment=transformer-train&run=graph")
-    for theme in THEMES:
-        turn(page, theme)
-        unfold_and_fold(page, canvas)
+def test_a_group_unfolds_where_it_is_and_folds_again(dashboard_tab: Page) -> None:
+    canvas = follow_to_graph(dashboard_tab, "experiment=transformer-train&run=graph")
+    for theme in reversed(THEMES):
+        turn(dashboard_tab, theme)
+        unfold_and_fold(dashboard_tab, canvas)
 
 
 def unfold_and_fold(page: Page, canvas: Locator) -> None:
@@ -79,27 +90,27 @@ def unfold_and_fold(page: Page, canvas: Locator) -> None:
 
 
 def test_a_slash_leads_to_the_search_unless_somebody_writes_and_a_click_to_a_card(
-    page: Page, dashboard: str
+    dashboard_tab: Page,
 ) -> None:
-    canvas = open_graph(page, dashboard, "experiment=fork-join&run=graph")
-    search = page.locator(".dag .search")
-    page.get_by_role("button", name="Fit").click()
-    page.keyboard.press("/")
+    canvas = follow_to_graph(dashboard_tab, "experiment=fork-join&run=graph")
+    search = dashboard_tab.locator(".dag .search")
+    dashboard_tab.get_by_role("button", name="Fit").click()
+    dashboard_tab.keyboard.press("/")
     expect(search).to_be_focused()
     expect(search).to_have_value("")
-    page.keyboard.press("/")
+    dashboard_tab.keyboard.press("/")
     expect(search).to_have_value("/")
     search.fill("")
     # The address keeps what is clicked.
     click(canvas, "12")
-    card = page.locator(".node")
+    card = dashboard_tab.locator(".node")
     expect(card).to_contain_text("node 12")
     expect(card).to_contain_text("collectors/workloads/fork_join.py:")
     expect(card).to_contain_text("Branch#2")
     expect(canvas).to_have_attribute("data-selected", "12")
-    expect(page).to_have_url(re.compile("node=12"))
-    page.reload()
-    expect(page.locator(".node")).to_contain_text("node 12")
+    expect(dashboard_tab).to_have_url(re.compile("node=12"))
+    dashboard_tab.reload()
+    expect(dashboard_tab.locator(".node")).to_contain_text("node 12")
 
 
 def test_keyboard_walks_along_the_edges(page: Page, dashboard: str) -> None:
@@ -181,13 +192,15 @@ def test_wheel_zooms_at_the_pointer_drag_pans_and_another_window_keeps_the_view(
     assert looked_at(canvas) == pytest.approx(middle, abs=2)
 
 
-def test_search_unfolds_to_its_hits(page: Page, dashboard: str) -> None:
-    canvas = open_graph(page, dashboard, "experiment=transformer-train&run=graph")
-    page.locator(".dag .search").fill("layers.2.mlp")
+def test_search_unfolds_to_its_hits(dashboard_tab: Page) -> None:
+    canvas = follow_to_graph(dashboard_tab, "experiment=transformer-train&run=graph")
+    dashboard_tab.locator(".dag .search").fill("layers.2.mlp")
     expect(canvas).to_have_attribute("data-hits", re.compile(r"[1-9]"))
-    page.wait_for_function("canvas => canvas.__dag.finder.at === 0", arg=canvas.element_handle())
+    dashboard_tab.wait_for_function(
+        "canvas => canvas.__dag.finder.at === 0", arg=canvas.element_handle()
+    )
     node = ask(canvas, "dag.finder.list[0]")
-    page.wait_for_function(
+    dashboard_tab.wait_for_function(
         "([canvas, node]) => canvas.__dag.positionOf(node) !== null",
         arg=[canvas.element_handle(), node],
     )
@@ -195,11 +208,13 @@ def test_search_unfolds_to_its_hits(page: Page, dashboard: str) -> None:
     held = ask(canvas, "dag.view.boxes.filter(box => !box.open).map(box => dag.finder.hitsIn(box))")
     assert 0 in held
     assert sum(held) > 1
-    page.locator(".dag .search").press("Enter")
-    page.wait_for_function("canvas => canvas.__dag.finder.at === 1", arg=canvas.element_handle())
-    expect(page).to_have_url(re.compile("find=layers.2.mlp"))
-    page.locator(".dag .search").fill("")
-    expect(page).not_to_have_url(re.compile("find="))
+    dashboard_tab.locator(".dag .search").press("Enter")
+    dashboard_tab.wait_for_function(
+        "canvas => canvas.__dag.finder.at === 1", arg=canvas.element_handle()
+    )
+    expect(dashboard_tab).to_have_url(re.compile("find=layers.2.mlp"))
+    dashboard_tab.locator(".dag .search").fill("")
+    expect(dashboard_tab).not_to_have_url(re.compile("find="))
 
 
 COLOURINGS = {
@@ -214,24 +229,24 @@ COLOURINGS = {
 """What is chosen for each colour of an address, and what its legend holds."""
 
 
-def test_every_colouring_has_its_legend_in_both_themes(page: Page, dashboard: str) -> None:
+def test_every_colouring_has_its_legend_in_both_themes(dashboard_tab: Page) -> None:
     # The first by its address, the others by choice: a page that stands is soon drawn anew.
-    canvas = open_graph(page, dashboard, "experiment=transformer-train&run=graph&colour=phase")
+    canvas = follow_to_graph(dashboard_tab, "experiment=transformer-train&run=graph&colour=phase")
     labels = ask(canvas, "dag.view.legend.map(entry => entry.label)")
     assert labels == ["forward", "backward", "optimizer"]
-    legend_shown = page.locator(".dag .legend")
+    legend_shown = dashboard_tab.locator(".dag .legend")
     for colour, (choice, label) in COLOURINGS.items():
-        choose_colour(page, choice)
+        choose_colour(dashboard_tab, choice)
         expect(legend_shown).to_contain_text(label)
         assert ask(canvas, "dag.colour") == colour
         legend = ask(canvas, "dag.view.legend.map(entry => entry.label)")
         assert any(label in entry for entry in legend), colour
         assert legend_shown.locator(".chip").all_inner_texts()[: len(legend)] == legend, colour
-    turn(page, "dark")
-    choose_colour(page, "phase")
+    turn(dashboard_tab, "dark")
+    choose_colour(dashboard_tab, "phase")
     expect(legend_shown).to_contain_text("optimizer")
     assert ask(canvas, "dag.view.legend.map(entry => entry.label)") == labels
-    choose_colour(page, "time")
+    choose_colour(dashboard_tab, "time")
     expect(legend_shown).to_contain_text("under 2 µs")
 
 

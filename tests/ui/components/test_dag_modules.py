@@ -5,14 +5,20 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.ui.components.test_dag_component import ask, click, open_graph, page
+from tests.ui.components.test_dag_component import ask, click, follow_to_graph
 from tests.ui.waits import idle
 
-__all__ = ["page"]
+pytestmark = pytest.mark.ui
 
 TRANSFORMER = "experiment=transformer-train&run=graph"
+
+
+@pytest.fixture
+def page(dashboard_tab: Page) -> Page:
+    return dashboard_tab
 
 
 def by_module(page: Page) -> Locator:
@@ -34,9 +40,9 @@ def folded(page: Page, canvas: Locator, by: str) -> None:
 
 
 def test_the_button_folds_by_module_and_back_and_what_is_seen_is_saved(
-    page: Page, dashboard: str, tmp_path: Path
+    page: Page, tmp_path: Path
 ) -> None:
-    canvas = open_graph(page, dashboard, TRANSFORMER)
+    canvas = follow_to_graph(page, TRANSFORMER)
     before = labels(canvas)
     assert "no module" not in before
     expect(by_module(page)).to_have_attribute("aria-pressed", "false")
@@ -79,10 +85,8 @@ def save_what_is_seen(page: Page, canvas: Locator, file: Path) -> None:
     assert f'"{backward}" [label="backward' in text
 
 
-def test_the_key_keeps_what_is_selected_in_view_and_the_address_keeps_the_fold(
-    page: Page, dashboard: str
-) -> None:
-    canvas = open_graph(page, dashboard, f"{TRANSFORMER}&node=150")
+def test_the_key_keeps_what_is_selected_in_view_and_the_address_keeps_the_fold(page: Page) -> None:
+    canvas = follow_to_graph(page, f"{TRANSFORMER}&node=150")
     # It is in a folded group, which its address unfolds.
     expect(canvas).to_have_attribute("data-selected", "150")
     assert ask(canvas, "dag.positionOf(150)") is not None
@@ -98,8 +102,8 @@ def test_the_key_keeps_what_is_selected_in_view_and_the_address_keeps_the_fold(
     assert ask(canvas, "dag.positionOf(150)") is not None
 
 
-def test_what_is_found_is_found_again_when_folded_otherwise(page: Page, dashboard: str) -> None:
-    canvas = open_graph(page, dashboard, f"{TRANSFORMER}&find=layers.2.mlp")
+def test_what_is_found_is_found_again_when_folded_otherwise(page: Page) -> None:
+    canvas = follow_to_graph(page, f"{TRANSFORMER}&find=layers.2.mlp")
     expect(canvas).to_have_attribute("data-hits", re.compile("[1-9]"))
     found = canvas.get_attribute("data-hits")
     by_module(page).click()
@@ -111,6 +115,6 @@ def test_what_is_found_is_found_again_when_folded_otherwise(page: Page, dashboar
     )
 
 
-def test_a_graph_without_modules_says_why(page: Page, dashboard: str) -> None:
-    open_graph(page, dashboard, "experiment=all-nodes&run=graph&fold=module")
+def test_a_graph_without_modules_says_why(page: Page) -> None:
+    follow_to_graph(page, "experiment=all-nodes&run=graph&fold=module")
     expect(page.locator(".dag .state")).to_contain_text("it was added through the graph API")

@@ -4,47 +4,33 @@ link, the map, files, the way to the timeline and back, and the preparation of a
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
 
-from tests.builders import chain, make_run
-from tests.serving import ROOT, served
-from tests.ui.components.test_dag_component import ask, click, open_graph
-from tests.ui.tabs import tab
+from tests.ui.components.test_dag_component import ask, click, follow_to_graph
+from tests.ui.standing import follow, standing_tab
 
 pytestmark = pytest.mark.ui
 
 TRANSFORMER = "experiment=transformer-train&run=graph"
 
 
-@contextmanager
-def opened_tab(visitor: BrowserContext) -> Iterator[Page]:
-    """A tab that throws nothing until it is closed."""
-    errors: list[str] = []
-    with tab(visitor, 1280, 900) as opened:
-        opened.on("pageerror", lambda error: errors.append(str(error)))
-        yield opened
-    assert errors == []
+@pytest.fixture
+def page(dashboard_tab: Page) -> Page:
+    return dashboard_tab
 
 
 @pytest.fixture
-def page(visitor: BrowserContext) -> Iterator[Page]:
-    with opened_tab(visitor) as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def transformer(visitor: BrowserContext, dashboard: str) -> Iterator[Locator]:
-    """The graph of a model with a repeat, opened once for the tests that follow: all but the last
-    leave it as it was."""
-    with opened_tab(visitor) as page:
-        yield open_graph(page, dashboard, TRANSFORMER)
+def transformer(page: Page) -> Locator:
+    """The graph of a model with a repeat, as the test before left it: all but the last leave it as
+    it was."""
+    if page.url.endswith(TRANSFORMER):
+        return page.locator(".dag canvas")
+    return follow_to_graph(page, TRANSFORMER)
 
 
 def test_what_is_seen_is_saved(transformer: Locator, tmp_path: Path) -> None:
@@ -129,8 +115,8 @@ def test_one_layer_stands_for_all_and_another_can_be_shown(transformer: Locator)
     assert {f"layers.{number}" for number in range(4)} <= set(labels)
 
 
-def test_an_edge_is_told_on_demand(page: Page, dashboard: str) -> None:
-    canvas = open_graph(page, dashboard, "experiment=all-nodes&run=graph")
+def test_an_edge_is_told_on_demand(page: Page) -> None:
+    canvas = follow_to_graph(page, "experiment=all-nodes&run=graph")
     place = ask(
         canvas,
         "(() => { const p = dag.view.links.find(one => one.text).points,"
@@ -154,8 +140,8 @@ def test_an_edge_is_told_on_demand(page: Page, dashboard: str) -> None:
     expect(card).to_be_hidden()
 
 
-def test_the_selection_goes_to_the_timeline_and_back(page: Page, dashboard: str) -> None:
-    open_graph(page, dashboard, f"{TRANSFORMER}&node=30")
+def test_the_selection_goes_to_the_timeline_and_back(page: Page) -> None:
+    follow_to_graph(page, f"{TRANSFORMER}&node=30")
     expect(page.locator(".node")).to_contain_text("node 30")
     # Through the bar at the top, not a link of the card's own.
     page.get_by_role("link", name="Timeline", exact=True).click()
@@ -169,8 +155,8 @@ def test_the_selection_goes_to_the_timeline_and_back(page: Page, dashboard: str)
     expect(page).to_have_url(re.compile("timeline"))
 
 
-def test_the_source_line_of_a_node_is_found_in_the_drawing(page: Page, dashboard: str) -> None:
-    canvas = open_graph(page, dashboard, "experiment=fork-join&run=graph&node=12")
+def test_the_source_line_of_a_node_is_found_in_the_drawing(page: Page) -> None:
+    canvas = follow_to_graph(page, "experiment=fork-join&run=graph&node=12")
     page.get_by_role("button", name="Find all of its source line").click()
     expect(page).to_have_url(re.compile("find=.*fork_join.py"))
     page.wait_for_function(
@@ -182,78 +168,75 @@ def test_the_source_line_of_a_node_is_found_in_the_drawing(page: Page, dashboard
 
 
 @pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server that has not yet seen the graph of 6,000 nodes that it serves, once for each test
-    that prepares it."""
-    folder = tmp_path_factory.mktemp("large")
-    make_run(folder / "toy", "graph", work=chain(6_000), workload="toy")
-    shutil.copytree(folder / "toy", folder / "again")
-    with served(ROOT / "app.py", folder) as server:
-        yield server.address
+def large(visitor: BrowserContext, rare: str) -> Iterator[Page]:
+    """A tab of a server that has not yet seen the large graphs that it serves."""
+    errors: list[str] = []
+    with standing_tab(visitor, rare) as opened:
+        opened.on("pageerror", lambda error: errors.append(str(error)))
+        yield opened
+    assert errors == []
 
 
-def test_a_large_graph_is_prepared_beside_the_page_and_can_be_cancelled(
-    page: Page, large: str
-) -> None:
+def test_a_large_graph_is_prepared_beside_the_page_and_can_be_cancelled(large: Page) -> None:
     # The view comes when the test lets it, so that there is time to cancel.
     held: list[Route] = []
 
     def hold(route: Route) -> None:
         held.append(route)
 
-    page.route("**/api/dag/view?*", hold)
-    page.route(
+    large.route("**/api/dag/view?*", hold)
+    large.route(
         "**/api/dag/progress?*",
         lambda route: route.fulfill(json={"state": "running", "what": "Folding", "share": 0.8}),
     )
-    page.goto(f"{large}/graph?experiment=toy&run=graph")
-    waiting = page.locator(".dag .waiting")
+    follow(large, "graph?experiment=chain&run=graph")
+    waiting = large.locator(".dag .waiting")
     expect(waiting).to_contain_text("folding")
-    search = page.locator(".dag .search")
+    search = large.locator(".dag .search")
     bar_before = search.bounding_box()
-    expect(page.get_by_text("6,000 nodes, being prepared")).to_be_visible()
-    with page.expect_request("**/api/dag/cancel?*") as asked:
+    expect(large.get_by_text("6,000 nodes, being prepared")).to_be_visible()
+    with large.expect_request("**/api/dag/cancel?*") as asked:
         waiting.get_by_role("button", name="Give up preparing the graph").click()
     assert asked.value.method == "POST"
-    expect(page.locator(".dag .problem")).to_contain_text("was cancelled")
-    page.unroute("**/api/dag/view?*")
-    page.unroute("**/api/dag/progress?*")
-    page.get_by_role("button", name="Prepare the graph").click()
-    canvas = page.locator(".dag canvas")
+    expect(large.locator(".dag .problem")).to_contain_text("was cancelled")
+    large.unroute("**/api/dag/view?*")
+    large.unroute("**/api/dag/progress?*")
+    large.get_by_role("button", name="Prepare the graph").click()
+    canvas = large.locator(".dag canvas")
     expect(canvas).to_have_attribute("data-boxes", re.compile(r"[1-9]"))
     # The legend found its place free.
     assert search.bounding_box() == bar_before
     # Then the page tells what it had left to the drawing.
-    expect(page.get_by_text("Longest nodes")).to_be_visible()
-    expect(page.get_by_text("6,000 nodes, 5,999 edges").first).to_be_visible()
+    expect(large.get_by_text("Longest nodes")).to_be_visible()
+    expect(large.get_by_text("6,000 nodes, 5,999 edges").first).to_be_visible()
 
 
-def test_a_large_graph_is_drawn_first_and_its_times_follow(page: Page, large: str) -> None:
+def test_a_large_graph_is_drawn_first_and_its_times_follow(large: Page) -> None:
     held: list[Route] = []
 
     def hold(route: Route) -> None:
         held.append(route)
 
-    page.route("**/api/dag/complete?*", hold)
-    page.goto(f"{large}/graph?experiment=again&run=graph")
-    canvas = page.locator(".dag canvas")
-    state = page.locator(".dag .state")
+    large.route("**/api/dag/complete?*", hold)
+    follow(large, "graph?experiment=chain-again&run=graph")
+    canvas = large.locator(".dag canvas")
+    state = large.locator(".dag .state")
     expect(state).to_contain_text("loading times")
     group = ask(canvas, "dag.view.boxes.filter(box => box.open).pop().id")
     assert ask(canvas, "dag.view.boxes.every(box => box.time === '')")
     # Nobody has asked for its times yet: the request is held.
-    expect(page.get_by_text("are listed here in a moment")).to_be_visible()
+    expect(large.get_by_text("are listed here in a moment")).to_be_visible()
     # It can be read, folded and unfolded meanwhile.
     click(canvas, repr(group))
-    page.wait_for_function(
+    large.wait_for_function(
         "([canvas, id]) => !canvas.__dag.byId.get(id).open",
         arg=[canvas.element_handle(), group],
     )
-    page.wait_for_function("canvas => !canvas.__dag.tween", arg=canvas.element_handle())
+    large.wait_for_function("canvas => !canvas.__dag.tween", arg=canvas.element_handle())
     where = f"[dag.x, dag.y, dag.zoom, dag.byId.get({group!r}).x, dag.byId.get({group!r}).y]"
     place = ask(canvas, where)
     held[0].continue_()
     expect(state).not_to_contain_text("loading times")
     assert ask(canvas, "dag.view.boxes.every(box => box.time !== '')")
     assert ask(canvas, where) == place
-    expect(page.get_by_text("Longest nodes", exact=True)).to_be_visible()
+    expect(large.get_by_text("Longest nodes", exact=True)).to_be_visible()

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Locator, expect
 
 from tests.ui.components.test_dag_component import ask, open_graph
+from tests.ui.standing import follow
 from tests.ui.tabs import tab
 
 pytestmark = pytest.mark.ui
@@ -39,7 +40,7 @@ def test_experts_stand_side_by_side_by_their_data(visitor: BrowserContext, dashb
         expect(page.locator(".dag .legend")).to_contain_text("stream 7")
         card = page.locator(".node")
         expect(card).to_contain_text("reads what it wrote: float16 [32, 1024], 64.0 KiB")
-        page.goto(f"{dashboard}/timeline?experiment=experts&runs=graph&runs=parallel")
+        follow(page, "timeline?experiment=experts&runs=graph&runs=parallel")
         timeline = page.locator("canvas[aria-label^='Timeline of']")
         expect(timeline).to_have_attribute("data-complete", "yes")
         lanes = timeline.evaluate(

@@ -22,7 +22,6 @@ from graphviz_dash.ui.hosting import guard
 from graphviz_dash.ui.hosting.access import Access, access_of
 from graphviz_dash.ui.hosting.guard import VISITOR_HEADER, Guard
 from graphviz_dash.ui.hosting.server import PAGES, middleware, routes
-from tests.serving import ROOT, served
 
 OURS = "http://127.0.0.1:8501"
 SOCKET = "ws://127.0.0.1:8501/ws"
@@ -176,11 +175,10 @@ def all_paths() -> list[str]:
     return sorted(listed | {*paths_of(list(ROUTER.routes))})
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[tuple[str, int]]:
-    with served(ROOT / "app.py", "sample_traces") as server:
-        host, port = server.address.removeprefix("http://").split(":")
-        yield host, int(port)
+@pytest.fixture
+def address(made: str) -> tuple[str, int]:
+    host, port = made.removeprefix("http://").split(":")
+    return host, int(port)
 
 
 def asked(

@@ -6,7 +6,7 @@ import urllib.request
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import BrowserContext, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from graphviz_dash.ui.hosting.document import DocumentMiddleware
 from graphviz_dash.ui.hosting.server import middleware
@@ -45,14 +45,37 @@ def test_streamlits_document_is_unchanged(plain: str) -> None:
     assert "popstate" not in document
 
 
+@pytest.fixture(scope="module")
+def document(visitor: BrowserContext, plain: str) -> Iterator[Page]:
+    """A document that Streamlit's front end takes from page to page, as Back and Forward do."""
+    with tab(visitor) as page:
+        page.goto(plain)
+        yield page
+
+
+GO_FORWARD = """path => {
+  history.pushState({}, "", path)
+  dispatchEvent(new PopStateEvent("popstate"))
+}"""
+
+
 @pytest.mark.ui
 @pytest.mark.parametrize("name", NAMES)
-def test_every_page_is_shown(visitor: BrowserContext, plain: str, name: str) -> None:
-    with tab(visitor) as page:
-        page.goto(f"{plain}/{'' if name == 'overview' else name}?experiment=fork-join")
-        current = page.locator(".pages [aria-current]")
-        expect(current).to_contain_text(title_of(name), timeout=90_000)
-        page.locator('[data-test-script-state="notRunning"]').wait_for(timeout=90_000)
-        assert page.locator('[data-testid="stException"]').count() == 0
-        # The style sheet is there: the bar is laid out by it.
-        assert page.locator(".brand").evaluate("node => getComputedStyle(node).display") == "flex"
+def test_every_page_is_shown(document: Page, name: str) -> None:
+    document.evaluate(GO_FORWARD, f"/{'' if name == 'overview' else name}?experiment=fork-join")
+    assert_shown(document, name)
+
+
+@pytest.mark.ui
+def test_a_page_is_loaded_by_its_address(document: Page, plain: str) -> None:
+    document.goto(f"{plain}/export?experiment=fork-join")
+    assert_shown(document, "export")
+
+
+def assert_shown(page: Page, name: str) -> None:
+    current = page.locator(".pages [aria-current]")
+    expect(current).to_have_text(title_of(name), timeout=90_000)
+    page.locator('[data-test-script-state="notRunning"]').wait_for(timeout=90_000)
+    assert page.locator('[data-testid="stException"]').count() == 0
+    # The style sheet is there: the bar is laid out by it.
+    assert page.locator(".brand").evaluate("node => getComputedStyle(node).display") == "flex"

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
+from tests.ui.standing import follow
 from tests.ui.tabs import tab
 from tests.ui.waits import Answers, idle
 
@@ -16,7 +17,12 @@ pytestmark = pytest.mark.ui
 
 
 @pytest.fixture
-def page(visitor: BrowserContext) -> Iterator[Page]:
+def page(made_tab: Page) -> Page:
+    return made_tab
+
+
+@pytest.fixture
+def new_tab(visitor: BrowserContext) -> Iterator[Page]:
     with tab(visitor) as opened:
         yield opened
 
@@ -39,8 +45,8 @@ def in_bar(page: Page, label: str) -> Locator:
     return page.locator(".st-key-top-bar").get_by_role("link", name=label, exact=True)
 
 
-def test_back_goes_step_by_step_through_pages_and_choices(page: Page, made: str) -> None:
-    page.goto(made)
+def test_back_goes_step_by_step_through_pages_and_choices(page: Page) -> None:
+    follow(page, "")
     page.locator('a[href*="graph?experiment=step"]').click()
     canvas(page)
     at(page, "/graph?experiment=step")
@@ -75,29 +81,30 @@ def test_back_goes_step_by_step_through_pages_and_choices(page: Page, made: str)
             expect(page.locator(settled).first).to_be_visible()
 
 
-def test_a_link_is_one_step_of_the_history_and_keeps_the_document(page: Page, made: str) -> None:
-    page.goto(made)
-    expect(page.locator(".own")).to_be_visible()
-    idle(page)
-    page.evaluate("window.marked = history.length")
-    page.locator(".card").get_by_role("link", name="step", exact=True).click()
-    at(page, "/compare?experiment=step")
-    expect(page.locator("table.figures")).to_be_visible()
-    idle(page)
-    assert page.evaluate("history.length - window.marked") == 1
-    page.go_back()
-    expect(page.locator(".own")).to_be_visible()
+def test_a_link_is_one_step_of_the_history_and_keeps_the_document(new_tab: Page, made: str) -> None:
+    new_tab.goto(made)
+    expect(new_tab.locator(".own")).to_be_visible()
+    idle(new_tab)
+    new_tab.evaluate("window.marked = history.length")
+    new_tab.locator(".card").get_by_role("link", name="step", exact=True).click()
+    at(new_tab, "/compare?experiment=step")
+    expect(new_tab.locator("table.figures")).to_be_visible()
+    idle(new_tab)
+    assert new_tab.evaluate("history.length - window.marked") == 1
+    new_tab.go_back()
+    expect(new_tab.locator(".own")).to_be_visible()
     # Asked to, the browser opens it elsewhere, as it opens any link.
-    with page.context.expect_page() as opened:
-        in_bar(page, "Graph").click(modifiers=["ControlOrMeta"])
+    with new_tab.context.expect_page() as opened:
+        in_bar(new_tab, "Graph").click(modifiers=["ControlOrMeta"])
     at(opened.value, "/graph?experiment=step")
     opened.value.close()
-    expect(page.locator(".own")).to_be_visible()
+    expect(new_tab.locator(".own")).to_be_visible()
 
 
-def test_back_takes_the_selection_of_a_node_back(page: Page, made: str) -> None:
-    page.goto(f"{made}/graph?experiment=step")
+def test_back_takes_the_selection_of_a_node_back(page: Page) -> None:
+    follow(page, "graph?experiment=step")
     drawn = canvas(page)
+    idle(page)
     for node in (2, 5):
         place = drawn.evaluate("(canvas, node) => canvas.__dag.positionOf(node)", node)
         page.mouse.click(place["x"], place["y"])
@@ -114,7 +121,7 @@ def test_back_takes_the_selection_of_a_node_back(page: Page, made: str) -> None:
 
 
 def test_back_takes_the_selection_of_a_slice_back(page: Page, made: str) -> None:
-    page.goto(f"{made}/timeline?experiment=branches")
+    follow(page, "timeline?experiment=branches")
     stage = page.locator(".timeline canvas")
     expect(stage).to_have_attribute("data-painted", re.compile(r"[1-9]"))
     seen = []
@@ -139,8 +146,8 @@ def _select(address: str) -> str:
     return parse_qs(urlsplit(address).query)["select"][0]
 
 
-def test_the_picker_at_the_top_changes_the_experiment_of_the_page(page: Page, made: str) -> None:
-    page.goto(f"{made}/graph?experiment=step&run=partial")
+def test_the_picker_at_the_top_changes_the_experiment_of_the_page(page: Page) -> None:
+    follow(page, "graph?experiment=step&run=partial")
     expect(page.get_by_role("heading", name="Graph of step", exact=True)).to_be_attached()
     idle(page)
     page.locator(".st-key-top-bar").get_by_role("combobox").click()
@@ -152,10 +159,10 @@ def test_the_picker_at_the_top_changes_the_experiment_of_the_page(page: Page, ma
     expect(page.get_by_role("radio", name="partial")).to_be_checked()
 
 
-def test_the_old_address_of_the_overview_leads_there(page: Page, made: str) -> None:
-    page.goto(f"{made}/overview")
-    expect(page.locator(".hero").first).to_be_visible()
-    assert page.url == f"{made}/"
+def test_the_old_address_of_the_overview_leads_there(new_tab: Page, made: str) -> None:
+    new_tab.goto(f"{made}/overview")
+    expect(new_tab.locator(".hero").first).to_be_visible()
+    assert new_tab.url == f"{made}/"
 
 
 CHOICES = {
@@ -176,8 +183,8 @@ def chosen_on(page: Page, label: str) -> Locator:
     return of.get_by_role(role, name=CHOICES[label][0], exact=True).first
 
 
-def test_every_page_is_found_as_it_was_left(page: Page, made: str) -> None:
-    page.goto(f"{made}/compare?experiment=step")
+def test_every_page_is_found_as_it_was_left(page: Page) -> None:
+    follow(page, "compare?experiment=step")
     left: dict[str, str] = {}
     for label, (_, query) in CHOICES.items():
         if label != "Compare":
@@ -204,27 +211,27 @@ def test_every_page_is_found_as_it_was_left(page: Page, made: str) -> None:
     expect(chosen_on(page, "Graph")).to_be_checked()
 
 
-def test_pages_that_are_passed_quickly_leave_the_address_alone(page: Page, made: str) -> None:
+def test_pages_that_are_passed_quickly_leave_the_address_alone(new_tab: Page, made: str) -> None:
     """Their scripts begin, and are heard of only once the browser is elsewhere."""
-    answers = Answers(page)
-    page.goto(f"{made}/compare?experiment=step&run=partial")
+    answers = Answers(new_tab)
+    new_tab.goto(f"{made}/compare?experiment=step&run=partial")
     left = []
     for label in ("Graph", "Memory", "Launch"):
-        idle(page)
-        left.append(page.url)
-        in_bar(page, label).click()
-        expect(page).to_have_url(re.compile(f"/{label.lower()}"))
-    idle(page)
-    last = page.url
-    pass_quickly(page, answers, left, 2)
-    page.go_forward()
-    expect(page).to_have_url(left[-1])
-    page.go_forward()
-    expect(page).to_have_url(last)
-    idle(page)
-    pass_quickly(page, answers, left, 3)
-    page.go_forward()
-    expect(page).to_have_url(left[-2])
+        idle(new_tab)
+        left.append(new_tab.url)
+        in_bar(new_tab, label).click()
+        expect(new_tab).to_have_url(re.compile(f"/{label.lower()}"))
+    idle(new_tab)
+    last = new_tab.url
+    pass_quickly(new_tab, answers, left, 2)
+    new_tab.go_forward()
+    expect(new_tab).to_have_url(left[-1])
+    new_tab.go_forward()
+    expect(new_tab).to_have_url(last)
+    idle(new_tab)
+    pass_quickly(new_tab, answers, left, 3)
+    new_tab.go_forward()
+    expect(new_tab).to_have_url(left[-2])
 
 
 def pass_quickly(page: Page, answers: Answers, left: list[str], steps: int) -> None:

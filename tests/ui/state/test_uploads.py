@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import stat
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -109,12 +109,29 @@ def test_an_experiment_opens_wherever_it_lies_in_the_file(
     assert outside(opened, tmp_path) == set()
 
 
-@pytest.mark.parametrize("sample", find_experiments(SAMPLES), ids=lambda path: path.name)
-def test_every_sample_opens_with_all_its_files(opened: Uploads, sample: Path) -> None:
+def opens_with_all_its_files(opened: Uploads, sample: Path) -> bool:
     # Traces are compressed already, and to do it again takes longer than to read them.
     folder = opened.add(ME, "x.zip", packed(sample, f"{sample.name}/", zipfile.ZIP_STORED))
-    assert folder.name == sample.name
-    assert files(folder) == files(sample)
+    return folder.name == sample.name and files(folder) == files(sample)
+
+
+@pytest.mark.usefixtures("unconfined")
+@pytest.mark.parametrize("sample", find_experiments(SAMPLES), ids=lambda path: path.name)
+def test_every_sample_opens_with_all_its_files(opened: Uploads, sample: Path) -> None:
+    assert opens_with_all_its_files(opened, sample)
+
+
+def size_of(experiment: Path) -> int:
+    return sum(file.stat().st_size for file in experiment.rglob("*") if file.is_file())
+
+
+@pytest.mark.parametrize(
+    "size", [size_of, lambda sample: len(files(sample))], ids=["bytes", "files"]
+)
+def test_the_largest_sample_opens_within_the_bounds(
+    opened: Uploads, size: Callable[[Path], int]
+) -> None:
+    assert opens_with_all_its_files(opened, max(find_experiments(SAMPLES), key=size))
 
 
 @pytest.mark.usefixtures("unconfined")
@@ -190,8 +207,7 @@ def test_a_visitor_may_keep_so_many_and_no_more(
 def test_what_is_kept_is_bounded_in_bytes(
     opened: Uploads, experiment: Path, monkeypatch: pytest.MonkeyPatch, quota: str
 ) -> None:
-    size = sum(file.stat().st_size for file in experiment.rglob("*") if file.is_file())
-    monkeypatch.setattr(uploads, quota, size + 1)
+    monkeypatch.setattr(uploads, quota, size_of(experiment) + 1)
     kept = opened.add(ME, "toy.zip", packed(experiment))
     visitor = ME if quota == "MAX_KEPT_BYTES" else OTHER
     with pytest.raises(InputError, match="GiB of uploads"):

@@ -14,7 +14,6 @@ from graphviz_dash.bundle.read import read_node_names
 from graphviz_dash.model.node_names import NodeNames
 from graphviz_dash.ui.state import catalogue, families
 from tests.loops import make_segmented, make_server, traffic
-from tests.serving import ROOT, served
 from tests.ui.tabs import tab
 from tests.ui.views.apptests import markup, page_links, rerun, shown
 from tests.ui.waits import idle
@@ -87,13 +86,10 @@ def test_a_row_leads_to_its_graph(service: Path) -> None:
 
 
 @pytest.mark.ui
-def test_another_row_leads_to_its_graph_in_the_bar_too(
-    visitor: BrowserContext, tmp_path: Path
-) -> None:
+def test_another_row_leads_to_its_graph_in_the_bar_too(visitor: BrowserContext, rare: str) -> None:
     """In a browser: the table is a fragment, and the bar stands outside of it."""
-    make_server(tmp_path / "service", sizes=(4, 8))
-    with served(ROOT / "app.py", tmp_path) as server, tab(visitor) as page:
-        page.goto(f"{server.address}/graphs?experiment=service")
+    with tab(visitor) as page:
+        page.goto(f"{rare}/graphs?experiment=service")
         table = page.locator("[data-testid=stDataFrame] canvas").first
         table.scroll_into_view_if_needed()
         idle(page)

@@ -1,0 +1,69 @@
+"""Tabs whose document stays for many tests. They go from page to page as the dashboard's own links
+lead, which takes half of what loading a page does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from playwright.sync_api import BrowserContext, Error, Page, expect
+
+from tests.ui.appearance import is_light, turn
+from tests.ui.tabs import tab
+from tests.ui.waits import idle
+
+WIDTH, HEIGHT = 1280, 860
+
+_NOWHERE: Final = "doctor?experiment=nowhere"
+_NOT_HERE: Final = "This experiment is not here"
+_FOLLOW: Final = """href => {
+  const link = Object.assign(document.createElement("a"), {className: "to-page", href})
+  document.body.append(link)
+  link.click()
+  link.remove()
+}"""
+
+
+@contextmanager
+def standing_tab(visitor: BrowserContext, address: str) -> Iterator[Page]:
+    """A tab of the dashboard at ``address``, on a page that shows nothing."""
+    with tab(visitor) as page:
+        page.goto(f"{address}/{_NOWHERE}")
+        expect(page.get_by_text(_NOT_HERE)).to_be_visible()
+        yield page
+
+
+@contextmanager
+def lent(page: Page) -> Iterator[Page]:
+    """A standing tab for one test: as wide and bright as at first, and throwing nothing."""
+    page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+    if not is_light(page):
+        _leave(page)
+        turn(page, "light")
+    page.emulate_media(reduced_motion="no-preference")
+    errors: list[str] = []
+
+    def note(error: Error) -> None:
+        errors.append(str(error))
+
+    page.on("pageerror", note)
+    yield page
+    page.remove_listener("pageerror", note)
+    assert errors == []
+
+
+def follow(page: Page, path: str) -> None:
+    """Has a standing tab go to a page, as a link leads there. Nothing of where it is stays: a page
+    that shows nothing lies between."""
+    _leave(page)
+    page.evaluate(_FOLLOW, f"/{path}")
+    expect(page.get_by_text(_NOT_HERE)).to_have_count(0)
+
+
+def _leave(page: Page) -> None:
+    if not page.url.endswith(_NOWHERE):
+        page.evaluate(_FOLLOW, f"/{_NOWHERE}")
+        expect(page.get_by_text(_NOT_HERE)).to_be_visible()
+    idle(page)
+    expect(page.locator("canvas, .js-plotly-plot, table")).to_have_count(0)
