@@ -79,15 +79,16 @@ def visitor(browser: Browser) -> Iterator[BrowserContext]:
 
 
 @pytest.fixture(scope="session")
-def _tab_of_dashboard(visitor: BrowserContext, dashboard: str) -> Iterator[Page]:
+def tab_of_dashboard(visitor: BrowserContext, dashboard: str) -> Iterator[Page]:
+    """A tab of :func:`dashboard` whose document stays."""
     with standing_tab(visitor, dashboard) as page:
         yield page
 
 
 @pytest.fixture
-def dashboard_tab(_tab_of_dashboard: Page) -> Iterator[Page]:
-    """The tab of :func:`dashboard` for tests that do not load a page, but :func:`follow` to it."""
-    with lent(_tab_of_dashboard) as page:
+def dashboard_tab(tab_of_dashboard: Page) -> Iterator[Page]:
+    """That tab, for a test that does not load a page but has it follow a link."""
+    with lent(tab_of_dashboard) as page:
         yield page
 
 
@@ -113,7 +114,8 @@ def _tab_of_made(visitor: BrowserContext, made: str) -> Iterator[Page]:
 
 @pytest.fixture
 def made_tab(_tab_of_made: Page) -> Iterator[Page]:
-    """The tab of :func:`made` for tests that do not load a page, but :func:`follow` to it."""
+    """A tab of :func:`made` whose document stays, for a test that does not load a page but has it
+    follow a link."""
     with lent(_tab_of_made) as page:
         yield page
 

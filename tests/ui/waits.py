@@ -20,21 +20,24 @@ class Answers:
         self._held: list[str | bytes] = []
         self._sockets: list[WebSocketRoute] = []
         self._holding = False
+        self._before = 0
         page.route_web_socket("**/_stcore/stream*", self._opened)
 
     def hold(self) -> None:
         """Lets nothing more through."""
         self._holding = True
+        self._before = len(self._held)
 
     def wait(self) -> None:
-        """Waits until something is held back."""
-        while not self._held:
+        """Waits until something is held back that was not when :meth:`hold` was called."""
+        while len(self._held) == self._before:
             self._page.wait_for_timeout(20)
 
     def release(self) -> None:
         """Sends what was held back, and all that follows."""
         self._holding = False
-        for message in self._held:
+        held, self._held = self._held, []
+        for message in held:
             self._sockets[-1].send(message)
 
     def _opened(self, socket: WebSocketRoute) -> None:
