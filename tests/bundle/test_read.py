@@ -230,7 +230,7 @@ class TestPlaces:
         edit_manifest(bundle, lambda m: m["files"].append(m["files"][place]))
         assert refusal(bundle).found.endswith("listed twice")
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=80, deadline=None)
     @given(entry=entries)
     @example(entry=FileEntry("graphs/\ud7ff.json", FileRole.GRAPH, 0, "0" * 64))
     def test_no_path_makes_it_look_outside(self, whole: Path, entry: FileEntry) -> None:
@@ -282,7 +282,7 @@ class TestParts:
         assert error.expected == f"{len(content):,} bytes"
         assert "changed or damaged" in error.advice
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=50, deadline=None)
     @given(data=st.data())
     def test_any_changed_bit_is_found(
         self, whole: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -299,7 +299,7 @@ class TestParts:
         assert error.where == str(bundle / place)
         assert error.found.startswith("sha256 ")
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=80, deadline=None)
     @given(data=st.data())
     def test_a_damaged_manifest_is_read_or_refused(
         self, whole: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

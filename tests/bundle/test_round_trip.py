@@ -29,7 +29,7 @@ from tests.bundle.arbitrary import (
 from tests.bundle.examples import CLEAN, GRAPH, MANIFEST, MEMORY, TRACE, write_bundle
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     manifest=manifests,
     clean=st.none() | cleans,

@@ -41,7 +41,7 @@ class TestTables:
         assert all(again.tables[name].equals(table) for name, table in fleet.tables.items())
 
     @settings(
-        max_examples=60,
+        max_examples=30,
         deadline=None,
         derandomize=True,
         suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -85,7 +85,7 @@ def addresses_of(step: Step, plan: Plan) -> list[tuple[Access, ...]]:
     return where
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(steps())
 def test_what_shares_memory_is_ordered(drawn: tuple[Step, list[int]]) -> None:
     step, wanted = drawn

@@ -69,7 +69,7 @@ def server(
     return loop, scene.trace()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     width=st.integers(1, 20_000),
     requests=st.lists(st.integers(1, 32), min_size=12, max_size=40),

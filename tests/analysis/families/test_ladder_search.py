@@ -11,7 +11,7 @@ from graphviz_dash.analysis.families import budget_search
 from graphviz_dash.analysis.families.ladder_problem import Budget, LadderProblem, LadderUse, use_of
 from graphviz_dash.analysis.families.ladder_search import best_ladder, ladders_by_count
 
-CASES = 1_000
+CASES = 300
 
 
 def problem(

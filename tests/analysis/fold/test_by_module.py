@@ -135,7 +135,7 @@ def test_layers_are_one_repeat_though_others_run_between() -> None:
     assert "Net.side" in {group.title for group in of_kind(root, FoldKind.MODULE)}
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=40)
 @given(st.integers(1, 120), st.integers(0, 10_000), st.floats(0, 0.12))
 def test_any_graph(count: int, seed: int, density: float) -> None:
     chance = random.Random(seed)

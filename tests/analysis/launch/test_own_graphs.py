@@ -64,7 +64,7 @@ def test_shapes(
 pairs = st.tuples(st.integers(0, 11), st.integers(0, 11)).filter(lambda pair: pair[0] < pair[1])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(pairs, max_size=25))
 def test_a_shape_is_as_its_definition_says(edges: list[tuple[int, int]]) -> None:
     shape = shape_of(graph(12, edges))

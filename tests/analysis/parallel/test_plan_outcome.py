@@ -15,7 +15,7 @@ from graphviz_dash.cli.main import main
 from graphviz_dash.exports.documents.parallel_plan import plan_document
 from graphviz_dash.exports.report import report
 from graphviz_dash.exports.trace.slice_arguments import gpu_args
-from graphviz_dash.ingest.load import load_experiment, load_run
+from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.parallel import Attempt, Verdict
 from graphviz_dash.narrative.parallel import attempt_row, plan_caption, plan_sentences
@@ -137,9 +137,9 @@ def test_a_graph_of_several_streams_is_not_scored_as_one_of_one(result: Comparis
     assert "several" in missing.reason
 
 
-def test_report_and_json_have_the_plan(result: Comparison, experiment: Path) -> None:
+def test_report_and_json_have_the_plan(result: Comparison) -> None:
     sentence = plan_sentences("parallel", PLAN)[0]
-    page = report(result, kernel_table(load_experiment(experiment), None), {}, ("", ""))
+    page = report(result, kernel_table(result.experiment, None), {}, ("", ""))
     assert sentence in page.decode()
     document = plan_document("parallel", PLAN)
     assert [each["measured"] for each in document["attempts"]] == [None, 800_000]
@@ -155,12 +155,12 @@ def test_the_terminal_shows_the_plans_by_streams(
     assert "4, chosen" in printed
 
 
-def test_slices_say_which_stream_issued_their_node(experiment: Path) -> None:
-    run = load_run(experiment / "parallel")
+def test_slices_say_which_stream_issued_their_node(result: Comparison) -> None:
+    run = result["parallel"].run
     assert run.replay_trace is not None
     (arg,) = (arg for arg in gpu_args(run, run.replay_trace) if arg.name == "issued_on_stream")
     assert set(arg.values[arg.present].tolist()) == {0, 1, 2, 3}
-    plain = load_run(experiment / "graph")
+    plain = result["graph"].run
     assert plain.replay_trace is not None
     names = {arg.name for arg in gpu_args(plain, plain.replay_trace)}
     assert "issued_on_stream" not in names

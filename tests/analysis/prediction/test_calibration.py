@@ -62,8 +62,19 @@ def recordings(folder: Path, noise: float = 0.0) -> list[RecordedWorkload]:
     return found
 
 
-def test_it_finds_the_terms_that_made_the_recordings(tmp_path: Path) -> None:
-    found = calibrate(recordings(tmp_path), SOURCE)
+@pytest.fixture(scope="module")
+def exact(tmp_path_factory: pytest.TempPathFactory) -> list[RecordedWorkload]:
+    """The recordings as TERMS make them."""
+    return recordings(tmp_path_factory.mktemp("exact"))
+
+
+@pytest.fixture(scope="module")
+def calibrated(exact: list[RecordedWorkload]) -> Calibration:
+    return calibrate(exact, SOURCE)
+
+
+def test_it_finds_the_terms_that_made_the_recordings(calibrated: Calibration) -> None:
+    found = calibrated
     assert found.terms[ReplayTerm.FIXED] == pytest.approx(TERMS[ReplayTerm.FIXED], rel=0.01)
     assert found.terms[ReplayTerm.KERNEL] == pytest.approx(TERMS[ReplayTerm.KERNEL], rel=0.01)
     # What no recording has is not made up.
@@ -93,20 +104,20 @@ def half(calibration: Calibration, sample: CalibrationSample) -> float:
     return scale * calibration.errors.step
 
 
-def test_checks_give_the_width_of_intervals_and_no_term(tmp_path: Path) -> None:
-    recorded = recordings(tmp_path)
-    alone = calibrate(recorded, SOURCE)
-    off = [replace(one, step_ns=round(one.step_ns * 1.1)) for one in recorded]
-    checked = calibrate(recorded, SOURCE, off)
-    assert checked.terms == alone.terms
-    assert checked.errors.weights == alone.errors.weights
+def test_checks_give_the_width_of_intervals_and_no_term(
+    exact: list[RecordedWorkload], calibrated: Calibration
+) -> None:
+    off = [replace(one, step_ns=round(one.step_ns * 1.1)) for one in exact]
+    checked = calibrate(exact, SOURCE, off)
+    assert checked.terms == calibrated.terms
+    assert checked.errors.weights == calibrated.errors.weights
     # As they are all off by the same, the narrowest of the intervals holds it.
     assert min(half(checked, check) for check in checked.checks) == pytest.approx(0.1, rel=0.01)
 
 
-def test_too_few_workloads_are_refused(tmp_path: Path) -> None:
+def test_too_few_workloads_are_refused(exact: list[RecordedWorkload]) -> None:
     with pytest.raises(InputError, match="5 workloads that can be used"):
-        calibrate(recordings(tmp_path)[:5], SOURCE)
+        calibrate(exact[:5], SOURCE)
 
 
 def test_an_experiment_tells_what_it_recorded(tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def test_an_operator_that_loads_its_library_is_no_launching(tmp_path: Path) -> N
     assert (idle.parts[0].cause, idle.parts[0].by) == (IdleCause.LOADING, "aten::conv2d")
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     events=st.lists(
         st.tuples(
@@ -205,7 +205,7 @@ def test_the_causes_add_up_to_the_idle_time(
 GAPS = st.sampled_from([20_000, 400_000, 900_000, 1_500_000, 8_000_000])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(steps=st.lists(st.lists(GAPS, min_size=4, max_size=4), min_size=1, max_size=5))
 def test_no_gain_exceeds_what_the_gaps_allow(
     steps: list[list[int]], tmp_path_factory: pytest.TempPathFactory

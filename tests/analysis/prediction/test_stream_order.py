@@ -157,7 +157,7 @@ BLOCKS = st.one_of(
 """A kernel on the main stream, a collective, or branches on streams of their own."""
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(blocks=st.lists(BLOCKS, min_size=2, max_size=6), records=st.booleans())
 def test_never_less_than_what_must_be_done_in_its_order(
     blocks: list[int | tuple[int] | list[list[int]]],

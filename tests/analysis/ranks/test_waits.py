@@ -144,7 +144,7 @@ def _truths(draw: st.DrawFn) -> Truth:
     return Truth(compute=draw(table), idle=draw(st.none() | table), clock=clock, steps=3)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(_truths())
 def test_waits_are_those_of_the_truth_whatever_the_clocks_say(truth: Truth) -> None:
     with TemporaryDirectory() as folder:
@@ -167,7 +167,7 @@ def test_waits_are_those_of_the_truth_whatever_the_clocks_say(truth: Truth) -> N
             assert (waits.waited <= column(gpu, "dur")).all()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(_truths())
 def test_a_graph_waits_in_its_model_as_in_truth(truth: Truth) -> None:
     with TemporaryDirectory() as folder:

@@ -161,7 +161,7 @@ class TestBranches:
         assert found.node.tolist() == [0, 3, 1, 4, 2]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(branching(), st.randoms(use_true_random=False), st.integers(0, 40))
 def test_any_graph_with_any_row_lost(
     made: tuple[CapturedGraph, list[int]], rng: random.Random, lost: int
@@ -176,7 +176,7 @@ def test_any_graph_with_any_row_lost(
         check_invariants(graph, found, [row[0] for row in rows])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(branching(), st.randoms(use_true_random=False))
 def test_names_that_differ_are_always_matched_right(
     made: tuple[CapturedGraph, list[int]], rng: random.Random

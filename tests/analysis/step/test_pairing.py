@@ -28,7 +28,7 @@ def _line(
     return WorkSequence.in_lanes(*codes, np.zeros(len(key), dtype=np.int64))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     st.lists(st.integers(0, 10_000), min_size=5, max_size=5, unique=True),
     st.floats(0.0, 0.1),
@@ -45,7 +45,7 @@ def test_pairs_what_is_the_same_whatever_differs_and_in_whatever_order_branches_
     assert right / sum(len(one.truth) for one in made) >= 0.99, "recall"
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10_000))
 def test_a_program_against_itself_is_paired_whole(seed: int) -> None:
     made = program(seed, differ=0.0)
@@ -67,7 +67,7 @@ def _renumbered(side: WorkSequence) -> tuple[WorkSequence, list[int]]:
     return moved, order
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10_000))
 def test_the_order_of_independent_branches_changes_nothing(seed: int) -> None:
     made = program(seed, differ=0.0, shuffled=False)
@@ -77,7 +77,7 @@ def test_the_order_of_independent_branches_changes_nothing(seed: int) -> None:
     assert found == _found(pair_items(before, after)) == made.truth
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(st.integers(0, 10_000), min_size=5, max_size=5, unique=True))
 def test_nor_does_it_where_kernels_differ(seeds: list[int]) -> None:
     right = found = true = 0

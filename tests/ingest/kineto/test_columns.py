@@ -79,7 +79,7 @@ def test_no_nanosecond_is_lost_after_51_days(tmp_path: Path) -> None:
     assert loaded.ops["ts"].to_list() == starts
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     offset=st.one_of(
         st.integers(0, int(FLOAT_EXACT_US) * 1000 - 2),

@@ -312,7 +312,7 @@ def test_a_file_without_permission(tmp_path: Path) -> None:
         read_trace(path)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_any_damage_gives_a_trace_or_an_input_error(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
@@ -337,7 +337,7 @@ def test_any_damage_gives_a_trace_or_an_input_error(
     assert outcome.isprintable() if isinstance(outcome, str) else outcome.info.events > 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(content=st.binary(max_size=400))
 def test_any_bytes_give_an_input_error(
     content: bytes, tmp_path_factory: pytest.TempPathFactory
@@ -368,7 +368,7 @@ _FIELDS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(events=st.lists(_FIELDS | _JSON, max_size=4))
 def test_any_json_in_the_events_gives_a_trace_or_an_input_error(
     events: list[object], tmp_path_factory: pytest.TempPathFactory

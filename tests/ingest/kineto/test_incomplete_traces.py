@@ -80,7 +80,7 @@ def check_prefix(trace: Trace, bytes_left: int) -> None:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(cut=st.integers(0, 10**9))
 def test_a_plain_trace_cut_anywhere(cut: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "cut.json"
@@ -96,7 +96,7 @@ def test_a_plain_trace_cut_anywhere(cut: int, tmp_path_factory: pytest.TempPathF
     assert f"Used are the {trace.info.events:,} event" in problem(trace)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(cut=st.integers(1, 10**9))
 def test_a_compressed_trace_cut_anywhere(
     cut: int, tmp_path_factory: pytest.TempPathFactory

@@ -37,7 +37,7 @@ _OBJECTS = st.dictionaries(_TEXTS, _VALUES, max_size=4)
 _FIELDS = st.dictionaries(_TEXTS.filter(lambda text: text != "events"), _VALUES, max_size=3)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     before=_FIELDS,
     items=st.lists(_OBJECTS | _VALUES, max_size=6),

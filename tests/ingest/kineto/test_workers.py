@@ -91,7 +91,7 @@ def taken(path: Path, processes: int, limits: Limits | None = None) -> Trace | s
 
 
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     slices=st.integers(1, 60),
