@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import socket
-import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -163,41 +158,6 @@ class TestServe:
         assert Path(command[5]).parts[-3:] == ("graphviz_dash", "ui", "main.py")
         assert command[-2:] == ["--", str(tmp_path)]
         assert "9000" in command
-
-    def test_it_serves_until_it_is_ended(self, folder: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        arguments = ("serve", "sample_traces", "--port", str(port))
-        with subprocess.Popen(
-            [sys.executable, "-m", "graphviz_dash.cli.main", *arguments],
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        ) as process:
-            try:
-                assert process.stdout is not None
-                assert process.stdout.readline() == f"http://127.0.0.1:{port}\n"
-                assert wait_for(f"http://127.0.0.1:{port}/_stcore/health") == b"ok"
-            finally:
-                process.send_signal(signal.SIGTERM)
-                process.wait(timeout=20)
-            assert process.returncode == 0
-
-
-def wait_for(address: str) -> bytes:
-    """What the address answers, asked until it does, for at most half a minute."""
-    end = time.monotonic() + 30
-    while True:
-        try:
-            with urllib.request.urlopen(address, timeout=5) as answer:
-                return bytes(answer.read())
-        except OSError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.1)
 
 
 class TestCache:

@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.cookiejar import CookieJar
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -118,9 +119,10 @@ def serving(folder: Path, port: int, *options: str) -> Iterator[tuple[subprocess
     address that it prints."""
     temporary = folder.parent / "tmp"
     temporary.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "graphviz_dash.cli.main", "serve", "--port", str(port)]
+    # The command is found as an installed one is, not through the folder.
+    script = Path(sys.executable).with_name("graphviz-dash")
     with subprocess.Popen(
-        [*command, *options],
+        [script, "serve", "--port", str(port), *options],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -181,26 +183,6 @@ def planted(folder: Path) -> Path:
     return mark
 
 
-def test_nothing_of_the_working_folder_runs_or_counts(tmp_path: Path, port: int) -> None:
-    mark = planted(tmp_path / "visited")
-    # The command is found as an installed one is, not through the folder.
-    script = Path(sys.executable).with_name("graphviz-dash")
-    with subprocess.Popen(
-        [str(script), "serve", "--port", str(port)],
-        cwd=tmp_path / "visited",
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        try:
-            wait_until(lambda: answers(port))
-            assert status(f"http://127.0.0.1:{port}/", Accept="text/html") == 200
-            interact = f"http://127.0.0.1:{port}/_stcore/agent/interact"
-            assert status(interact, b"{}") in (403, 404, 405)
-        finally:
-            process.terminate()
-    assert not mark.exists()
-
-
 @pytest.fixture
 def hung_up() -> Iterator[None]:
     """What is started hears of a terminal that hangs up, also where nohup runs the tests."""
@@ -209,31 +191,46 @@ def hung_up() -> Iterator[None]:
     signal.signal(signal.SIGHUP, before)
 
 
-@pytest.mark.usefixtures("hung_up")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_ends_it_and_leaves_nothing(
-    tmp_path: Path, port: int, number: signal.Signals
-) -> None:
-    folder = tmp_path / "experiments"
-    folder.mkdir()
-    with serving(folder, port) as (process, address), Visitor(address) as visitor:
-        assert address == f"http://127.0.0.1:{port}"
+@contextmanager
+def uploaded(address: str, folder: Path, cookies: dict[str, str] | None = None) -> Iterator[None]:
+    """With an upload, whose page is open, and which lies in the temporary folder."""
+    with Visitor(address, cookies) as visitor:
         visitor.open().upload([("graph.dot", DOT.encode())])
         assert "opened here" in visitor.text
         assert left_behind(folder)
-        process.send_signal(number)
-        process.wait(timeout=30)
-        assert process.returncode == 0
+        yield
+
+
+def ends_and_leaves_nothing(
+    process: subprocess.Popen[str], number: signal.Signals, port: int, folder: Path
+) -> None:
+    process.send_signal(number)
+    process.wait(timeout=30)
+    assert process.returncode == 0
     assert not answers(port)
     assert left_behind(folder) == []
+
+
+# A server costs seconds: each of the three that follow has a property, and one of the signals that
+# end it while somebody has a page with an upload open.
+
+
+def test_nothing_of_the_working_folder_runs_or_counts(tmp_path: Path, port: int) -> None:
+    folder = tmp_path / "visited"
+    mark = planted(folder)
+    with serving(folder, port) as (process, address):
+        assert address == f"http://127.0.0.1:{port}"
+        assert status(f"{address}/", Accept="text/html") == 200
+        assert status(f"{address}/_stcore/agent/interact", b"{}") in (403, 404, 405)
+        with uploaded(address, folder):
+            ends_and_leaves_nothing(process, signal.SIGINT, port, folder)
+    assert not mark.exists()
 
 
 def test_the_server_ends_when_the_command_is_killed(tmp_path: Path, port: int) -> None:
     folder = tmp_path / "experiments"
     folder.mkdir()
-    with serving(folder, port) as (process, address), Visitor(address) as visitor:
-        visitor.open().upload([("graph.dot", DOT.encode())])
-        assert left_behind(folder)
+    with serving(folder, port) as (process, address), uploaded(address, folder):
         process.kill()
         process.wait(timeout=30)
         wait_until(lambda: not answers(port) and not left_behind(folder))
@@ -251,27 +248,32 @@ def test_what_nohup_has_it_ignore_does_not_end_it(tmp_path: Path, port: int) -> 
     folder.mkdir()
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with serving(folder, port) as (process, _):
+        with serving(folder, port, str(folder)) as (process, address):
             tasks = Path(f"/proc/{process.pid}/task/{process.pid}/children")
             for each in (process.pid, *map(int, tasks.read_text(encoding="ascii").split())):
                 assert ignored(each) & 1 << signal.SIGHUP - 1
-            process.terminate()
-            process.wait(timeout=30)
+            with uploaded(address, folder):
+                ends_and_leaves_nothing(process, signal.SIGTERM, port, folder)
     finally:
         signal.signal(signal.SIGHUP, before)
 
 
+@pytest.mark.usefixtures("hung_up")
 def test_a_token_lets_in_who_has_the_printed_address(tmp_path: Path, port: int) -> None:
     folder = tmp_path / "experiments"
     folder.mkdir()
-    with serving(folder, port, "--token") as (_, address):
+    with serving(folder, port, "--token") as (process, address):
         plain = f"http://127.0.0.1:{port}/"
         assert address.startswith(f"{plain}?token=")
         assert status(plain) == 403
         assert status(f"{plain}?token=wrong") == 403
-        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        cookies = CookieJar()
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(cookies))
         with opener.open(address, timeout=10) as answer:
             assert answer.status == 200
             assert answer.url == plain
         with opener.open(f"{plain}_stcore/health", timeout=10) as answer:
             assert answer.read() == b"ok"
+        let_in = {cookie.name: cookie.value or "" for cookie in cookies}
+        with uploaded(plain.rstrip("/"), folder, let_in):
+            ends_and_leaves_nothing(process, signal.SIGHUP, port, folder)
