@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 
+_COMMUNICATION: Final = list(Category).index(Category.COMMUNICATION)
 WAITING_FOR_RANKS: Final = "waiting for ranks"
 """What the time is called in which collectives only wait."""
 
@@ -44,7 +45,7 @@ class TimeByCategory:
     """The median GPU busy time of the traced steps, without waiting for other ranks."""
     parts: tuple[CategoryTime, ...]
     """Add up to ``busy_ns``, in the order of Category, without those of no time; work on several
-    streams at once counts for what began first."""
+    streams at once counts for what began first, communication only where nothing else ran."""
     idle_ns: float | None
     """The rest of the step; None when ``excess_ns`` is not None."""
     excess_ns: float | None
@@ -141,9 +142,12 @@ def _busy_by_category(trace: Trace, traced_steps: tuple[Step, ...], waited: Ints
             continue
         if waited is not None:
             rows = rows[np.argsort(start[rows], kind="stable")]
-        counted = exclusive_ns(
-            np.clip(start[rows], step.span_start, step.span_end),
-            np.clip(end[rows], step.span_start, step.span_end),
-        )
-        np.add.at(sums[number], category_index[kinds[rows], names[rows]], counted)
+        begins = np.clip(start[rows], step.span_start, step.span_end)
+        ends = np.clip(end[rows], step.span_start, step.span_end)
+        category = category_index[kinds[rows], names[rows]]
+        # What hides behind other work takes no time of the step: the rest is what Ranks calls
+        # exposed.
+        others = category != _COMMUNICATION
+        np.add.at(sums[number], category[others], exclusive_ns(begins[others], ends[others]))
+        sums[number, _COMMUNICATION] = exclusive_ns(begins, ends).sum() - sums[number].sum()
     return sums

@@ -44,7 +44,8 @@ _PATTERNS: Final = (
     (Collective.ALL_REDUCE, r"all_?reduce|cross_device_reduce"),
     (Collective.REDUCE_SCATTER, r"reduce_?scatter"),
     (Collective.ALL_GATHER, r"all_?gather"),
-    (Collective.ALL_TO_ALL, r"all_?to_?all"),
+    # DeepEP: tokens to the ranks of their experts, and back.
+    (Collective.ALL_TO_ALL, r"all_?to_?all|node(_ll)?::(dispatch|combine)"),
     (Collective.BROADCAST, r"broadcast|bcast"),
     (Collective.SEND_RECEIVE, r"send_?recv|sendreceive"),
     (Collective.REDUCE, r"reduce"),

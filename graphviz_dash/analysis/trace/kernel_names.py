@@ -47,7 +47,10 @@ _CARRIERS: Final = frozenset(
     }
 )
 
-_CUTLASS: Final = re.compile(r"cutlass::(?:device_kernel|Kernel2?)<(\w+)")
+_CUTLASS: Final = re.compile(
+    r"cutlass::(?:device_kernel|Kernel2?)<(?:[\w:]*\benable_\w+<)?(?:\w+::)*?(\w+)(?:::\w*Kernel)?\b(?!::)"
+)
+"""What CUTLASS runs: its name, or what that is in where it is called GemmKernel or the like."""
 
 
 @lru_cache(maxsize=65536)

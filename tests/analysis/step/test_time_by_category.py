@@ -38,6 +38,20 @@ def test_overlapping_work_counts_for_what_began_first() -> None:
     assert divided.idle_fraction == 250 / 400
 
 
+def test_communication_counts_where_nothing_else_runs() -> None:
+    frames = Frames()
+    frames.step(0, 0, 900)
+    frames.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 1, 10, 300, stream=9)
+    frames.kernel("gemm", 2, 50, 100, stream=7)
+    frames.kernel("gemm", 3, 160, 100, stream=7)
+    divided = time_by_category(900, frames.trace(), steps(frames.trace()))
+    assert divided.parts == (
+        CategoryTime(Category.GEMM, 200),
+        CategoryTime(Category.COMMUNICATION, 100),
+    )
+    assert divided.idle_ns == 600
+
+
 def test_traced_work_longer_than_the_clean_step_is_an_excess() -> None:
     trace = overlapping()
     divided = time_by_category(100, trace, steps(trace))

@@ -44,6 +44,16 @@ from graphviz_dash.analysis.trace.kernel_names import short_name
             "cutlass_80_simt_sgemm_128x32_8x5_nn_align1",
         ),
         (
+            "void cutlass::device_kernel<flash::enable_sm80_to_sm89<flash::FlashAttnFwdSm80<"
+            "flash::CollectiveMainloopFwdSm80<8> > > >(Params)",
+            "FlashAttnFwdSm80",
+        ),
+        (
+            "void cutlass::device_kernel<grouped_gemm::cuda::fp8_ptp128c::GemmKernel>"
+            "(grouped_gemm::cuda::fp8_ptp128c::GemmKernel::Params)",
+            "fp8_ptp128c",
+        ),
+        (
             "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float>(int)",
             "vectorized_layer_norm_kernel",
         ),
