@@ -70,7 +70,8 @@ class TracedWork:
         busy, traced = figures["gpu_busy"], figures["traced_step_time"]
         whole = traced if untimed else step
         if whole.value is None or busy.value is None or run.replay_trace is None:
-            return whole.missing or busy.missing or why_missing(run, Fact.TRACED_PASS)
+            lacking = busy.missing if whole.missing is None else step.missing or whole.missing
+            return lacking or why_missing(run, Fact.TRACED_PASS)
         waiting = self._waiting(run)
         return time_by_category(
             whole.value, run.replay_trace, self.steps[run.name], waiting, profiled=untimed

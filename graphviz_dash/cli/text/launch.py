@@ -39,11 +39,10 @@ def print_recording(path: str, costs: LaunchCosts) -> None:
     machine = recording.environment
     click.echo(printable(costs_sentence(costs)))
     whole = "" if recording.complete else ", interrupted"
-    trials = max((len(v) for s in recording.series for v in s.samples.values()), default=0)
     click.echo(
         printable(
             f"{path}: {machine.cpu}, driver {machine.driver or 'unknown'}, CUDA "
-            f"{machine.cuda_runtime}, {recording.created[:10]}, {trials} trials{whole}"
+            f"{machine.cuda_runtime}, {recording.created[:10]}, {recording.trials} trials{whole}"
         )
     )
     for text in extra_sentences(costs):
