@@ -2,7 +2,8 @@
 
 A first page asks for some eighty of them. Streamlit has threads look for each file, open it and
 read it in pieces, 3 ms a file and more while another thread computes; they are small, so one look
-at what there is is enough, and one read of each, which is kept.
+at what there is is enough, and one read of each at a time, 0.03 ms. The system keeps them, and so
+does each browser: 10 MB that the server would have for good.
 """
 
 from __future__ import annotations
@@ -38,14 +39,8 @@ class StaticFilesMiddleware:
             await self._app(scope, receive, send)
             return
         kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
-        answer = Response(_content(file), media_type=kind, headers=_HEADERS)
+        answer = Response(file.read_bytes(), media_type=kind, headers=_HEADERS)
         await answer(scope, receive, send)
-
-
-@cache
-def _content(file: Path) -> bytes:
-    """What is in one of the files; all of them are 23 MB."""
-    return file.read_bytes()
 
 
 @cache

@@ -13,6 +13,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 from streamlit.web.server.starlette.starlette_static_routes import create_streamlit_static_handler
 
+from graphviz_dash.ui.hosting import static_files
 from graphviz_dash.ui.hosting.static_files import StaticFilesMiddleware
 
 STATIC = Path(streamlit.__file__).parent / "static"
@@ -37,6 +38,17 @@ def test_a_file_is_sent_as_streamlit_sends_it(client: TestClient, suffix: str) -
     assert found.content == theirs.content == path.read_bytes()
     for name in ("content-type", "content-length", "cache-control"):
         assert found.headers[name].split(";")[0] == theirs.headers[name].split(";")[0]
+
+
+def test_what_was_sent_is_not_kept(
+    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # 10 MB that the server would have for good, and that no browser asks for twice.
+    file = tmp_path / "a.js"
+    monkeypatch.setattr(static_files, "_files", lambda: {"/static/a.js": file})
+    for content in ("first", "second"):
+        file.write_text(content)
+        assert client.get("/static/a.js").text == content
 
 
 @pytest.mark.parametrize(
