@@ -59,7 +59,7 @@ def _nothing(chosen: Chosen) -> str:
     )
     if ranks > 1:
         what += (
-            " Ranks it does not examine, but a step that runs in one process too, without its "
+            " It does not examine ranks, only a step that runs in one process too, without its "
             "collectives."
         )
     return element(

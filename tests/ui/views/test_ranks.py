@@ -57,4 +57,4 @@ def test_the_doctor_says_that_it_examines_no_ranks(roots: Path) -> None:
     told = markup(shown("doctor", experiment="tp"))
     assert "Its 2 ranks ran together, so none was examined" in told
     assert "All captures succeeded" not in told
-    assert "Ranks it does not examine, but a step that runs in one process too" in told
+    assert "It does not examine ranks, only a step that runs in one process too" in told
