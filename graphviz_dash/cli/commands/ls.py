@@ -73,6 +73,6 @@ def _print(experiments: list[LightExperiment], path: Path) -> None:
             )
         for bundle, _ in light.unreadable:
             table.add_row(cell(shown(bundle)), "", "", cell("unreadable", "red"))
-    print_table(table)
+    print_table(table, spare=(6, 1, 3, 7))
     for run_path in unsound:
         click.echo(printable(f"{run_path}: replays do other work than the step"))

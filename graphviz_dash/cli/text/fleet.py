@@ -5,7 +5,14 @@ from __future__ import annotations
 import click
 
 from graphviz_dash.analysis.ranks.fleet import FleetAnswer
-from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table, shorten
+from graphviz_dash.cli.text.output import (
+    cell,
+    plain_table,
+    print_heading,
+    print_more,
+    print_table,
+    shorten,
+)
 from graphviz_dash.errors import printable
 from graphviz_dash.units import counted, format_count, format_ns, format_percent
 
@@ -69,7 +76,7 @@ def print_fleet_answer(answer: FleetAnswer) -> None:
                 cell(more),
             )
         print_table(table)
-        _more(len(answer.slow))
+        print_more(len(answer.slow), _SHOWN)
     elif answer.ranks > 1:
         click.echo("  no rank's own work is slower than that of the others")
     if answer.odd:
@@ -86,12 +93,7 @@ def print_fleet_answer(answer: FleetAnswer) -> None:
                 cell(listed),
             )
         print_table(table)
-        _more(len(answer.odd))
+        print_more(len(answer.odd), _SHOWN)
     elif answer.graphs and answer.ranks > 1:
         graphs = "graph" if answer.graphs == 1 else f"{format_count(answer.graphs)} graphs"
         click.echo(f"  all ranks replay the same {graphs}")
-
-
-def _more(count: int) -> None:
-    if count > _SHOWN:
-        click.echo(f"and {count - _SHOWN:,} more; --json has all")

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from graphviz_dash.cli.text.narrow import fitting
 from graphviz_dash.errors import printable
 from graphviz_dash.exports.documents.envelope import versioned
 from graphviz_dash.units import format_count
@@ -58,11 +59,19 @@ def plain_table(*headings: str, right: Sequence[int] = ()) -> Table:
     return table
 
 
-def print_table(table: Table) -> None:
-    """Prints a table on stdout; folded to a terminal's width, unbroken elsewhere, without colour
-    where the terminal or NO_COLOR does not want it."""
+def print_table(table: Table, *, lead: int = 1, spare: Sequence[int] = ()) -> None:
+    """Prints a table on stdout; on a terminal in parts as wide as that, which each begin with the
+    first ``lead`` columns, or without those of the columns ``spare`` that have no room; unbroken
+    elsewhere. Without colour where the terminal or NO_COLOR does not want it."""
     if sys.stdout.isatty():
-        Console(markup=False, highlight=False, emoji=False).print(table)
+        terminal = Console(markup=False, highlight=False, emoji=False)
+        parts, left_out = fitting(table, terminal.width, lead, spare)
+        for number, part in enumerate(parts):
+            if number:
+                click.echo()
+            terminal.print(part)
+        if left_out:
+            click.echo(f"Left out, for the window is narrow: {', '.join(left_out)}.")
         return
     target = io.StringIO()
     # color_system=None: FORCE_COLOR must not write escapes into a pipe.
@@ -79,6 +88,12 @@ def print_table(table: Table) -> None:
     # rich pads every line to the width of the table.
     for line in target.getvalue().splitlines():
         click.echo(line.rstrip())
+
+
+def print_more(count: int, shown: int) -> None:
+    """Says how many of ``count`` rows or parts were not ``shown``; nothing where all were."""
+    if count > shown:
+        click.echo(f"and {format_count(count - shown)} more; --json has all")
 
 
 def print_heading(text: str) -> None:

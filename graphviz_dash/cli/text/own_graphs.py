@@ -59,7 +59,7 @@ def print_own(name: str, experiment: Experiment, references: Mapping[str, Launch
         )
         texts = (own.run, own.name, format_count(own.nodes), *shaped, *timings, *chain)
         table.add_row(*(cell(text) for text in texts))
-    print_table(table)
+    print_table(table, lead=2)
     for missing in words.untimed_sentences(graphs):
         click.echo(printable(missing))
 
@@ -98,7 +98,7 @@ def _print_effect(effect: ObserverEffect) -> None:
             )
         cells.append(cell(format_count(None if row.records is None else round(row.records))))
         table.add_row(*cells)
-    print_table(table)
+    print_table(table, lead=2)
     for row in effect.rows:
         for measure, reason in row.absent.items():
             title = observers.MEASURE_TITLES[measure][0]

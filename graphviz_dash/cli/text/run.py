@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import click
 
@@ -21,10 +22,14 @@ from graphviz_dash.cli.text.figures import (
     print_weaknesses,
 )
 from graphviz_dash.cli.text.graph import print_graph
+from graphviz_dash.cli.text.output import print_more
 from graphviz_dash.cli.text.run_facts import print_facts, print_recorded_captures
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.headline import run_sentence
+
+_GRAPHS: Final = 16
+"""Graphs whose nodes are listed: a server has hundreds."""
 
 
 def print_run(
@@ -37,14 +42,15 @@ def print_run(
 ) -> None:
     """Prints a run; ``figures`` are those that need no baseline, ``measured`` is the concurrency of
     graphs by their id, ``parallel`` what they would take on several streams; of each graph the
-    ``count`` longest nodes are listed."""
+    ``count`` longest nodes are listed, of the first graphs where there are many."""
     click.echo(run_sentence(result))
     print_facts(result.run)
     print_recorded_captures(result.run)
     print_figures([(result.name, figures)])
-    for table in tables:
+    for table in tables[:_GRAPHS]:
         graph = table.graph.id
         print_graph(result.run, table, measured.get(graph), parallel.get(graph), count)
+    print_more(len(tables), _GRAPHS)
     if lines := agreement_lines(result.run):
         click.echo()
         for line in lines:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
 from graphviz_dash.cli.text.output import (
@@ -9,10 +11,14 @@ from graphviz_dash.cli.text.output import (
     cell,
     plain_table,
     print_heading,
+    print_more,
     print_table,
 )
 from graphviz_dash.model.run import Environment, Manifest, Run
 from graphviz_dash.units import format_bytes, format_count, format_ns
+
+_CAPTURES: Final = 20
+"""Captures that are listed: a server has hundreds."""
 
 
 def print_facts(run: Run) -> None:
@@ -106,7 +112,7 @@ def print_recorded_captures(run: Run) -> None:
     captures = plain_table("capture", "at", "nodes", "replays", "in the window", "took", "problem")
     for column in (2, 3, 4, 5):
         captures.columns[column].justify = "right"
-    for graph in recording.graphs:
+    for graph in recording.graphs[:_CAPTURES]:
         captures.add_row(
             cell(graph.graph),
             cell(graph.captured_at[0] if graph.captured_at else ABSENT),
@@ -118,5 +124,6 @@ def print_recorded_captures(run: Run) -> None:
         )
     if recording.graphs:
         print_table(captures)
+        print_more(len(recording.graphs), _CAPTURES)
     else:
         click.echo("  no capture")
