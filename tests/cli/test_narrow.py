@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 from rich.table import Table
 
-from graphviz_dash.cli.text.narrow import fitting
+from graphviz_dash.cli.narrow import fitting
 from graphviz_dash.cli.text.output import cell, plain_table
 
 WIDTH = 80

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from graphviz_dash.cli.text.narrow import fitting
+from graphviz_dash.cli.narrow import fitting
 from graphviz_dash.errors import printable
 from graphviz_dash.exports.documents.envelope import versioned
 from graphviz_dash.units import format_count
