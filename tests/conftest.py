@@ -16,6 +16,7 @@ from graphviz_dash.ingest.limits import Limits
 from graphviz_dash.ingest.processes import PROCESSES_VARIABLE
 from graphviz_dash.model.trace import Trace
 from tests.chromium import CHROMIUM_OPTIONS, system_chromium
+from tests.compiled import begin_with_own_part
 from tests.order import LongestFirst, in_order
 
 # A slow machine is no failure: what is slow is measured in benchmarks/, not here.
@@ -46,14 +47,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """What is imported and collected stays: to look through it for cycles again and again while it
-    grows takes as long as to make it, and each process collects all tests."""
+    grows takes as long as to make it, and each process collects all tests. Nor do tests make many
+    cycles later."""
     gc.disable()
     try:
+        if session.config.args == session.config.getini("testpaths"):
+            begin_with_own_part(os.environ)
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(10_000)
         gc.enable()
 
 
