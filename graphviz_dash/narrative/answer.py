@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.analysis.comparison.verdict import Outcome
 from graphviz_dash.analysis.failures import when
+from graphviz_dash.analysis.metrics.low_confidence import OtherWorkload
 from graphviz_dash.analysis.prediction.predict import Recommendation
 from graphviz_dash.analysis.step.waterfall import Basis, Cause
 from graphviz_dash.errors import printable
@@ -240,21 +241,34 @@ def _outcome(run: RunComparison, own: float, saving: float) -> Iterator[Piece]:
         yield Piece(interval, Evidence.FIGURES, speedup.metric.id)
         yield Piece(")")
         return
-    if run.outcome is Outcome.SLOWER:
-        slower = f"{format_ratio(1 / (speedup.value or 1.0))} slower"
+    slower = run.outcome is Outcome.SLOWER
+    ratio = format_ratio(1 / (speedup.value or 1.0)) if slower else speedup.text
+    figure = f"{ratio} {'slower' if slower else 'faster'}"
+    if _is_of_other_work(run):
+        yield Piece(f"The two are of different work: a step of {name} is ")
+        yield Piece(figure, Evidence.FIGURES, speedup.metric.id)
+        yield Piece(f" than one of {baseline}, ")
+        yield times
+        return
+    if slower:
         yield Piece(f"No: {name} makes a step ")
-        yield Piece(slower, Evidence.FIGURES, speedup.metric.id)
+    elif run.outcome is Outcome.WRONG_RESULT:
+        yield Piece("Not as it stands: ")
+        yield Piece("replays do other work than the step", Evidence.FAILURES)
+        yield Piece(f". As it was timed, {name} makes a step ")
     else:
-        if run.outcome is Outcome.WRONG_RESULT:
-            yield Piece("Not as it stands: ")
-            yield Piece("replays do other work than the step", Evidence.FAILURES)
-            yield Piece(f". As it was timed, {name} makes a step ")
-        else:
-            lead = _LEADS.get(run.outcome, "Hardly")
-            yield Piece(f"{lead}: {name} makes a step ")
-        yield Piece(f"{speedup.text} faster", Evidence.FIGURES, speedup.metric.id)
+        lead = _LEADS.get(run.outcome, "Hardly")
+        yield Piece(f"{lead}: {name} makes a step ")
+    yield Piece(figure, Evidence.FIGURES, speedup.metric.id)
     yield Piece(f" than {baseline}, ")
     yield times
+
+
+def _is_of_other_work(run: RunComparison) -> bool:
+    """Whether it and its baseline run other programs, so that their steps are no two ways to do one
+    thing."""
+    doubts = (doubt for doubt in run.low_confidence if isinstance(doubt, OtherWorkload))
+    return any(doubt.own.factory != doubt.other.factory for doubt in doubts)
 
 
 def _cause(run: RunComparison, saving: float) -> Iterator[Piece]:
@@ -288,9 +302,11 @@ def _cost(run: RunComparison) -> Iterator[Piece]:
     if cost.value is not None:
         yield Piece(". It costs ")
         yield Piece(f"{cost.text} once", Evidence.BREAK_EVEN)
-        if replays is None:
+        # A replay of one work saves nothing of another.
+        pays = not _is_of_other_work(run)
+        if pays and replays is None:
             yield Piece(", never paid back")
-        elif run.outcome is not Outcome.NO_SIGNIFICANT_DIFFERENCE:
+        elif pays and replays and run.outcome is not Outcome.NO_SIGNIFICANT_DIFFERENCE:
             yield Piece(", paid back after ")
             yield Piece(counted(round(replays), "step"), Evidence.BREAK_EVEN)
     elif cost.missing is not None and cost.missing.fact is Fact.COMPILE_TIME:

@@ -10,7 +10,7 @@ import pytest
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.analysis.step.waterfall import Basis, Waterfall
-from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.ingest.load import load_experiment, load_pair
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.narrative.answer import Evidence, answer, answer_text, run_answer
@@ -210,3 +210,12 @@ def test_a_compilation_was_not_timed() -> None:
     compiled = make_run("compile", clean=clean_timings([500_000] * 40, lives=(LIFE,)))
     found = answer_text(answer(compare(make_experiment(eager(), compiled))))
     assert "What the compilation costs once was not timed" in found
+
+
+def test_runs_of_different_work_are_no_answer_to_whether_graphs_are_worth_it() -> None:
+    pair = load_pair((SAMPLES / "fork-join/eager", SAMPLES / "superset/graph"), traces=False)
+    told = answer_text(answer(compare(pair, pair.runs[0].name)))
+    assert told.startswith(
+        "The two are of different work: a step of graph@superset is 5.83x faster than one of "
+        "eager@fork-join, 113 µs instead of 660 µs. It costs 996 µs once, and "
+    )

@@ -22,7 +22,7 @@ from graphviz_dash.charts.figures.theme import (
 from graphviz_dash.charts.palette import CATEGORY, RUN, run_shade
 from graphviz_dash.charts.shades import IDLE, Theme, shade
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.units import format_ns, format_percent
+from graphviz_dash.units import counted, format_ns, format_percent
 
 SYMBOLS: Final = ("circle", "square", "diamond", "cross", "triangle-up", "x", "star", "hexagon")
 """Shapes of markers that tell runs and ranks apart, in turn."""
@@ -234,7 +234,7 @@ def break_even_chart(comparison: Comparison, run: RunComparison, theme: Theme) -
     figure.add_vline(
         x=costs.replays,
         line={"dash": "dot", "width": 1, "color": own},
-        annotation_text=f"{costs.replays:,} replays",
+        annotation_text=counted(costs.replays, "replay"),
         annotation_position="bottom right",
     )
     figure.update_xaxes(title_text="steps", showgrid=False, tickformat=",")

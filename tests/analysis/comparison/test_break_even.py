@@ -84,6 +84,7 @@ class TestCurve:
         self, toy: Comparison
     ) -> None:
         graph = break_even_of(toy, "graph")
+        assert "(95%: 8)" in break_even_text(replace(graph, fewest=8, most=8))
         parts = (*graph.parts[:-1], (FIRST_LAUNCH, -4_810.0))
         told = break_even_text(replace(graph, parts=parts))
         assert "instantiation 300 µs, first launch 4.81 µs less than a step. " in told

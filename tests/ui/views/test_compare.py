@@ -165,8 +165,8 @@ def test_any_two_runs_are_compared(roots: Path) -> None:
     make_run(roots / "two", "graph", wall_ns=50_000)
     name = catalogue.pair_name("one/graph", "two/graph")
     told = markup(shown("compare", experiment=name))
-    assert "graph@two makes a step" in told
-    assert "than graph@one" in unescape(told)
+    assert "The two are of different work: a step of graph@two is" in told
+    assert "than one of graph@one" in unescape(told)
     assert chosen(shown("timeline", experiment=name), "runs").value
     lost = markup(shown("compare", experiment=catalogue.pair_name("one/graph", "two/../one/eager")))
     assert "This experiment is not here" in lost
