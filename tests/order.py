@@ -9,7 +9,7 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 FIRST: Final = (
-    # These look at the same dashboard.
+    # These look at the same dashboard, in one browser.
     (
         "ui/test_every_page.py",
         "ui/components/test_dag_component.py",
@@ -21,10 +21,14 @@ FIRST: Final = (
     ),
     (
         "ui/test_looks.py",
+        "ui/test_opened_files.py",
         "ui/page/test_history.py",
         "ui/hosting/test_first_page.py",
         "ui/test_keyboard.py",
         "ui/hosting/test_guard.py",
+        "ui/components/test_timeline_component.py",
+        "ui/components/test_perfetto.py",
+        "ui/hosting/test_switch.py",
     ),
     # These read all samples.
     (
@@ -40,10 +44,8 @@ FIRST: Final = (
         "narrative/test_answer.py",
         "analysis/test_gaps.py",
     ),
-    ("ui/components/test_timeline_component.py", "ui/hosting/test_switch.py"),
     ("ui/state/test_uploads.py",),
     ("collectors/program/test_recorder.py",),
-    ("ui/components/test_perfetto.py",),
     ("cli/commands/test_serve.py",),
     ("analysis/ranks/test_waits.py",),
     ("collectors/program/test_unharmed.py",),

@@ -23,6 +23,10 @@ _FOLLOW: Final = """href => {
   link.click()
   link.remove()
 }"""
+_STEP: Final = """path => {
+  history.pushState({}, "", path)
+  dispatchEvent(new PopStateEvent("popstate"))
+}"""
 
 
 @contextmanager
@@ -67,3 +71,16 @@ def _leave(page: Page) -> None:
         expect(page.get_by_text(_NOT_HERE)).to_be_visible()
     idle(page)
     expect(page.locator("canvas, .js-plotly-plot, table")).to_have_count(0)
+
+
+def step(page: Page, path: str) -> None:
+    """Has Streamlit's front end go to a page as Back and Forward do."""
+    page.evaluate(_STEP, f"/{path}")
+
+
+def show(page: Page, query: str) -> None:
+    """Has a tab of the components' site show one anew."""
+    step(page, "")
+    expect(page.get_by_text("nothing is shown")).to_be_visible()
+    idle(page)
+    step(page, f"?show={query}")

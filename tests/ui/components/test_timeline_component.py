@@ -5,28 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Error, Locator, Page, expect
 
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.charts.palette import CATEGORY
-from tests.serving import served
+from tests.ui.standing import show
 from tests.ui.tabs import THEMES, Theme, tab
 from tests.ui.waits import Answers
 
 pytestmark = pytest.mark.ui
 
-_SITE = Path(__file__).parents[1] / "timeline_site"
 _NUMBER = re.compile(r"\d+")
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[str]:
-    with served(_SITE / "app.py") as server:
-        yield server.address
 
 
 @contextmanager
@@ -39,9 +31,16 @@ def _tab(visitor: BrowserContext, theme: Theme = "light") -> Iterator[Page]:
 
 
 @pytest.fixture
-def page(visitor: BrowserContext) -> Iterator[Page]:
-    with _tab(visitor) as opened:
-        yield opened
+def page(tab_of_site: Page) -> Iterator[Page]:
+    errors: list[str] = []
+
+    def note(error: Error) -> None:
+        errors.append(str(error))
+
+    tab_of_site.on("pageerror", note)
+    yield tab_of_site
+    tab_of_site.remove_listener("pageerror", note)
+    assert errors == []
 
 
 @pytest.fixture(scope="module", params=["light"])
@@ -70,7 +69,16 @@ def canvas(at_first: tuple[Locator, tuple[int, int]]) -> Locator:
 
 
 def _open(page: Page, address: str) -> Locator:
-    page.goto(address)
+    page.goto(f"{address}/?show=timeline")
+    return _drawn(page)
+
+
+def _show(page: Page, *parameters: str) -> Locator:
+    show(page, "&".join(("timeline", *parameters)))
+    return _drawn(page)
+
+
+def _drawn(page: Page) -> Locator:
     canvas = page.locator("canvas[aria-label^='Timeline of']")
     expect(canvas).to_have_attribute("data-painted", _NUMBER)
     expect(canvas).to_have_attribute("data-complete", "yes")
@@ -134,8 +142,8 @@ def test_zoom_to_a_kernel_select_it_and_go_on_by_keyboard(canvas: Locator) -> No
     expect(page.get_by_text("selected: nothing")).to_be_visible()
 
 
-def test_wheel_zooms_at_the_pointer_and_drag_pans(site: str, page: Page) -> None:
-    canvas = _open(page, site)
+def test_wheel_zooms_at_the_pointer_and_drag_pans(page: Page) -> None:
+    canvas = _show(page)
     kernel = _kernel(canvas)
     x, y = _centre(canvas, kernel)
     canvas.hover(position={"x": x, "y": y})
@@ -212,30 +220,31 @@ def test_shift_drag_lays_a_ruler_that_stays_until_removed(canvas: Locator) -> No
     expect(page.get_by_text("ruler: none")).to_be_visible()
 
 
-def test_a_late_answer_undoes_no_newer_ruler(site: str, page: Page) -> None:
-    answers = Answers(page)
-    canvas = _open(page, site)
-    box = canvas.bounding_box()
-    assert box is not None
-    answers.hold()
-    page.keyboard.down("Shift")
-    _drag(page, (box["x"] + 400, box["y"] + 20), (box["x"] + 600, box["y"] + 20))
-    page.keyboard.up("Shift")
-    first = _ruler(canvas)
-    # Sent to Python, whose answer is on its way.
-    answers.wait()
-    canvas.focus()
-    page.keyboard.press("Shift+ArrowRight")
-    newer = _ruler(canvas)
-    assert newer[1] > first[1]
-    answers.release()
-    expect(page.get_by_text(f"ruler: {newer[0]},{newer[1]}")).to_be_visible()
-    assert _ruler(canvas) == newer
+def test_a_late_answer_undoes_no_newer_ruler(visitor: BrowserContext, site: str) -> None:
+    with _tab(visitor) as page:
+        answers = Answers(page)
+        canvas = _open(page, site)
+        box = canvas.bounding_box()
+        assert box is not None
+        answers.hold()
+        page.keyboard.down("Shift")
+        _drag(page, (box["x"] + 400, box["y"] + 20), (box["x"] + 600, box["y"] + 20))
+        page.keyboard.up("Shift")
+        first = _ruler(canvas)
+        # Sent to Python, whose answer is on its way.
+        answers.wait()
+        canvas.focus()
+        page.keyboard.press("Shift+ArrowRight")
+        newer = _ruler(canvas)
+        assert newer[1] > first[1]
+        answers.release()
+        expect(page.get_by_text(f"ruler: {newer[0]},{newer[1]}")).to_be_visible()
+        assert _ruler(canvas) == newer
 
 
-def test_a_button_of_the_ruler_is_pressed_while_it_is_measured_anew(site: str, page: Page) -> None:
+def test_a_button_of_the_ruler_is_pressed_while_it_is_measured_anew(page: Page) -> None:
     """An answer that comes between press and release used to take the pressed button away."""
-    canvas = _open(page, f"{site}/?ruler=1000,5000")
+    canvas = _show(page, "ruler=1000,5000")
     told = page.get_by_role("group", name="Ruler")
     lines = told.locator("dd")
     expect(lines).not_to_have_count(0)
@@ -250,10 +259,8 @@ def test_a_button_of_the_ruler_is_pressed_while_it_is_measured_anew(site: str, p
     expect(told).to_be_hidden()
 
 
-def test_a_ruler_of_the_address_is_shown_and_one_laid_by_keys_spans_slices(
-    site: str, page: Page
-) -> None:
-    canvas = _open(page, f"{site}/?ruler=1000,5000&selected=graph/g40")
+def test_a_ruler_of_the_address_is_shown_and_one_laid_by_keys_spans_slices(page: Page) -> None:
+    canvas = _show(page, "ruler=1000,5000&selected=graph/g40")
     assert _ruler(canvas) == (1000, 5000)
     expect(page.get_by_role("group", name="Ruler")).to_contain_text("4.000 µs")
     expect(canvas).to_have_attribute("data-card", "graph/g40")
@@ -300,9 +307,9 @@ def test_the_difference_lane_tells_how_far_eager_lags(canvas: Locator) -> None:
     assert lost == pytest.approx(sum(lane["total"]), rel=0.05)
 
 
-def test_a_card_leads_to_the_same_work_in_the_other_run(site: str, page: Page) -> None:
-    token = f"graph/{_kernel(_open(page, site))['token']}"
-    canvas = _open(page, f"{site}/?selected={token}")
+def test_a_card_leads_to_the_same_work_in_the_other_run(page: Page) -> None:
+    token = f"graph/{_kernel(_show(page))['token']}"
+    canvas = _show(page, f"selected={token}")
     panel = page.get_by_role("region", name="Selected slice")
     expect(panel).to_contain_text("In eager")
     panel.get_by_role("button", name="Select the same work in eager").click()
@@ -361,8 +368,8 @@ def test_the_canvas_shows_colours_of_slices_and_follows_the_theme(canvas: Locato
     assert bytes(inside[:3]).hex() == (shade.dark if dark else shade.light).removeprefix("#")
 
 
-def test_a_selection_from_outside_is_shown_and_outweighed_by_a_click(site: str, page: Page) -> None:
-    canvas = _open(page, f"{site}/?selected=graph/g40")
+def test_a_selection_from_outside_is_shown_and_outweighed_by_a_click(page: Page) -> None:
+    canvas = _show(page, "selected=graph/g40")
     expect(page.get_by_text("selected: graph/g40")).to_be_visible()
     expect(canvas).to_have_attribute("data-card", "graph/g40")
     page.wait_for_function(

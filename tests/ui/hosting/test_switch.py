@@ -14,6 +14,7 @@ from graphviz_dash.ui.hosting.static_files import StaticFilesMiddleware
 from graphviz_dash.ui.hosting.switch import PLAIN_VARIABLE, is_plain
 from graphviz_dash.ui.page.navigation import NAMES, title_of
 from tests.serving import ROOT, served
+from tests.ui.standing import step
 from tests.ui.tabs import tab
 
 
@@ -53,16 +54,10 @@ def document(visitor: BrowserContext, plain: str) -> Iterator[Page]:
         yield page
 
 
-GO_FORWARD = """path => {
-  history.pushState({}, "", path)
-  dispatchEvent(new PopStateEvent("popstate"))
-}"""
-
-
 @pytest.mark.ui
 @pytest.mark.parametrize("name", NAMES)
 def test_every_page_is_shown(document: Page, name: str) -> None:
-    document.evaluate(GO_FORWARD, f"/{'' if name == 'overview' else name}?experiment=fork-join")
+    step(document, f"{'' if name == 'overview' else name}?experiment=fork-join")
     assert_shown(document, name)
 
 
