@@ -197,7 +197,7 @@ def _weight(added: int, removed: int, changed: int) -> int:
 
 def test_edits_of_repeated_layers_are_found_as_few_as_they_are() -> None:
     more = 0
-    for seed in range(300):
+    for seed in range(120):
         dice = random.Random(seed)
         before = _layers(dice, unique=False)
         after, truth = _edited(before, dice, seed % 4 + 1)
@@ -211,7 +211,7 @@ def test_edits_of_repeated_layers_are_found_as_few_as_they_are() -> None:
         assert found <= most + 2, (seed, counts, truth)
         more += found > most
     # Which of equal nodes was edited cannot always be told; nearly always it does not matter.
-    assert more <= 3
+    assert more <= 1
 
 
 @given(SEEDS)

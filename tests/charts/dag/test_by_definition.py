@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
 
 from graphviz_dash.analysis.fold.fold import FoldBy
 from graphviz_dash.analysis.fold.tree import FoldKind, Group
-from graphviz_dash.analysis.nodes.measured_graph import measure_graph, node_timing_replays
+from graphviz_dash.analysis.nodes.measured_graph import (
+    MeasuredGraph,
+    measure_graph,
+    node_timing_replays,
+)
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, whole_graph
 from graphviz_dash.charts.dag.boxes import Box
 from graphviz_dash.charts.dag.colours import ColourBy
@@ -115,19 +120,27 @@ def check_forward(graph: FoldedGraph) -> None:
                 assert place[link.source] < place[link.target], link
 
 
+@lru_cache(maxsize=1)
+def recorded(path: Path) -> list[tuple[WholeGraph, MeasuredGraph | None]]:
+    """The graphs of a sample's run and what is measured of them, for all ways to fold them."""
+    run = load_run(path)
+    matched = node_timing_replays(run)
+    found = []
+    for one in run.graphs:
+        if one.parent is None:
+            measured = measure_graph(one, run.graphs, matched)
+            known = None if isinstance(measured, Missing) else measured
+            found.append((whole_graph(run, one.id), known))
+    return found
+
+
 @pytest.mark.parametrize("by", FoldBy)
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.parent.name)
 def test_recorded_graphs(path: Path, by: FoldBy) -> None:
-    run = load_run(path)
-    matched = node_timing_replays(run)
-    for one in run.graphs:
-        if one.parent is not None:
-            continue
-        measured = measure_graph(one, run.graphs, matched)
-        known = None if isinstance(measured, Missing) else measured
-        graph = folded(whole_graph(run, one.id), known, by=by)
+    for whole, measured in recorded(path):
+        graph = folded(whole, measured, by=by)
         check_forward(graph)
-        chance = random.Random(one.id)
+        chance = random.Random(whole.table.graph.id)
         keys = [row.category.value for row in graph.rows]
         for view in views(graph, ColourBy.CATEGORY, chance):
             check_boxes(graph, view, keys)

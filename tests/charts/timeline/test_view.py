@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -110,11 +111,16 @@ def test_a_bin_is_empty_only_if_idle_and_full_only_if_busy_throughout() -> None:
     assert set(dense[within]) == {254}
 
 
+@cache
+def _dense_runs(streams: int) -> list[ChosenRun]:
+    made = _dense(30_000, streams)
+    return [_chosen(made), _chosen(made, "graph")]
+
+
 @pytest.mark.parametrize("streams", [1, 3, 60])
 @pytest.mark.parametrize("pixels", [1, 300, 1200, 4096, 1 << 19])
 def test_no_view_is_larger_than_its_limit(streams: int, pixels: int) -> None:
-    made = _dense(30_000, streams)
-    runs = [_chosen(made), _chosen(made, "graph")]
+    runs = _dense_runs(streams)
     for span in (1_000, 30_000, 400_000, 3_000_000, 40_000_000):
         view = timeline_view(runs, (7_000_000, 7_000_000 + span), pixels)
         assert len(msgspec.json.encode(view)) <= MAX_VIEW_BYTES
