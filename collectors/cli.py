@@ -91,7 +91,7 @@ replays and steps are recorded, and some of its steps traced.
     show_default=True,
     callback=_modes,
     metavar="LIST",
-    help="Execution modes, separated by commas.",
+    help=f"Execution modes, separated by commas: {', '.join(mode.value for mode in SUPPORTED)}.",
 )
 @click.option(
     "-o",

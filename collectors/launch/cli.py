@@ -49,7 +49,7 @@ def bench() -> None:
 bench.add_command(predict)
 
 
-@bench.command()
+@bench.command(short_help="Time the life of synthetic graphs.")
 @click.option(
     "-o",
     "--output",

@@ -14,7 +14,7 @@ from graphviz_dash.errors import InputError, printable
 CALIBRATION = "collectors.predict.calibration"
 
 
-@click.command()
+@click.command(short_help="Record what calibrates predictions.")
 @click.option(
     "-o",
     "--output",

@@ -143,6 +143,13 @@ class TestHelp:
             text = invoke(name, "--help").out
             assert max(map(len, text.splitlines())) <= 80, name
 
+    @pytest.mark.parametrize("group", ["export", "bench"])
+    def test_commands_of_a_group_are_told_in_whole_sentences(
+        self, invoke: Invoke, group: str
+    ) -> None:
+        told = invoke(group, "--help").out.partition("Commands:")[2].split("\n")
+        assert [line for line in told if line.endswith("...")] == []
+
     def test_every_row_of_the_table_leads_to_its_command(self) -> None:
         context = click.Context(cli)
         for name in main_module.LISTED:

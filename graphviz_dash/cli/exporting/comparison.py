@@ -24,7 +24,7 @@ _BASELINE = click.option(
 )
 
 
-@click.command()
+@click.command(short_help="The kernels of all runs as a table.")
 @click.argument("experiment", type=click.Path(path_type=Path))
 @output_option
 @click.option("--baseline", help="Mode or name of the run that changes refer to [default: eager].")
@@ -36,7 +36,7 @@ def kernels(experiment: Path, file: Path, baseline: str | None) -> None:
     print_file(file, f"{summary.rows:,} rows, {len(summary.columns)} columns")
 
 
-@click.command()
+@click.command(short_help="Where runs save time, by module, as a table.")
 @click.argument("experiment", type=click.Path(path_type=Path))
 @output_option
 @_BASELINE
@@ -48,7 +48,7 @@ def equation(experiment: Path, file: Path, baseline: str | None) -> None:
     _write_comparison(experiment, file, baseline, equation_frame)
 
 
-@click.command()
+@click.command(short_help="Which work of two runs is the same, as a table.")
 @click.argument("experiment", type=click.Path(path_type=Path))
 @output_option
 @_BASELINE
@@ -60,7 +60,7 @@ def pairs(experiment: Path, file: Path, baseline: str | None) -> None:
     _write_comparison(experiment, file, baseline, pair_frame)
 
 
-@click.command()
+@click.command(short_help="A report as one HTML file, to send or print.")
 @click.argument("experiment", type=click.Path(path_type=Path))
 @output_option
 @_BASELINE

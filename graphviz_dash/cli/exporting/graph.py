@@ -24,7 +24,7 @@ from graphviz_dash.units import counted
 _GRAPH = click.option("--graph", "graph_id", help="Id of the graph [default: the run's first].")
 
 
-@click.command()
+@click.command(short_help="A captured graph in the DOT language.")
 @click.argument("run", type=click.Path(path_type=Path))
 @output_option
 @_GRAPH
@@ -46,7 +46,7 @@ def dot(run: Path, file: Path, graph_id: str | None, by_data: bool) -> None:
     )
 
 
-@click.command()
+@click.command(short_help="The nodes of a captured graph as a table.")
 @click.argument("run", type=click.Path(path_type=Path))
 @output_option
 @_GRAPH

@@ -17,7 +17,7 @@ from graphviz_dash.units import format_bytes, format_count
 _JSON_SUFFIXES = (".json", ".json.gz")
 
 
-@click.command()
+@click.command(short_help="The runs side by side, for ui.perfetto.dev.")
 @click.argument("experiment", type=click.Path(path_type=Path))
 @click.option(
     "-o",

@@ -185,7 +185,7 @@ def _outputs(diagnosis: Diagnosis) -> str:
     note = element(
         "p",
         "Both ran from the same memory and random state; then every tensor that they left was "
-        "compared." + (f" {more} more are not shown." if more else ""),
+        "compared." + (f" Not shown: {counted(more, 'more tensor')}." if more else ""),
         "muted",
     )
     head = "".join(element("th", name, scope="col") for name in ("Tensor", "Shape", "Difference"))

@@ -59,6 +59,14 @@ def test_the_verdict_and_every_finding_with_its_rule(roots: Path) -> None:
     assert "equal in every element" in told
 
 
+def test_what_has_no_row_is_counted(roots: Path) -> None:
+    differing = tuple(
+        OutputCheck(f"layer.{n}", "state", "float32", (8,), 8, 3, 0.5, None) for n in range(13)
+    )
+    examined(roots / "toy", report(MOVED, outputs=differing))
+    assert "Not shown: 1 more tensor." in markup(shown("doctor", experiment="toy"))
+
+
 def test_equal_tensors_share_a_row(roots: Path) -> None:
     equal = [
         OutputCheck(f"layer.{n}", "state", "float32", (8,), 8, 0, 0.0, None) for n in range(12)
