@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import streamlit as st
 
 from graphviz_dash.analysis.families.family_report import LoopReport
@@ -16,12 +18,14 @@ from graphviz_dash.ui.families.members import members_table
 from graphviz_dash.ui.families.segments import segments_panel
 from graphviz_dash.ui.families.sizes import costs_panel, mark_other_kernels, size_panel
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import chosen_entry, chosen_experiment, dim_empty, empty
+from graphviz_dash.ui.page.frame import Chosen, chosen_entry, chosen_experiment, dim_empty, empty
 from graphviz_dash.ui.page.listing import tell_changes
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.widgets import tiles
 from graphviz_dash.ui.state.catalogue import Entry
 from graphviz_dash.ui.state.families import loop_reports
+
+_RECORD: Final = "graphviz-dash collect -o FOLDER -- python server.py"
 
 
 def render() -> None:
@@ -32,18 +36,7 @@ def render() -> None:
     if entry is None or not reports:
         chosen = chosen_experiment()
         show(element("h1", text(chosen.entry.name)))
-        if any(run.loop for run in chosen.experiment.runs):
-            empty(
-                "No program of this experiment replays many graphs",
-                "A family of graphs for several sizes, or segments of a step, would be shown here.",
-            )
-            return
-        empty(
-            "This experiment holds no recorded program",
-            "Which of many graphs a program replays, at what size and how often, is seen where the "
-            "program itself is recorded (since bundle format 4): graphviz-dash collect -o FOLDER "
-            "-- python server.py",
-        )
+        _nothing(chosen)
         return
     tell_changes([entry])
     dim_empty(entry)
@@ -77,6 +70,27 @@ def render() -> None:
     if slots is not None:
         # Last, for the graphs are read for it.
         mark_other_kernels(entry.key, number, family_index, family, slots)
+
+
+def _nothing(chosen: Chosen) -> None:
+    """Why there is no family to be shown."""
+    recorded = [run for run in chosen.experiment.runs if run.recording is not None]
+    if not recorded:
+        empty(
+            "This experiment holds no recorded program",
+            "Which of many graphs a program replays, at what size and how often, is seen where the "
+            f"program itself is recorded: {_RECORD}",
+        )
+    elif any(run.loop is None and run.recording.graphs[1:] for run in recorded if run.recording):
+        empty(
+            "This recording does not tell which graph a step replayed",
+            f"It was made before bundle format 4. Record the program again: {_RECORD}",
+        )
+    else:
+        empty(
+            "No program of this experiment replays many graphs",
+            "A family of graphs for several sizes, or segments of a step, would be shown here.",
+        )
 
 
 def _reports(entry: Entry) -> tuple[LoopReport, ...]:

@@ -14,8 +14,9 @@ from graphviz_dash.bundle.read import read_node_names
 from graphviz_dash.model.node_names import NodeNames
 from graphviz_dash.ui.state import catalogue, families
 from tests.loops import make_segmented, make_server, traffic
+from tests.samples import SAMPLES
 from tests.ui.tabs import tab
-from tests.ui.views.apptests import markup, page_links, rerun, shown
+from tests.ui.views.apptests import LookIn, markup, page_links, rerun, shown
 from tests.ui.waits import idle
 
 
@@ -126,3 +127,9 @@ def test_two_runs_are_compared_by_size(service: Path) -> None:
     said = markup(shown("graphs", experiment="service"))
     assert "recorded: 6 graphs for 6 keys" in said
     assert "other: 2 graphs for 2 keys" in said
+
+
+def test_a_recorded_program_without_families_is_called_no_other_thing(look_in: LookIn) -> None:
+    look_in(SAMPLES)
+    alone = markup(shown("graphs", experiment="recorded-resnet"))
+    assert "No program of this experiment replays many graphs" in alone
