@@ -57,14 +57,12 @@ def executor_for(scheduler: str | None, workers: int | None = None) -> Iterator[
             "--scheduler needs dask.distributed: pip install 'graphviz-dash[fleet]'"
         ) from error
     try:
-        client = Client(scheduler, timeout=15)  # type: ignore[no-untyped-call]
+        client = Client(scheduler, timeout=15)
     except (OSError, ValueError) as error:
         raise MissingRequirementError(f"No Dask scheduler at {scheduler}: {error}") from error
     with client:
         # Each task is of its own: the same arguments twice are two tasks.
-        yield client.get_executor(  # type: ignore[no-untyped-call]
-            pure=False, retries=RETRIES
-        )
+        yield client.get_executor(pure=False, retries=RETRIES)
 
 
 class _Process(SpawnProcess):
