@@ -132,6 +132,13 @@ def rare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield server.address
 
 
+@pytest.fixture(scope="session")
+def tab_of_rare(visitor: BrowserContext, rare: str) -> Iterator[Page]:
+    """A tab of :func:`rare` whose document stays."""
+    with standing_tab(visitor, rare) as page:
+        yield page
+
+
 @pytest.fixture
 def look_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], Path]]:
     """Makes the pages that the test runs look in a folder, and gives it back."""

@@ -9,10 +9,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.ui.components.test_dag_component import ask, click, follow_to_graph
-from tests.ui.standing import follow, standing_tab
+from tests.ui.standing import follow, lent
 
 pytestmark = pytest.mark.ui
 
@@ -167,14 +167,12 @@ def test_the_source_line_of_a_node_is_found_in_the_drawing(page: Page) -> None:
     expect(page.locator('[data-testid="stDataFrame"]').last).to_be_visible()
 
 
-@pytest.fixture(scope="module")
-def large(visitor: BrowserContext, rare: str) -> Iterator[Page]:
+@pytest.fixture
+def large(tab_of_rare: Page) -> Iterator[Page]:
     """A tab of a server that has not yet seen the large graphs that it serves."""
-    errors: list[str] = []
-    with standing_tab(visitor, rare) as opened:
-        opened.on("pageerror", lambda error: errors.append(str(error)))
-        yield opened
-    assert errors == []
+    with lent(tab_of_rare) as page:
+        yield page
+        page.unroute_all(behavior="wait")
 
 
 def test_a_large_graph_is_prepared_beside_the_page_and_can_be_cancelled(large: Page) -> None:

@@ -37,19 +37,24 @@ def page(visitor: BrowserContext) -> Iterator[Page]:
         yield opened
 
 
-@pytest.mark.parametrize("path", ["/", "/doctor?experiment=branches"])
-def test_the_tab_has_our_icon(page: Page, made: str, path: str) -> None:
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(f"{made}{path}")
-    page.get_by_role("link", name="Doctor", exact=True).first.wait_for()
+def assert_our_icon(page: Page) -> None:
     # Given by the script of the page, once it has run.
     page.locator('[data-test-script-state="notRunning"]').wait_for(timeout=90_000)
     assert bytes(page.evaluate(ICON)) == (ASSETS / "icon.png").read_bytes()
+
+
+def test_a_page_has_our_icon_in_its_tab(page: Page, made: str) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{made}/doctor?experiment=branches")
+    page.get_by_role("link", name="Doctor", exact=True).first.wait_for()
+    assert_our_icon(page)
     assert all(url.startswith((made, "data:")) for url in asked)
 
 
 def test_parts_of_other_pages_are_loaded_when_the_first_stands(page: Page, made: str) -> None:
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
     page.goto(made)
     page.locator(".own").wait_for()
     # None was found to be needed only when an element came: that costs another round of requests.
@@ -65,3 +70,5 @@ def test_parts_of_other_pages_are_loaded_when_the_first_stands(page: Page, made:
             arg=part,
             timeout=60_000,
         )
+    assert_our_icon(page)
+    assert all(url.startswith((made, "data:")) for url in requests)

@@ -215,6 +215,7 @@ def test_what_is_kept_is_bounded_in_bytes(
     assert set(folder_of(opened, visitor).iterdir()) == ({kept} if visitor == ME else set())
 
 
+@pytest.mark.usefixtures("unconfined")
 def test_only_the_files_of_bundles_are_unpacked(
     opened: Uploads, experiment: Path, tmp_path: Path
 ) -> None:
@@ -232,6 +233,7 @@ def test_only_the_files_of_bundles_are_unpacked(
     assert outside(opened, tmp_path) == set()
 
 
+@pytest.mark.usefixtures("unconfined")
 def test_a_link_in_the_file_becomes_none(opened: Uploads, experiment: Path, tmp_path: Path) -> None:
     content = io.BytesIO()
     with zipfile.ZipFile(packed(experiment)) as whole, zipfile.ZipFile(content, "w") as archive:

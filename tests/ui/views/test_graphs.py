@@ -8,14 +8,14 @@ from threading import Event
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, expect
+from playwright.sync_api import Page, expect
 
 from graphviz_dash.bundle.read import read_node_names
 from graphviz_dash.model.node_names import NodeNames
 from graphviz_dash.ui.state import catalogue, families
 from tests.loops import make_segmented, make_server, traffic
 from tests.samples import SAMPLES
-from tests.ui.tabs import tab
+from tests.ui.standing import follow, lent
 from tests.ui.views.apptests import LookIn, markup, page_links, rerun, shown
 from tests.ui.waits import idle
 
@@ -87,10 +87,10 @@ def test_a_row_leads_to_its_graph(service: Path) -> None:
 
 
 @pytest.mark.ui
-def test_another_row_leads_to_its_graph_in_the_bar_too(visitor: BrowserContext, rare: str) -> None:
+def test_another_row_leads_to_its_graph_in_the_bar_too(tab_of_rare: Page) -> None:
     """In a browser: the table is a fragment, and the bar stands outside of it."""
-    with tab(visitor) as page:
-        page.goto(f"{rare}/graphs?experiment=service")
+    with lent(tab_of_rare) as page:
+        follow(page, "graphs?experiment=service")
         table = page.locator("[data-testid=stDataFrame] canvas").first
         table.scroll_into_view_if_needed()
         idle(page)
