@@ -303,7 +303,7 @@ def _cost(run: RunComparison) -> Iterator[Piece]:
         yield Piece(". It costs ")
         yield Piece(f"{cost.text} once", Evidence.BREAK_EVEN)
         # A replay of one work saves nothing of another.
-        pays = not _is_of_other_work(run)
+        pays = run.outcome is not Outcome.WRONG_RESULT and not _is_of_other_work(run)
         if pays and replays is None:
             yield Piece(", never paid back")
         elif pays and replays and run.outcome is not Outcome.NO_SIGNIFICANT_DIFFERENCE:

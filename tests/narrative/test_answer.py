@@ -160,6 +160,8 @@ def test_a_graph_that_replays_other_work_is_not_worth_it_as_it_stands() -> None:
         "Not as it stands: replays do other work than the step. As it was timed, graph makes "
         "a step 8.00x faster than eager"
     )
+    # Nothing is paid back by what is wrong.
+    assert "paid back" not in answer_text(answer(found))
     assert headline(found).endswith("; but replays do other work than the step")
     assert answer(found)[1].evidence is Evidence.FAILURES
     assert found.examinations == (("doctor", report(MOVED, captured=True)),)
