@@ -1,6 +1,8 @@
-"""Measures what a visitor waits for: the start of the server, and each page change.
+"""Measures what a visitor waits for, the start of the server and each page change, and what memory
+the server keeps.
 
     python benchmarks/pages.py [--repeats 10] [--sample gpt-train] [--slices 1000000]
+        [--parts start pages memory]
 
 Prints a table of medians and longest; the numbers of benchmarks/README.md come from it. Needs
 playwright and a Chromium; the browser draws without a GPU.
@@ -9,13 +11,15 @@ playwright and a Chromium; the browser draws without a GPU.
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
 import time
 from pathlib import Path
+from typing import Final
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from page_figures import Row, cpu_ms, row, show
+from page_figures import Row, cpu_ms, resident_mb, row, show
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.chromium import system_chromium
@@ -45,7 +49,7 @@ def main() -> None:
         "--slices", type=int, default=0, help="enlarge its traces to this many GPU slices each"
     )
     parser.add_argument(
-        "--parts", nargs="+", choices=("start", "pages"), default=("start", "pages")
+        "--parts", nargs="+", choices=("start", "pages", "memory"), default=("start", "pages")
     )
     options = parser.parse_args()
     with sync_playwright() as playwright:
@@ -57,6 +61,8 @@ def main() -> None:
         if "pages" in options.parts:
             rows = changed(browser, options.sample, options.repeats, options.slices)
             show(f"page changes, {options.sample}", rows)
+        if "memory" in options.parts:
+            show("resident memory of the server", kept(browser, options.repeats))
 
 
 def started(browser: Browser, repeats: int) -> list[Row]:
@@ -141,6 +147,40 @@ def changed(browser: Browser, sample: str, repeats: int, slices: int) -> list[Ro
                 if turn:
                     times[name].append(took)
     return [row(f"-> {name}", each) for name, each in times.items()]
+
+
+def kept(browser: Browser, repeats: int) -> list[Row]:
+    """What a server keeps once the Overview has read all traces, and once every other page of two
+    samples was opened; each repeat is a server and a browser of its own."""
+    read: list[float] = []
+    opened: list[float] = []
+    for _ in range(repeats):
+        with served(APP, "sample_traces") as server:
+            page = browser.new_context(viewport={"width": 1280, "height": 860}).new_page()
+            page.goto(server.address)
+            page.locator(".own").first.wait_for()
+            page.wait_for_timeout(_SETTLED_MS)
+            # Its script ends with the last trace.
+            page.locator("[data-test-script-state='notRunning']").wait_for(timeout=120_000)
+            page.wait_for_timeout(_SETTLED_MS)
+            read.append(resident_mb(server.pid))
+            for sample in _KEPT:
+                for name in [*SHOWN][1:]:
+                    page.goto(f"{server.address}/{name.lower()}?experiment={sample}")
+                    page.locator(SHOWN[name]).first.wait_for(timeout=60_000)
+                    page.wait_for_timeout(_SETTLED_MS)
+            opened.append(resident_mb(server.pid))
+            page.context.close()
+    return [_megabytes("the Overview's traces read", read), _megabytes("every page of two", opened)]
+
+
+_KEPT: Final = ("gpt-train", "transformer-train")
+_SETTLED_MS: Final = 1_500
+"""Until a page has asked for all of its views."""
+
+
+def _megabytes(what: str, sizes: list[float]) -> Row:
+    return what, f"{statistics.median(sizes):.0f} MB", f"{max(sizes):.0f} MB"
 
 
 def _change(page: Page, name: str) -> float:
