@@ -43,9 +43,10 @@ PAGES: Final = {
 }
 """Each page with an experiment that has something to draw there, and what is there once it has."""
 
-WIDTHS: Final = (1681, 1441, 1241, 1100, 921, 701, 641, 441, 360)
+WIDTHS: Final = (2560, 1681, 1441, 1424, 1241, 1100, 921, 701, 641, 441, 360)
 """The narrowest windows of those that the style sheets and Streamlit lay out alike: what has place
-there has it in wider ones. Between 921 and 1240 the links at the top take one row or two."""
+there has it in wider ones. Between 921 and 1240 the links at the top take one row or two. And the
+widest screen that is common, and a laptop's window, in which the bar at the top once broke."""
 MOST_TO_SAY: Final = 5
 
 MOST_PRESSES: Final = 260
