@@ -6,6 +6,7 @@ import io
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +33,9 @@ from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.ingest.parquet import UNREADABLE
 from graphviz_dash.model.run import FileRole, Manifest
 
+CHECKSUMS: Final = "SHA256SUMS"
+"""The file beside the tables by which damage is seen, as sha256sum writes and checks it: at some
+damaged files Polars ends the process."""
 FAILED: Final = pl.Schema({"source": pl.String, "reason": pl.String})
 
 
@@ -184,11 +188,15 @@ def write_fleet(fleet: Fleet, folder: Path) -> None:
     failed = [{"source": unread.source, "reason": unread.reason} for unread in fleet.failed]
     tables = {**fleet.tables, "failed": pl.DataFrame(failed, schema=FAILED, orient="row")}
     folder.mkdir(parents=True, exist_ok=True)
+    checksums = []
     for name, table in tables.items():
         # Into memory first: the engine's own error for a full disk is no OSError.
-        content = io.BytesIO()
-        table.write_parquet(content)
-        write_beside(folder / f"{name}.parquet", content.getvalue())
+        written = io.BytesIO()
+        table.write_parquet(written)
+        content = written.getvalue()
+        write_beside(folder / f"{name}.parquet", content)
+        checksums.append(f"{sha256(content).hexdigest()}  {name}.parquet\n")
+    write_beside(folder / CHECKSUMS, "".join(checksums).encode())
 
 
 def is_fleet(folder: Path) -> bool:
@@ -203,12 +211,22 @@ def read_fleet(folder: Path) -> Fleet:
         InputError: a table is missing, damaged or of another shape.
     """
     tables = {}
+    expected = "a table that graphviz-dash fleet wrote"
+    try:
+        checksums = (folder / CHECKSUMS).read_bytes().split(b"\n")
+    except OSError as error:
+        expected = "what this version's fleet wrote"
+        advice = "ask the traces again"
+        raise InputError(folder / CHECKSUMS, str(error), expected, advice) from error
     for name, schema in {**TABLES, "failed": FAILED}.items():
         file = folder / f"{name}.parquet"
         try:
-            tables[name] = pl.read_parquet(file, glob=False)
+            content = file.read_bytes()
+            if f"{sha256(content).hexdigest()}  {name}.parquet".encode() not in checksums:
+                raise InputError(file, f"it is not as {CHECKSUMS} beside it says", expected)
+            tables[name] = pl.read_parquet(content)
         except UNREADABLE as error:
-            raise InputError(file, str(error), "a table that graphviz-dash fleet wrote") from error
+            raise InputError(file, str(error), expected) from error
         if tables[name].schema != schema:
             raise InputError(file, "a table of other columns", "one of this version's")
     failed = tables.pop("failed")

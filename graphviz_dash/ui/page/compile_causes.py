@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import streamlit as st
 
@@ -24,6 +24,8 @@ from graphviz_dash.ui.state.compiled import compiled, has_compiled_trace
 from graphviz_dash.units import counted, format_count, format_ns
 
 _FIRST: Final = 5
+_CAPTION: Final = "4rem"
+"""What stands below a chart of a step's parts in a wide window."""
 _MOST: Final = 50
 
 
@@ -66,11 +68,18 @@ def compiled_verdict(report: CompileReport) -> str:
     )
 
 
+def keep_room(chosen: Chosen, report: CompileReport, key: str) -> None:
+    """Lets what follows the container ``key`` stand where it stays, until :func:`step_parts` is
+    drawn in it."""
+    chart = _step_parts_figure(chosen, report)
+    if chart is not None:
+        room = f"calc({chart.layout.height}px + {_CAPTION})"
+        show(element("style", f".st-key-{key} {{ min-height: {room} }}"))
+
+
 def step_parts(chosen: Chosen, report: CompileReport) -> None:
     """Draws where the time of a compiled step goes, the parts one behind the other."""
-    chart = figure(
-        chosen.key, ("compiled step", report.run), lambda theme: step_parts_chart(report, theme)
-    )
+    chart = _step_parts_figure(chosen, report)
     if chart is None:
         reason = report.time.reason if isinstance(report.time, Missing) else ""
         show(element("p", text(f"Not known: {reason}."), "muted"))
@@ -80,6 +89,12 @@ def step_parts(chosen: Chosen, report: CompileReport) -> None:
         st.caption(f"Under the profiler; no clean step is known: {report.step_ns.reason}.")
     else:
         st.caption(f"{METHOD}.")
+
+
+def _step_parts_figure(chosen: Chosen, report: CompileReport) -> Any:
+    return figure(
+        chosen.key, ("compiled step", report.run), lambda theme: step_parts_chart(report, theme)
+    )
 
 
 def cause_cards(causes: Sequence[CompileCause]) -> Iterable[str]:

@@ -16,7 +16,7 @@ from graphviz_dash.narrative.compiled import (
 )
 from graphviz_dash.ui.components.program import program_tree_view
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.compile_causes import cause_cards, step_parts
+from graphviz_dash.ui.page.compile_causes import cause_cards, keep_room, step_parts
 from graphviz_dash.ui.page.frame import (
     Chosen,
     choose_run,
@@ -31,6 +31,7 @@ from graphviz_dash.ui.state.compiled import compiled
 from graphviz_dash.units import counted, format_count, format_ns, format_percent
 
 _TIME, _CAUSE = "time", "cause"
+_STEP_PARTS = "step-parts"
 
 
 def render() -> None:
@@ -63,7 +64,8 @@ def render() -> None:
         )
     show(_tiles(report))
     st.header("Where the step's time goes", anchor=False)
-    chart = st.container(key="step-parts")
+    chart = st.container(key=_STEP_PARTS)
+    keep_room(chosen, report, _STEP_PARTS)
     if not report.compilation.sources:
         lead, command = unexplained_hint(run, chosen.experiment.runs)
         show(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -71,6 +72,8 @@ def test_a_break_is_told_with_its_line_and_what_to_write_instead(experiment: Pat
     page = shown()
     for words in ("Printing, logging or warning", "model.py:8", "print(x)", "Graph launches"):
         assert words in page
+    # The chart comes last, into room that is kept.
+    assert re.search(r"\.st-key-step-parts { min-height: calc\(\d{3}px", page)
 
 
 def test_the_doctor_shows_the_causes_and_what_came_of_each_rule(experiment: Path) -> None:
