@@ -278,6 +278,12 @@ def test_a_ruler_of_the_address_is_shown_and_one_laid_by_keys_spans_slices(page:
     page.keyboard.press(".")
     page.keyboard.press(".")
     expect(canvas).not_to_have_attribute("data-card", "graph/g40")
+    # Its card may come before its slice, which the view that follows it brings.
+    page.wait_for_function(
+        "([c, end]) => { const s = c.__timeline.selectedSlice();"
+        " return s && c.dataset.moving === 'no' && s.lane.end[s.i] > end }",
+        arg=[canvas.element_handle(), first[1]],
+    )
     page.keyboard.press("m")
     begin, end = _ruler(canvas)
     assert begin == first[0]
