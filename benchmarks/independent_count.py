@@ -168,7 +168,8 @@ def count(path: Path) -> dict[str, Any]:
         if call is None and ids and number and number < min(ids):
             carried += 1  # launched before the trace began
             before = [max(end, event["end"]) for end in before]
-            continue
+            if not whole:
+                continue
         launched = call["ts"] if call else event["ts"]
         for later in range(bisect.bisect_right(begins, launched), len(ranges)):
             before[later] = max(before[later], event["end"])

@@ -88,7 +88,7 @@ def _above(trace: Trace, traced_steps: tuple[Step, ...]) -> list[str]:
     (rank,) = summarise(trace, "trace", "trace", None, None).ranks
     parts = ("busy_ns", "compute_ns", "communication_ns", "launch_bound_ns")
     if rank["step_ns"] is not None:
-        above += [f"{part} of fleet" for part in parts if rank[part] > rank["step_ns"]]
+        above += [f"{part} of fleet" for part in parts if (rank[part] or 0) > rank["step_ns"]]
     return above
 
 

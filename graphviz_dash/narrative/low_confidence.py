@@ -254,7 +254,7 @@ def _no_steps(reason: NoSteps) -> tuple[str, str, str]:
         f"{counted(whole.kernels, 'kernel')}, {copies}, {counted(whole.sets, 'set')}"
     )
     if whole.launches:
-        text += f" of {counted(whole.launches, 'launch')}"
+        text += f", {counted(whole.launches, 'launch')}"
         text += f" ({whole.graph_launches:,} of graphs)" if whole.graph_launches else ""
     if whole.duration_ns > 0:
         text += (

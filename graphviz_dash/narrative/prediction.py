@@ -98,7 +98,7 @@ _DOES: Final = {
     IdleCause.LAUNCHING: "while the CPU launches",
     IdleCause.DATA: "waiting for data",
     IdleCause.WAITING: "for copies and synchronisation",
-    IdleCause.LOADING: "for allocations and the loading of code",
+    IdleCause.LOADING: "for allocations and the loading of code, which warm steps seldom need",
     IdleCause.PROFILER: "for the profiler",
     IdleCause.OTHER: "for other Python and CPU operators",
 }
@@ -136,16 +136,25 @@ def idle_rows(idle: IdleTime) -> tuple[tuple[str, str, str, str, str], ...]:
 
 def idle_text(prediction: Prediction) -> str:
     """How long the GPU idles, and in what."""
-    what = "the trace" if isinstance(prediction.speedup, Missing) else "a traced step"
-    return f"{format_ns(round(prediction.idle.total_ns))} of {what}"
+    return f"{format_ns(round(prediction.idle.total_ns))} of {_counted_in(prediction)}"
 
 
-IDLE_METHOD: Final = (
-    "By what the threads that launch did until the next launch: of launches within 1 ms of each "
-    "other all between them is launching, of others the operators that launch, and the rest is "
-    "laid on what ran. Means of the traced steps."
-)
-"""How idle time is divided."""
+def idle_method(prediction: Prediction) -> str:
+    """How idle time is divided."""
+    method = (
+        "By what the threads that launch did until the next launch: of launches within 1 ms of "
+        "each other all between them but the loading of data is launching, of others the operators "
+        "that launch, and the rest is laid on what ran."
+    )
+    return method if isinstance(prediction.speedup, Missing) else f"{method} {_MEANS}"
+
+
+_MEANS: Final = "Means of the traced steps."
+
+
+def _counted_in(prediction: Prediction) -> str:
+    """What times of the trace are of."""
+    return "the trace" if isinstance(prediction.speedup, Missing) else "a traced step"
 
 
 def predicted_gain(prediction: Prediction) -> str:
@@ -179,10 +188,12 @@ def blocker_text(blocker: Blocker) -> str:
     return " ".join((title, *where[:1]))
 
 
-def blocker_facts(blocker: Blocker) -> str:
-    """What was seen of a blocker: calls, how often, what it costs, and around which code."""
-    times = "" if blocker.count == 1 else f", {blocker.count} times in a step"
-    cost = f", {format_ns(blocker.cpu_ns)} in a traced step" if blocker.cpu_ns else ""
+def blocker_facts(blocker: Blocker, prediction: Prediction) -> str:
+    """What was seen of a blocker of ``prediction``: calls, how often, what it costs, and around
+    which code."""
+    each = "" if isinstance(prediction.speedup, Missing) else " in a step"
+    times = "" if blocker.count == 1 else f", {blocker.count} times{each}"
+    cost = f", {format_ns(blocker.cpu_ns)} in {_counted_in(prediction)}" if blocker.cpu_ns else ""
     around = [("op", blocker.op), ("module", blocker.module), ("at", blocker.source)]
     circumstances = ", ".join(f"{label} {value}" for label, value in around if value)
     return "; ".join(filter(None, (f"{seen_text(blocker.seen)}{times}{cost}", circumstances)))
@@ -214,10 +225,12 @@ def prediction_reasons(prediction: Prediction) -> tuple[str, ...]:
     """The prediction's reasons, in numbers."""
     step, replay = prediction.step, prediction.replay
     side = "" if prediction.eager_side is EagerSide.CLEAN else " under the profiler"
+    whole = isinstance(prediction.speedup, Missing)
+    takes = f"{'the trace' if whole else 'the eager step'} takes{side}"
     share = min(step.busy_ns / prediction.eager_ns, 1.0) if prediction.eager_ns else 0.0
     texts = [
         f"{_work(prediction)}; the GPU works {format_ns(step.busy_ns)} of the "
-        f"{format_ns(round(prediction.eager_ns))} that the eager step takes{side} "
+        f"{format_ns(round(prediction.eager_ns))} that {takes} "
         f"({format_percent(share)}) and idles {format_ns(round(prediction.idle_ns))}"
         + (
             f", of which {format_ns(round(prediction.kept_ns))} would remain"
@@ -272,7 +285,7 @@ def _plural(word: str, count: int) -> str:
 
 
 _NOT_CHECKED: Final = {
-    NotChecked.STEPS_DIFFER: "whether steps differ: the trace has one step",
+    NotChecked.STEPS_DIFFER: "whether steps differ: the trace has no two of them",
     NotChecked.SOURCE_LINES: "lines of code: the trace has no Python stacks (with_stack=True)",
     NotChecked.OPERATORS: "operators: the trace was recorded without ProfilerActivity.CPU",
     NotChecked.MOVED_INPUTS: (

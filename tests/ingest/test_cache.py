@@ -249,7 +249,8 @@ def test_a_full_disk_is_no_error(tmp_path: Path, size: int) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
     ended = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, SAMPLE, tmp_path / "cache"],
+        # Compiled modules would be cut off too, and break every later import of them.
+        [sys.executable, "-B", "-c", FULL_DISK, SAMPLE, tmp_path / "cache"],
         preexec_fn=without_room,  # nothing but a system call
         capture_output=True,
         text=True,

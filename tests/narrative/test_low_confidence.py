@@ -110,7 +110,7 @@ def test_a_trace_without_steps_is_counted_as_a_whole() -> None:
         (
             "no-steps",
             "the trace marks no steps, so there are no figures per step. All of it: 2 kernels, "
-            "1 copy, 0 sets of 3 launches (1 of graphs) in 100 ns, of which the GPU was busy "
+            "1 copy, 0 sets, 3 launches (1 of graphs) in 100 ns, of which the GPU was busy "
             "60 ns (60.0%)",
             "",
         ),

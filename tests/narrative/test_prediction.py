@@ -11,7 +11,16 @@ from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.prediction.idle_time import IdleCause, IdlePart, IdleTime
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import ExecutionMode
-from graphviz_dash.narrative.prediction import idle_rows, scored_text
+from graphviz_dash.narrative.prediction import (
+    idle_method,
+    idle_rows,
+    idle_text,
+    prediction_reasons,
+    prediction_verdict,
+    scored_text,
+)
+from graphviz_dash.units import format_ns
+from tests.analysis.predictions import line_trace, predicted
 from tests.experiments import make_experiment
 
 
@@ -42,3 +51,15 @@ def test_rows_of_idle_time_say_what_a_graph_removes() -> None:
         ("waiting for data", "3.00 ms", "75.0%", "remains", "DataLoader.__next__"),
         ("launching", "1.00 ms", "25.0%", "removed", ""),
     )
+
+
+def test_a_trace_without_steps_is_told_as_a_trace(tmp_path: Path) -> None:
+    """No step, no speedup, and one length in all that is said of it."""
+    trace = line_trace(tmp_path, kernels=3, steps=1, marked=False)
+    found = predicted(trace)
+    ends = format_ns(trace.info.end_ns)
+    assert f"of {ends}, and idles" in prediction_verdict(found)
+    assert f"of the {ends} that the trace takes" in prediction_reasons(found)[0]
+    assert found.eager_ns == found.idle.total_ns + found.step.busy_ns
+    assert [warning.value for warning in found.warnings] == ["unmarked steps"]
+    assert not any("step" in text for text in (idle_text(found), idle_method(found)))

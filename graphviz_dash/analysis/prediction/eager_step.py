@@ -28,7 +28,13 @@ from graphviz_dash.analysis.trace.gpu_records import missing_gpu_work
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting
 from graphviz_dash.analysis.trace.lanes import link_launches, merge_busy
 from graphviz_dash.analysis.trace.signatures import distinct_rows
-from graphviz_dash.analysis.trace.steps import Step, StepMethod, exclusive_ns, steps
+from graphviz_dash.analysis.trace.steps import (
+    Step,
+    StepMethod,
+    exclusive_ns,
+    launch_times,
+    steps,
+)
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.units import format_count, format_percent
 
@@ -162,6 +168,7 @@ class _Calls:
         self.of_row = link_launches(
             column(trace.gpu, "correlation"), column(trace.runtime, "correlation")
         ).launch
+        self.launched, _ = launch_times(trace, self.of_row)
 
     def at(self, instants: Ints, call: Ints, otherwise: Ints) -> Ints:
         """Of each of ``call`` its place in ``instants``; ``otherwise`` where it is -1."""
@@ -220,7 +227,7 @@ class _Read:
         rows = step.gpu_rows
         begin = work.begin[rows]
         call = calls.of_row[rows]
-        launched = calls.at(calls.start, call, begin)
+        launched = calls.launched[rows]
         order = np.lexsort((begin, launched))
         self.step, self.rows, self.call = step, rows[order], call[order]
         self.launched = launched[order]

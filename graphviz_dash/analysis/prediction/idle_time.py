@@ -5,8 +5,9 @@ threads that launch did until then tells why. What a graph removes is the launch
 calls that launch, and the Python between them. It does not make data come sooner, nor copies in
 which the CPU takes part, nor what else the program does between two launches.
 
-Time in a call that waits or copies counts as such wherever it lies. Otherwise, where two launches
-follow each other within ``LAUNCHING_NS`` all between them is launching. In longer stretches the
+Time in a call that waits or copies counts as such wherever it lies, and so does loading of data
+that launches nothing. Otherwise, where two launches follow each other within ``LAUNCHING_NS`` all
+between them is launching. In longer stretches the
 operators that launch something are launching, and the rest is laid on what ran in it. A gap that is
 longer than that is none that launches fill, and nothing in it is launching.
 """
@@ -263,7 +264,10 @@ class _Cpu:
         memory = calls.are(lambda name: call_class(name) is CallClass.MEMORY)
         self._all = (ops, ranges, frames)
         submitted = calls.some(launching)
-        operators = _launching(ops, submitted)
+        begins = np.sort(submitted.start)
+        operators = ops.some(
+            (_launches(ops, begins) > 0) & ops.are(lambda name: bool(_LAUNCHES.search(name)))
+        )
         quick = operators.end - operators.start <= LAUNCHING_NS
         self._submitted: Ints = np.sort(submitted.end)
         self._parts: dict[IdleCause, list[_Events]] = {
@@ -280,6 +284,10 @@ class _Cpu:
             IdleCause.LAUNCHING: [submitted, operators.some(quick)],
         }
         self._slow = operators.some(~quick)
+        self._loading_only = [
+            events.some(_launches(events, begins) == 0) for events in self._parts[IdleCause.DATA]
+        ]
+        """Loading of data in which nothing is launched."""
 
     def divided(self, gaps: _Gaps) -> dict[IdleCause, Ints]:
         """How long each cause lasts in each gap, shape (gaps,), in ns."""
@@ -302,11 +310,14 @@ class _Cpu:
         divided[IdleCause.LOADING] = divided[IdleCause.LOADING] + np.where(long, slow, 0)
         covered = covered + slow
         waited = waiting.within(begin, end)
+        waits_too = [*self._parts[IdleCause.WAITING], *self._loading_only]
+        loaded = _spans(waits_too).within(begin, end) - waited
+        divided[IdleCause.DATA] = np.where(long, divided[IdleCause.DATA], loaded)
         waited = np.where(waited > _OWN_NS, waited, 0)
         divided[IdleCause.WAITING] = np.where(long, divided[IdleCause.WAITING], waited)
         # From the call that launches to the begin of its work, but for what the CPU copies there.
         calling = end - gaps.launched - waiting.within(gaps.launched, end)
-        handed = np.where(long, np.minimum(calling, left - covered), left - waited)
+        handed = np.where(long, np.minimum(calling, left - covered), left - waited - loaded)
         launching = divided[IdleCause.LAUNCHING] + np.maximum(handed, 0)
         divided[IdleCause.LAUNCHING] = np.where(left > LAUNCHING_NS, 0, launching)
         divided[IdleCause.OTHER] = left - sum(divided.values())
@@ -326,13 +337,18 @@ class _Cpu:
             (own, name)
             for events in self._all
             for inside_ns, own, name in events.around(begin, int(gaps.launched[longest]))
-            if inside_ns >= _MOST_OF_IT * int(ns[longest]) and not name.startswith(_MARKS)
+            if inside_ns >= _MOST_OF_IT * int(ns[longest]) and not _named_cause(name)
         ]
         return min(around)[1] if around else None
 
 
-def _launching(ops: _Events, submitted: _Events) -> _Events:
-    """The operators that launch something."""
-    begin = np.sort(submitted.start)
-    counts = np.searchsorted(begin, ops.end) - np.searchsorted(begin, ops.start)
-    return ops.some((counts > 0) & ops.are(lambda name: bool(_LAUNCHES.search(name))))
+def _launches(events: _Events, begins: Ints) -> Ints:
+    """How many launches, which begin at ``begins``, lie in each event."""
+    return np.asarray(
+        np.searchsorted(begins, events.end) - np.searchsorted(begins, events.start), dtype=np.int64
+    )
+
+
+def _named_cause(name: str) -> bool:
+    """Whether the name tells nothing of other Python: a mark, or of a cause of its own."""
+    return name.startswith(_MARKS) or bool(_DATA.search(name) or _PROFILER.search(name))

@@ -27,6 +27,7 @@ from graphviz_dash.analysis.prediction.module_prediction import (
 from graphviz_dash.analysis.prediction.replay_model import ReplayTime, replay_time
 from graphviz_dash.analysis.prediction.uncertainty import Estimate, half_widths
 from graphviz_dash.analysis.sample_statistics import summarise
+from graphviz_dash.analysis.trace.collectives import collective_kind
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.doctor import Severity
@@ -294,15 +295,8 @@ def _eager_side(
         return Estimate(summary.median, low, high), EagerSide.CLEAN
     if loop_ns is not None:
         return Estimate(loop_ns, loop_ns, loop_ns), EagerSide.RECORDED
-    if step.method is StepMethod.WHOLE:
-        return Estimate(_extent(step)), EagerSide.TRACED
     traced = [step.steps[index].duration_ns for index in step.matching]
     return Estimate(float(np.median(traced))), EagerSide.TRACED
-
-
-def _extent(step: EagerStep) -> int:
-    """From the begin of the first item to the end of the last."""
-    return int((step.begin + step.duration).max() - step.begin.min())
 
 
 def _saving(eager: Estimate, graphed: Estimate) -> Estimate:
@@ -383,19 +377,20 @@ def _not_checked(trace: Trace, step: EagerStep) -> tuple[NotChecked, ...]:
 
 def waits_for_ranks(step: EagerStep) -> bool:
     """Whether a step has collectives, whose traced time depends on other ranks."""
-    return any(name.startswith("nccl") for name in step.name)
+    return any(collective_kind(name) for name in dict.fromkeys(step.name))
 
 
 def _warnings(
     trace: Trace, step: EagerStep, calibration: Calibration, gpu: str | None, side: EagerSide
 ) -> tuple[PredictionWarning, ...]:
+    marked = step.method is not StepMethod.WHOLE
     warnings = {
         PredictionWarning.UNKNOWN_GPU: gpu is None,
         PredictionWarning.OTHER_GPU: gpu is not None and gpu != calibration.gpu.name,
-        PredictionWarning.UNMARKED_STEPS: step.method is StepMethod.WHOLE,
-        PredictionWarning.FEW_STEPS: len(step.matching) < _FEW,
+        PredictionWarning.UNMARKED_STEPS: not marked,
+        PredictionWarning.FEW_STEPS: marked and len(step.matching) < _FEW,
         PredictionWarning.COLLECTIVES: waits_for_ranks(step),
         PredictionWarning.INCOMPLETE_TRACE: bool(trace.info.incomplete),
-        PredictionWarning.PROFILED_EAGER_STEP: side is EagerSide.TRACED,
+        PredictionWarning.PROFILED_EAGER_STEP: marked and side is EagerSide.TRACED,
     }
     return tuple(warning for warning, applies in warnings.items() if applies)

@@ -2,7 +2,8 @@
 
 Work on the GPU runs after the call that launched it, and the clocks of CPU and GPU are only matched
 to about a microsecond, so a step's work is found through its launch (``correlation``), not by when
-it ran. Work that was launched before the trace began is of no step.
+it ran. Work that was launched before the trace began is of no step; where none are marked, all work
+counts together, and it too.
 
 Our own steps end in a synchronisation, so all of their work is done when they end. Those of others
 need not: where the CPU runs ahead, its ranges only say when work was launched, and a step lasts
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from graphviz_dash.model.trace import Trace
 
-__all__ = ["Step", "StepMethod", "exclusive_ns", "span_union_ns", "steps"]
+__all__ = ["Step", "StepMethod", "exclusive_ns", "launch_times", "span_union_ns", "steps"]
 
 _KINDS: Final = ("kernel", "memcpy", "memset")
 _BEFORE: Final = -1
@@ -100,7 +101,7 @@ def steps(trace: Trace, links: Links | None = None) -> tuple[Step, ...]:
     links = links or trace_links(trace)
     ranges = step_ranges(trace, links)
     start, end = ranges.start, ranges.end
-    launched, linked = _launched(trace, links.launch)
+    launched, linked = launch_times(trace, links.launch)
     owner = _owners(launched, ranges)
     begin = column(trace.gpu, "ts")
     stop = begin + np.maximum(column(trace.gpu, "dur"), 0)
@@ -173,9 +174,10 @@ def _locate(instants: Ints, start: Ints, end: Ints) -> Ints:
     return np.where(inside, step_index, -1)
 
 
-def _launched(trace: Trace, launch: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """When each GPU row was launched, -1 before the trace began, and whether its call is known;
-    where it is not, when it began counts as its launch."""
+def launch_times(trace: Trace, launch: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """When each GPU row was launched, in ns, -1 before the trace began, and whether its call is
+    known; where it is not, when it began counts as its launch. Both of shape (rows,); ``launch``
+    has the row of each one's call, or -1."""
     linked = launch >= 0
     begin = column(trace.gpu, "ts")
     if not linked.any():
@@ -199,7 +201,7 @@ def _launched(trace: Trace, launch: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
 def _owners(launched: Ints, ranges: StepRanges) -> Ints:
     """The step of each GPU row, or -1."""
     if ranges.method is StepMethod.WHOLE:
-        return np.where(launched == _BEFORE, -1, 0)
+        return np.zeros(len(launched), dtype=np.int64)
     return _locate(launched, ranges.start, ranges.end)
 
 

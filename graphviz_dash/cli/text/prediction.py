@@ -13,9 +13,9 @@ from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.prediction import (
     IDLE_HEADINGS,
-    IDLE_METHOD,
     blocker_certainty,
     blocker_facts,
+    idle_method,
     idle_rows,
     idle_text,
     not_checked_texts,
@@ -74,14 +74,18 @@ def _print_figures(prediction: Prediction) -> None:
             interval = show(value.low), "never" if value.high is None else show(value.high)
         table.add_row(cell(title), cell(show(value.value)), *map(cell, interval))
 
+    # Without marked steps it is no step that was counted.
+    whole = isinstance(prediction.speedup, Missing)
+    eager = "Whole trace" if whole else "Eager step"
+    graphed = "All work as one graph" if whole else "Graphed step"
     table.add_row(
-        cell(f"Eager step, {prediction.eager_side.value}"),
+        cell(f"{eager}, {prediction.eager_side.value}"),
         cell(format_ns(prediction.eager_ns)),
         "",
         "",
     )
-    row("Graphed step", prediction.step_ns, format_ns)
-    row("Graphed step, back to back", prediction.interval_ns, format_ns)
+    row(graphed, prediction.step_ns, format_ns)
+    row(f"{graphed}, back to back", prediction.interval_ns, format_ns)
     if prediction.kept_ns >= 1:
         table.add_row(
             cell("Idle time that remains"), cell(format_ns(round(prediction.kept_ns))), "", ""
@@ -108,7 +112,7 @@ def _print_idle(prediction: Prediction) -> None:
     for row in idle_rows(idle):
         table.add_row(*map(cell, row))
     print_table(table)
-    click.echo(f"  {IDLE_METHOD}")
+    click.echo(f"  {idle_method(prediction)}")
 
 
 def _print_reasons(prediction: Prediction) -> None:
@@ -133,7 +137,7 @@ def print_blockers(prediction: Prediction) -> None:
     for number, blocker in enumerate(prediction.blockers, 1):
         sure = blocker_certainty(blocker)
         click.echo(printable(f"  {number}. {sure}: {blocker.rule.title} [{blocker.rule.id.value}]"))
-        click.echo(printable(f"     {blocker_facts(blocker)}"))
+        click.echo(printable(f"     {blocker_facts(blocker, prediction)}"))
         click.echo(f"     do instead: {blocker.rule.advice}")
     for text in not_checked_texts(prediction):
         click.echo(f"  Not available: {text}")

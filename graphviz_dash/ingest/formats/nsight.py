@@ -27,6 +27,11 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 
 _EXPECTED: Final = "a SQLite export of Nsight Systems (nsys export --type sqlite)"
+_WITH_CUDA: Final = "one that was recorded with --trace=cuda while the program used a GPU"
+_OF_NSIGHT: Final = frozenset(
+    {"TARGET_INFO_SESSION_START_TIME", "META_DATA_EXPORT", "EXPORT_META_DATA"}
+)
+"""Tables that every export has, whatever was recorded."""
 _KERNEL: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
 _MEMCPY: Final = "CUPTI_ACTIVITY_KIND_MEMCPY"
 _MEMSET: Final = "CUPTI_ACTIVITY_KIND_MEMSET"
@@ -163,6 +168,8 @@ class _Reading:
         """Reads every table once, in the order in which it stands."""
         tables = self._tables()
         if not tables & set(_ACTIVITIES):
+            if tables & _OF_NSIGHT:
+                raise self._without_cuda()
             listed = ", ".join(sorted(tables)[:5]) or "none"
             raise InputError(
                 self.path, f"no table of CUDA activities (tables: {listed})", _EXPECTED
@@ -192,8 +199,13 @@ class _Reading:
                 out.file.close()
         worked = [out.trace for out in self.out.values() if out.trace.events]
         if not worked:
-            raise InputError(self.path, "no CUDA activity in any table", _EXPECTED)
+            raise self._without_cuda()
         return tuple(sorted(worked, key=lambda one: -1 if one.pid is None else one.pid))
+
+    def _without_cuda(self) -> InputError:
+        return InputError(
+            self.path, "an export of Nsight Systems without any CUDA activity", _WITH_CUDA
+        )
 
     def _tables(self) -> set[str]:
         rows = self.database.execute("SELECT type, name, sql FROM sqlite_master").fetchmany(10_000)

@@ -119,6 +119,8 @@ def foreign_format(path: Path, limits: Limits = DEFAULT_LIMITS) -> ForeignFormat
         advice = ""
         if path.suffix in (".nsys-rep", ".qdrep"):
             advice = f"Export it first: nsys export --type sqlite {path.name}"
+        elif path.name.endswith(".xplane.pb"):
+            advice = "Of the profiles of JAX and TensorFlow none is read: record with nsys instead."
         raise InputError(path, "a file of no kind that is known", _EXPECTED, advice)
     return row
 

@@ -249,7 +249,7 @@ def _time(item: dict[str, Any], key: str) -> int | float | Decimal:
         return value
     if item.get("ph") != "X":
         return NO_TIME
-    raise UnusableEventError(f"no {key}")
+    raise UnusableEventError(f"a {key} that is text" if isinstance(value, str) else f"no {key}")
 
 
 _ARGUMENTS = {info.encode_name: info.name for info in msgspec.structs.fields(Args)}

@@ -14,9 +14,9 @@ from graphviz_dash.model.doctor import Severity
 from graphviz_dash.narrative.answer import Evidence
 from graphviz_dash.narrative.prediction import (
     IDLE_HEADINGS,
-    IDLE_METHOD,
     blocker_certainty,
     blocker_facts,
+    idle_method,
     idle_rows,
     idle_text,
     not_checked_texts,
@@ -47,7 +47,7 @@ def blockers_markup(prediction: Prediction) -> str:
     """What the trace shows that would stop a capture or spoil replays: where, and what to write
     instead; and what it cannot show."""
     if prediction.blockers:
-        body = "".join(map(_blocker, prediction.blockers))
+        body = "".join(_blocker(blocker, prediction) for blocker in prediction.blockers)
     else:
         body = element("p", "Nothing that the trace shows.", "muted")
     unseen = "".join(
@@ -66,7 +66,7 @@ def idle_markup(prediction: Prediction) -> str:
     return (
         element("h3", "Idle time of the GPU")
         + element("div", table(IDLE_HEADINGS, [(title, rows)], "figures idle-time"), "scroll")
-        + element("p", text(IDLE_METHOD), "muted")
+        + element("p", text(idle_method(prediction)), "muted")
     )
 
 
@@ -106,7 +106,7 @@ def _times(value: Estimate) -> str:
     return "" if value.low is None else f"{format_ns(value.low)} to {format_ns(value.high)}"
 
 
-def _blocker(blocker: Blocker) -> str:
+def _blocker(blocker: Blocker, prediction: Prediction) -> str:
     kind = "illegal" if blocker.rule.severity is Severity.ILLEGAL else "silent"
     head = element(
         "header",
@@ -114,7 +114,7 @@ def _blocker(blocker: Blocker) -> str:
         + element("b", text(blocker.rule.title))
         + element("code", text(blocker.source or blocker.op or ""), "rule-id"),
     )
-    seen = element("p", text(blocker_facts(blocker)), "muted")
+    seen = element("p", text(blocker_facts(blocker, prediction)), "muted")
     advice = element("p", "<b>Instead:</b> " + _inline(blocker.rule.advice))
     return element("article", head + seen + advice, f"blocker {kind}")
 

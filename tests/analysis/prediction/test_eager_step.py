@@ -246,6 +246,18 @@ class TestNoStep:
         assert found.method is StepMethod.WHOLE
         assert len(found) == 3
 
+    def test_what_was_launched_before_such_a_trace_comes_first(self, tmp_path: Path) -> None:
+        """Where the CPU runs ahead, it begins after calls that launch what follows it."""
+        trace = TraceBuilder()
+        trace.kernel("from before", 20_000, 5_000, correlation=trace.new_correlation())
+        for at in (0, 5_000):
+            call = trace.runtime("cudaLaunchKernel", at, 1_000)
+            trace.kernel("a", 30_000 + at, 4_000, correlation=call)
+        found = eager_step(read_trace(trace.write(tmp_path / "t.json")))
+        assert isinstance(found, EagerStep)
+        assert found.name == ("from before", "a", "a")
+        assert not found.overlapped.any()
+
 
 @pytest.mark.parametrize("early", [0, 600])
 def test_what_begins_before_the_one_ahead_has_ended_is_told(tmp_path: Path, early: int) -> None:

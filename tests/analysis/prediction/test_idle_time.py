@@ -157,6 +157,55 @@ def test_a_copy_in_which_the_cpu_takes_part_is_no_launching(tmp_path: Path) -> N
     assert ns[IdleCause.OTHER] > LONG_NS - 2_100_000
 
 
+def quick_steps(folder: Path, inside: Between) -> tuple[EagerStep, IdleTime]:
+    """Steps of two kernels, 700 us apart, with ``inside`` between all launches."""
+    trace = TraceBuilder()
+    for step in range(2):
+        for place in range(2):
+            at = (2 * step + place) * 700_000
+            inside(trace, at + 20_000)
+            correlation = trace.runtime("cudaLaunchKernel", at + 690_000, 4_000)
+            trace.kernel("gemm", at + 695_000, 2_000, correlation=correlation)
+        trace.annotation(f"ProfilerStep#{step}", step * 1_400_000, 1_400_000)
+    return divided(read_trace(trace.write(folder / "trace.json")))
+
+
+def test_loading_of_data_remains_however_short_it_is(tmp_path: Path) -> None:
+    """Launches within a millisecond of each other, the next batch between them: a public trace was
+    told 22x, and took half of its step with a graph."""
+
+    def loads(trace: TraceBuilder, at: int) -> None:
+        name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+        trace.annotation(name, at, 500_000)
+
+    _, idle = quick_steps(tmp_path, loads)
+    ns = {part.cause: part.ns for part in idle.parts}
+    assert ns.keys() == {IdleCause.DATA, IdleCause.LAUNCHING}
+    assert ns[IdleCause.DATA] == 2 * 500_000
+
+
+def test_preprocessing_on_the_gpu_is_launching(tmp_path: Path) -> None:
+    def resizes(trace: TraceBuilder, at: int) -> None:
+        trace.annotation("preprocess", at, 600_000)
+        correlation = trace.runtime("cudaLaunchKernel", at + 300_000, 4_000)
+        trace.kernel("resize", at + 305_000, 2_000, correlation=correlation)
+
+    _, idle = quick_steps(tmp_path, resizes)
+    assert [part.cause for part in idle.parts] == [IdleCause.LAUNCHING]
+
+
+def test_other_python_is_not_named_after_another_cause(tmp_path: Path) -> None:
+    """Behind a long wait for data a little other Python, in the same gap."""
+
+    def loads_first(trace: TraceBuilder, at: int) -> None:
+        trace.annotation("enumerate(DataLoader)#__next__", at, LONG_NS - 2_000_000)
+
+    _, idle = divided(a_trace(tmp_path, loads_first))
+    by = {part.cause: part.by for part in idle.parts}
+    assert by[IdleCause.DATA] == "enumerate(DataLoader)#__next__"
+    assert by[IdleCause.OTHER] is None
+
+
 def test_launching_alone_bounds_nothing(tmp_path: Path) -> None:
     found = predicted(a_trace(tmp_path, many_launches))
     assert found.recommendation is Recommendation.YES

@@ -90,11 +90,14 @@ class TestWhoseWork:
         assert names(frames) == [["a", "id of a later call's"]]
         assert (step.kernels, step.unlinked, step.busy_ns) == (2, 1, 10)
 
-    def test_nor_does_it_count_in_a_trace_without_marks(self) -> None:
+    def test_a_trace_without_marks_counts_it_too(self) -> None:
+        """The GPU was as busy as the trace shows it, whoever launched what it did."""
         frames = Frames()
         frames.work("from before", 1, 40, correlation=7)
         frames.kernel("a", launched=10, ts=50, dur=5)
-        assert names(frames) == [["a"]]
+        (step,) = steps(frames.trace())
+        assert names(frames) == [["from before", "a"]]
+        assert (step.kernels, step.busy_ns) == (2, 45)
 
 
 class TestSpan:

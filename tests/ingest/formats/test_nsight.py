@@ -164,6 +164,13 @@ class TestHostile:
         with pytest.raises(InputError, match=r"no table of CUDA activities .tables: people"):
             convert_nsight(file, tmp_path)
 
+    @pytest.mark.parametrize("work", [(), ("CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start)",)])
+    def test_a_report_without_cuda(self, tmp_path: Path, work: tuple[str, ...]) -> None:
+        """Of a program on the CPU, or recorded without --trace=cuda: it is one of Nsight's."""
+        file = self._database(tmp_path / "a.sqlite", "CREATE TABLE META_DATA_EXPORT (name)", *work)
+        with pytest.raises(InputError, match=r"without any CUDA activity; .* --trace=cuda"):
+            convert_nsight(file, tmp_path)
+
     def test_no_database(self, tmp_path: Path) -> None:
         file = tmp_path / "a.sqlite"
         file.write_bytes(b"SQLite format 3\0" + b"\xff" * 4096)

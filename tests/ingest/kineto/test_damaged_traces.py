@@ -140,7 +140,7 @@ UNUSABLE: dict[str, tuple[str, str]] = {
     "name is a number": (event(name="5"), "no text as name"),
     "name is an object": (event(name='{"a": 1}'), "no text as name"),
     "category is a list": (event(cat="[1]"), "no text as cat"),
-    "ts is a string": (event(ts='"soon"'), "no ts"),
+    "ts is a string": (event(ts='"soon"'), "a ts that is text"),
     "ts is true": (event(ts="true"), "no ts"),
     "ts is null": (event(ts="null"), "no ts"),
     "ts is absent": ('{"ph": "X", "cat": "kernel", "name": "k", "dur": 1}', "no ts"),

@@ -31,7 +31,7 @@ def test_a_plain_event() -> None:
     [
         ({"name": 5}, "no text as name"),
         ({"cat": [1]}, "no text as cat"),
-        ({"ts": "soon"}, "no ts"),
+        ({"ts": "soon"}, "a ts that is text"),
         ({"dur": None}, "no dur"),
     ],
 )
