@@ -17,7 +17,7 @@ import numpy as np
 
 from graphviz_dash.analysis.arrays import Floats
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
-from graphviz_dash.analysis.prediction.predict import back_to_back_ns, waits_for_ranks
+from graphviz_dash.analysis.prediction.predict import back_to_back_ns
 from graphviz_dash.analysis.prediction.replay_model import ReplayTerm, replay_time
 from graphviz_dash.analysis.prediction.uncertainty import (
     ErrorSource,
@@ -93,7 +93,7 @@ class RecordedWorkload:
 
 def _own_step(trace: Trace) -> EagerStep | Missing:
     step = eager_step(trace)
-    if not isinstance(step, Missing) and waits_for_ranks(step):
+    if not isinstance(step, Missing) and step.waits_for_ranks:
         return _unusable("its collectives hold the time in which they wait for other ranks")
     return step
 

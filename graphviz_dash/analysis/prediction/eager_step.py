@@ -113,6 +113,11 @@ class EagerStep:
         """On how many streams the work ran."""
         return int(self.lane.max()) + 1 if len(self.lane) else 0
 
+    @property
+    def waits_for_ranks(self) -> bool:
+        """Whether it has collectives, whose traced time depends on other ranks."""
+        return any(collective_kind(name) for name in dict.fromkeys(self.name))
+
     def count(self, kind: str) -> int:
         """Items of a kind: kernel, memcpy or memset."""
         return self.kind.count(kind)

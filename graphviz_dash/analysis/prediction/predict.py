@@ -27,7 +27,6 @@ from graphviz_dash.analysis.prediction.module_prediction import (
 from graphviz_dash.analysis.prediction.replay_model import ReplayTime, replay_time
 from graphviz_dash.analysis.prediction.uncertainty import Estimate, half_widths
 from graphviz_dash.analysis.sample_statistics import summarise
-from graphviz_dash.analysis.trace.collectives import collective_kind
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.doctor import Severity
@@ -159,7 +158,7 @@ class Prediction:
     @property
     def waits_for_ranks(self) -> bool:
         """Whether the step has collectives, whose traced time depends on other ranks."""
-        return waits_for_ranks(self.step)
+        return self.step.waits_for_ranks
 
     @property
     def one_off_ns(self) -> int:
@@ -375,11 +374,6 @@ def _not_checked(trace: Trace, step: EagerStep) -> tuple[NotChecked, ...]:
     return tuple(check for check, applies in checks.items() if applies)
 
 
-def waits_for_ranks(step: EagerStep) -> bool:
-    """Whether a step has collectives, whose traced time depends on other ranks."""
-    return any(collective_kind(name) for name in dict.fromkeys(step.name))
-
-
 def _warnings(
     trace: Trace, step: EagerStep, calibration: Calibration, gpu: str | None, side: EagerSide
 ) -> tuple[PredictionWarning, ...]:
@@ -389,7 +383,7 @@ def _warnings(
         PredictionWarning.OTHER_GPU: gpu is not None and gpu != calibration.gpu.name,
         PredictionWarning.UNMARKED_STEPS: not marked,
         PredictionWarning.FEW_STEPS: marked and len(step.matching) < _FEW,
-        PredictionWarning.COLLECTIVES: waits_for_ranks(step),
+        PredictionWarning.COLLECTIVES: step.waits_for_ranks,
         PredictionWarning.INCOMPLETE_TRACE: bool(trace.info.incomplete),
         PredictionWarning.PROFILED_EAGER_STEP: marked and side is EagerSide.TRACED,
     }
