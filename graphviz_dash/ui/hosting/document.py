@@ -45,16 +45,19 @@ _FRESH: Final = """<script type="module">
 const root = document.documentElement
 root.classList.add("fresh")
 const ready = '[data-testid="stApp"][data-test-script-state="notRunning"]'
-const done = () => { watch.disconnect(); root.classList.remove("fresh") }
+const done = () => { watch.disconnect(); clearInterval(clock); root.classList.remove("fresh") }
+let calm = 0
+const clock = setInterval(() => { if (++calm === 10) done() }, 600)
 const watch = new MutationObserver(() => {
+  calm = 0
   if (document.querySelector(ready) && !document.querySelector('[data-testid="stSkeleton"]')) done()
 })
-setTimeout(done, 6000)
 watch.observe(document.body, {subtree: true, childList: true, attributes: true,
   attributeFilter: ["data-test-script-state"]})
 </script>"""
 """Until a new document's first page is complete, the style sheet hides what stands around a
-placeholder: it is drawn once, in its place."""
+placeholder: it is drawn once, in its place. A placeholder that nothing follows is shown after 6 s in
+which the browser had time to draw and nothing came; for as long a slow one is busy with a script."""
 _LATER: Final = """<script type="module">
 const idle = window.requestIdleCallback ?? ((act) => setTimeout(act, 100))
 const names = %s

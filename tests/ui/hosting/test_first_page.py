@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 import pytest
-from playwright.sync_api import BrowserContext, Page
+from playwright.sync_api import BrowserContext, Page, expect
 
 from graphviz_dash.ui.hosting.document import (
     LATER,
     OVERVIEW,
     SCRIPTS,
+    completed,
     files_of,
     first_requests,
     needed_scripts,
@@ -72,3 +73,32 @@ def test_parts_of_other_pages_are_loaded_when_the_first_stands(page: Page, made:
         )
     assert_our_icon(page)
     assert all(url.startswith((made, "data:")) for url in requests)
+
+
+UNFINISHED = b"""<html><head></head><body>
+<main data-testid="stMainBlockContainer">
+  <p>A title</p>
+  <div data-testid="stElementContainer" height="auto"><i data-testid="stSkeleton"></i></div>
+</main></body></html>"""
+
+
+def test_what_stands_around_a_placeholder_is_shown_in_its_place(page: Page) -> None:
+    document = completed(UNFINISHED, "").decode()
+    page.clock.install()
+    page.route(
+        "http://unfinished/", lambda route: route.fulfill(body=document, content_type="text/html")
+    )
+    page.goto("http://unfinished/")
+    title = page.get_by_text("A title")
+    expect(title).to_be_hidden()
+    # A browser that is busy with a script for a minute, and then for another: no time to draw.
+    page.clock.fast_forward(60_000)
+    page.clock.fast_forward(60_000)
+    assert title.is_hidden()
+    page.clock.run_for(4_000)
+    page.evaluate("document.querySelector('main').append(document.createElement('p'))")
+    page.clock.run_for(5_000)
+    assert title.is_hidden()
+    # It had the time, and nothing came.
+    page.clock.run_for(2_000)
+    expect(title).to_be_visible()
