@@ -21,13 +21,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import polars as pl
 
 from graphviz_dash.analysis.arrays import Flags, Floats, Ints, column, encode
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
 from graphviz_dash.analysis.trace.lanes import link_launches, merge_busy
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from graphviz_dash.analysis.prediction.eager_step import EagerStep
     from graphviz_dash.model.trace import Trace
 
@@ -208,7 +209,7 @@ class _Events:
     @classmethod
     def read(cls, table: pl.DataFrame, threads: Ints) -> _Events:
         """The rows of ``table`` on ``threads``."""
-        code, names = encode(table["name"].cast(pl.Categorical))
+        code, names = encode(table["name"])
         mine = np.isin(column(table, "tid"), threads)
         start = column(table, "ts")[mine]
         end = start + np.maximum(column(table, "dur")[mine], 0)
