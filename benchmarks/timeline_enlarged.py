@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final
 
 import polars as pl
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.trace.steps import steps
 from graphviz_dash.model.marks import STEP

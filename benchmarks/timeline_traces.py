@@ -4,12 +4,12 @@ without, on three streams in 40 steps."""
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 from timeline_enlarged import enlarged
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.process_memory import machine_memory
@@ -29,8 +30,7 @@ _MACHINE: Final = 16 << 30
 """Bytes of memory of a machine that does not say."""
 
 
-@dataclass(frozen=True)
-class ServerSettings:
+class ServerSettings(Struct, frozen=True):
     """How the server is reached, and by whom it was started."""
 
     token: str | None = None

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
@@ -71,8 +72,7 @@ SYNC_NS = 3_000  # from the end of the last GPU work to the end of the step's ra
 STEP_GAP_NS = 20_000  # between two traced steps
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(Struct, frozen=True):
     """One node of the step and all that is true of it; times in ns, sizes in bytes.
 
     ``after`` are the indices it depends on; None: the one before it. ``sequence`` is the autograd

@@ -7,10 +7,11 @@ given, and with it who arrives when, who waits how long, and when all are done.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
@@ -33,8 +34,7 @@ LAUNCH_NS = 2_000
 STEP_NS = 400_000
 
 
-@dataclass(frozen=True)
-class Truth:
+class Truth(Struct, frozen=True):
     """``compute[rank][place]`` is the work before each collective of a step, ``idle`` likewise what
     the GPU idles before that work. ``aside`` is how long other work runs on another stream from
     each arrival on. ``clock[rank]`` is what the rank's clock shows beyond the true time, and

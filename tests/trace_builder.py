@@ -11,9 +11,10 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 PID = 700
 MAIN_THREAD = 700
@@ -22,8 +23,7 @@ AUTOGRAD_THREAD = 722
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class GpuWork:
+class GpuWork(Struct, frozen=True):
     """One slice on the GPU, for :meth:`TraceBuilder.graph_launch`; times in ns as in the builder.
 
     ``kind`` is kernel, memcpy or memset; a copy or set has ``bytes`` instead of a launch shape.

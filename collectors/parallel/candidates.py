@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from graphviz_dash.model.parallel import Operator
 from graphviz_dash.planning.operations import MEASURED_COSTS, Operation, divided

@@ -5,9 +5,10 @@ The command line, its JSON and the Doctor page all take the result of :func:`dia
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from graphviz_dash.model.doctor import (
     CheckStatus,
@@ -41,8 +42,7 @@ EXIT_CODES: Final = {
 _ORDER: Final = (CheckStatus.FOUND, CheckStatus.PASSED, CheckStatus.NOT_CHECKED)
 
 
-@dataclass(frozen=True)
-class RuleOutcome:
+class RuleOutcome(Struct, frozen=True):
     """A rule and what came of it; ``findings`` counts the places that break it."""
 
     rule: Rule
@@ -51,16 +51,14 @@ class RuleOutcome:
     findings: int
 
 
-@dataclass(frozen=True)
-class UncheckedRules:
+class UncheckedRules(Struct, frozen=True):
     """Rules that were not checked for one and the same reason."""
 
     reason: str
     outcomes: tuple[RuleOutcome, ...]
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True):
     """A report with its meaning."""
 
     report: DoctorReport

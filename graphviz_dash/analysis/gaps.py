@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.families.family_report import has_many_graphs
 from graphviz_dash.analysis.metrics.run_selection import may_be_eager, usual_baseline
@@ -42,8 +43,7 @@ class Part(StrEnum):
     """Why a capture fails."""
 
 
-@dataclass(frozen=True)
-class Gap:
+class Gap(Struct, frozen=True):
     """What an experiment has nothing of."""
 
     part: Part

@@ -4,9 +4,10 @@ seen."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.rerun import recorded_with
 from graphviz_dash.model.recording import BoundaryKind
@@ -46,8 +47,7 @@ class Lack(Enum):
     """The same, of an imported trace."""
 
 
-@dataclass(frozen=True)
-class Remedy:
+class Remedy(Struct, frozen=True):
     """How to get what a run lacks."""
 
     lack: Lack

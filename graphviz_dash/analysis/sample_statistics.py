@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats
 
@@ -31,8 +31,7 @@ class SpreadKind(StrEnum):
     PREDICTION = "90% interval"
 
 
-@dataclass(frozen=True)
-class Spread:
+class Spread(Struct, frozen=True):
     """The range around a value, and what it rests on."""
 
     low: float
@@ -48,8 +47,7 @@ class Spread:
     what varies from one process to the next."""
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """A series as its median (mean of the middle two for an even count) and quartiles."""
 
     median: float

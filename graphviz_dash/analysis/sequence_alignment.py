@@ -7,10 +7,10 @@ that look alike stand beside a gap, and which of them is missing cannot be told.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
 
@@ -21,8 +21,7 @@ _DIFFERENT_SHARE: Final = 0.1
 _FEW: Final = 4
 
 
-@dataclass(frozen=True)
-class Alignment:
+class Alignment(Struct, frozen=True):
     """``partner``: for each item of the first sequence its place in the second, or NO_PARTNER;
     ascending. ``spread``: by how many places it may be off, 0 where there is one answer only."""
 

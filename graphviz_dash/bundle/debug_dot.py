@@ -8,8 +8,9 @@ too.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from graphviz_dash.model.graph import ConditionalType
 
@@ -23,8 +24,7 @@ _TYPE: Final = re.compile(r"Conditional Type\|\s*(IF|WHILE|SWITCH)")
 _BODY: Final = re.compile(r"\{\s*(?:True|False|\d+)\s*\|\s*graph_(\d+)\s*\}")
 
 
-@dataclass(frozen=True)
-class DotNode:
+class DotNode(Struct, frozen=True):
     """A node of the debug DOT: its handle, and for a conditional its type and the numbers of its
     body graphs in the order of their values."""
 
@@ -33,8 +33,7 @@ class DotNode:
     bodies: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class DotText:
+class DotText(Struct, frozen=True):
     """A graph as text: the label of each node by the node's number, in the order of numbers, and
     the edges by the numbers of their ends, as they stand."""
 

@@ -3,11 +3,11 @@ recordings of launch costs. Everything is checked before any of it is believed."
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from graphviz_dash.errors import InputError
 
@@ -21,8 +21,7 @@ class _Envelope(msgspec.Struct):
     version: int
 
 
-@dataclass(frozen=True)
-class Document(Generic[T]):
+class Document(Struct, Generic[T], frozen=True):
     """A kind of file that is one JSON document."""
 
     format: str

@@ -10,11 +10,11 @@ import gzip
 import re
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from graphviz_dash.bundle.part_checks import (
     check_clean,
@@ -51,8 +51,7 @@ def _unchecked(_content: Any, _graphs: Graphs, _file: Path) -> None:
     """For parts that say nothing of each other or of graphs."""
 
 
-@dataclass(frozen=True)
-class JsonPart(Generic[T]):
+class JsonPart(Struct, Generic[T], frozen=True):
     """A part that is one JSON document."""
 
     role: FileRole

@@ -6,7 +6,6 @@ import hashlib
 from array import array
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +50,7 @@ _NAMED = 8
 _TAMPERED = "The bundle was changed or damaged after it was written: copy it anew."
 
 
-@dataclass(frozen=True, kw_only=True)
-class BundleContents(RunParts):
+class BundleContents(RunParts, frozen=True, kw_only=True):
     """A bundle's parts, checked; its traces as paths, for the ingest to read."""
 
     captures: tuple[Path, ...]

@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
+
+from msgspec import Struct
 
 try:
     import fcntl
@@ -62,8 +63,7 @@ class Staging:
             self._lock = None
 
 
-@dataclass(frozen=True)
-class Leftover:
+class Leftover(Struct, frozen=True):
     """A staging folder without an owner that was removed, and how many bytes its files had."""
 
     path: Path

@@ -5,14 +5,14 @@ Apart from it, because a page's frame needs some, and the first page waits for a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
 
 Theme: TypeAlias = Literal["light", "dark"]
 
 
-@dataclass(frozen=True)
-class Shade:
+class Shade(Struct, frozen=True):
     """A colour in the light and in the dark theme, as #rrggbb."""
 
     light: str

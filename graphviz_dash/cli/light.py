@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from graphviz_dash.bundle.read import is_bundle
 from graphviz_dash.errors import InputError
@@ -11,8 +12,7 @@ from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.run import ExecutionMode, Experiment, Run
 
 
-@dataclass(frozen=True)
-class LightExperiment:
+class LightExperiment(Struct, frozen=True):
     """An experiment whose runs have no traces, and the bundles in it that cannot be read."""
 
     experiment: Experiment

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
 from isal import igzip
+from msgspec import Struct
 
 from graphviz_dash.errors import InputError
 
@@ -20,8 +20,7 @@ _GZIP_LEVEL: Final = 2
 """isal's default; higher ones take longer and save few per cent."""
 
 
-@dataclass(frozen=True)
-class ExportSummary:
+class ExportSummary(Struct, frozen=True):
     """What an exported trace holds."""
 
     path: Path

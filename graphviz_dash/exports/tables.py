@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Final
 
 import polars as pl
+from msgspec import Struct
 
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
 from graphviz_dash.analysis.nodes.measured_graph import NOT_SEEN, MeasuredGraph
@@ -38,8 +38,7 @@ _UNSHOWN: Final = r"[\p{C}\p{Zl}\p{Zp}]"
 """Control and format characters, and those that break lines."""
 
 
-@dataclass(frozen=True)
-class TableSummary:
+class TableSummary(Struct, frozen=True):
     """What was written."""
 
     path: Path

@@ -6,11 +6,12 @@ import hashlib
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from isal import igzip
+from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.replays.inferred_graphs import captured_launches
 from graphviz_dash.bundle import parts
@@ -40,8 +41,7 @@ from graphviz_dash.model.run import (
 _GZIP: Final = b"\x1f\x8b"
 
 
-@dataclass(frozen=True)
-class Imported:
+class Imported(Struct, frozen=True):
     """A bundle that was written: where, from which files, taken for what, and what it lacks."""
 
     path: Path

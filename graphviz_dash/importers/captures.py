@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.replays.inferred_graphs import captured_launches, infer_graphs
 from graphviz_dash.analysis.replays.replays import match_replays

@@ -17,11 +17,11 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
 import msgspec
+from msgspec import Struct
 
 from graphviz_dash.errors import InputError, printable
 from graphviz_dash.importers import confined_process
@@ -46,8 +46,7 @@ _PATIENCE_SECONDS: Final = 0.5
 """How often who waits is asked whether it still does."""
 
 
-@dataclass(frozen=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """What reading one upload may take."""
 
     seconds: int = 120

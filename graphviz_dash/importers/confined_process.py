@@ -12,11 +12,11 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from graphviz_dash.errors import GraphvizDashError, InputError
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS

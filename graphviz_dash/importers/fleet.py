@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
+from msgspec import Struct
 
 from graphviz_dash.analysis.ranks.fleet import (
     TABLES,
@@ -39,8 +39,7 @@ damaged files Polars ends the process."""
 FAILED: Final = pl.Schema({"source": pl.String, "reason": pl.String})
 
 
-@dataclass(frozen=True)
-class Unread:
+class Unread(Struct, frozen=True):
     """A file or bundle of which there is no summary, and why."""
 
     source: str
@@ -49,16 +48,14 @@ class Unread:
     """Whether it is no trace of replays, and need not be one."""
 
 
-@dataclass(frozen=True)
-class Fleet:
+class Fleet(Struct, frozen=True):
     """The tables, and what could not be read."""
 
     tables: dict[str, pl.DataFrame]
     failed: tuple[Unread, ...]
 
 
-@dataclass(frozen=True)
-class _Task:
+class _Task(Struct, frozen=True):
     location: Location
     name: str
     limits: Limits

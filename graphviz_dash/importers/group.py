@@ -12,9 +12,11 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.ingest.formats.registry import ForeignContent
 from graphviz_dash.model.run import FileRole
@@ -38,8 +40,7 @@ _PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST: Final = 80
 
 
-@dataclass(frozen=True)
-class SourcePart:
+class SourcePart(Struct, frozen=True):
     """One file of a run, or one process of it."""
 
     source: Path
@@ -52,8 +53,7 @@ class SourcePart:
     """Whether its trace shows captures, whatever else it does."""
 
 
-@dataclass(frozen=True)
-class SourceGroup:
+class SourceGroup(Struct, frozen=True):
     """The parts of one run and its name."""
 
     name: str

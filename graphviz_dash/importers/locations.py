@@ -6,12 +6,12 @@ import logging
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import fsspec
+from msgspec import Struct
 
 from graphviz_dash.bundle.read import is_bundle
 from graphviz_dash.bundle.schema import MANIFEST
@@ -23,8 +23,7 @@ _TALKATIVE: Final = ("gcsfs", "s3fs")
 _EXTRAS: Final = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
 
 
-@dataclass(frozen=True)
-class Location:
+class Location(Struct, frozen=True):
     """One file, or a run bundle's folder, by its address: a local path, or one with a protocol."""
 
     address: str

@@ -6,9 +6,10 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+from msgspec import Struct
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.importers.bundles import Imported, import_files
@@ -20,16 +21,14 @@ from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.run import ExecutionMode
 
 
-@dataclass(frozen=True)
-class NotImported:
+class NotImported(Struct, frozen=True):
     """Files of which no run was made, and why."""
 
     files: tuple[str, ...]
     reason: str
 
 
-@dataclass(frozen=True)
-class _Task:
+class _Task(Struct, frozen=True):
     """The import of one run."""
 
     locations: tuple[Location, ...]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from graphviz_dash.analysis.replays.inferred_graphs import captured_launches, infer_graphs
 from graphviz_dash.importers.group import SourceGroup, SourcePart
@@ -25,8 +25,7 @@ _NO_CLEAN: Final = (
 _WHOLE_GRAPH: Final = "^CUDA graph .*, as a whole$"
 
 
-@dataclass(frozen=True)
-class RunContents:
+class RunContents(Struct, frozen=True):
     """What the parts of a run say, ready to be written."""
 
     graphs: tuple[CapturedGraph, ...]

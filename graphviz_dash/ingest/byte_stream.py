@@ -8,12 +8,12 @@ import stat
 import sys
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Protocol, Self
 
 from isal import igzip_lib
+from msgspec import Struct
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.limits import EXPANSION_FROM_BYTES, Limits
@@ -42,8 +42,7 @@ _RESCUED_BYTES = 4 << 20  # more than a step, should zlib go on where isal stopp
 _WITH_HEADER = 31  # zlib's way to say: gzip, of any window
 
 
-@dataclass(frozen=True)
-class Damage:
+class Damage(Struct, frozen=True):
     """Why a file could not be read to its end."""
 
     cut: bool
@@ -65,8 +64,7 @@ class _Decompressor(Protocol):
     def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
 
 
-@dataclass(frozen=True)
-class _Format:
+class _Format(Struct, frozen=True):
     """A way of compression."""
 
     name: str

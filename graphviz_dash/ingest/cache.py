@@ -15,10 +15,11 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from graphviz_dash import __version__
 from graphviz_dash.errors import printable
@@ -61,8 +62,7 @@ def damaged_below(folder: Path) -> tuple[Path, ...]:
     return tuple(sorted(path for path in _DAMAGED if path.is_relative_to(folder.resolve())))
 
 
-@dataclass(frozen=True)
-class CacheEntry:
+class CacheEntry(Struct, frozen=True):
     """A trace in the cache."""
 
     key: str

@@ -11,13 +11,14 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import msgspec
 import polars as pl
 from isal import isal_zlib
+from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.kineto.columns import SCHEMAS
@@ -67,8 +68,7 @@ class _Sealed(msgspec.Struct, forbid_unknown_fields=True):
     crc32: int
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(Struct, frozen=True):
     """Where a trace comes from when its entry cannot be used."""
 
     read: Callable[[], Trace]

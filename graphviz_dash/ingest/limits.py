@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.process_memory import machine_memory
@@ -17,8 +19,7 @@ def _default_memory() -> int:
     return min((machine_memory() or _MOST_MEMORY) // 4, _MOST_MEMORY)
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Bounds for one file. Each is named by the :class:`InputError` that it raises."""
 
     decompressed_bytes: int = 8 << 30
@@ -59,7 +60,7 @@ def limits_from(text: str) -> Limits:
     Raises:
         InputError: a name that is no limit, or no positive whole number.
     """
-    names = [field.name for field in fields(Limits)]
+    names = Limits.__struct_fields__
     changed: dict[str, int] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = part.partition("=")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.bundle.parts import JSON_PARTS, LOOP, RECORDING
 from graphviz_dash.bundle.read import (
@@ -51,7 +53,7 @@ def load_run(
         if contents.replay_trace is not None:
             with subtask(count - 1, count):
                 replayed = _trace(contents, contents.replay_trace, limits)
-    parts = {field.name: getattr(contents, field.name) for field in fields(RunParts)}
+    parts = {name: getattr(contents, name) for name in RunParts.__struct_fields__}
     if not captures and replayed is not None and _holds_captures(contents):
         captures = [replayed]
     return Run(
@@ -138,7 +140,7 @@ def load_without_graphs(path: Path) -> Experiment:
         for entry in parts.manifest.files:
             if entry.role is FileRole.GRAPH:
                 checked_file(bundle, entry, whole=False)
-        runs.append(Run(**{field.name: getattr(parts, field.name) for field in fields(RunParts)}))
+        runs.append(Run(**{name: getattr(parts, name) for name in RunParts.__struct_fields__}))
     return _experiment(folder, runs)
 
 
@@ -192,8 +194,7 @@ def _about(folder: Path) -> str | None:
     return line or None
 
 
-@dataclass(frozen=True)
-class FoundExperiments:
+class FoundExperiments(Struct, frozen=True):
     """What was found under a folder."""
 
     experiments: tuple[Path, ...]
@@ -231,8 +232,7 @@ def look_for_experiments(root: Path, depth: int = 3, *, links: bool = True) -> F
     return FoundExperiments(tuple(sorted(search.under(folder, depth))), tuple(search.refused))
 
 
-@dataclass(frozen=True)
-class _Search:
+class _Search(Struct, frozen=True):
     """A search for experiments."""
 
     root: Path

@@ -6,8 +6,9 @@ export looks at it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Fact(StrEnum):
@@ -109,8 +110,7 @@ def manifest_name(fact: Fact, subject: str = "") -> str:
     return f"{fact.value} {'' if fact is Fact.OBSERVER else 'of '}{subject}"
 
 
-@dataclass(frozen=True)
-class Missing:
+class Missing(Struct, frozen=True):
     """A fact that is missing, and why."""
 
     fact: Fact

@@ -7,9 +7,10 @@ reasons that torch 2.11 to 2.13 give. docs/compile.md lists them, printed by
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 
 class CompileRuleId(StrEnum):
@@ -37,8 +38,7 @@ class CompileRuleId(StrEnum):
     CAPTURE_FAILED = "capture-failed"
 
 
-@dataclass(frozen=True)
-class CompileRule:
+class CompileRule(Struct, frozen=True):
     """One rule."""
 
     id: CompileRuleId

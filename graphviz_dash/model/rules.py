@@ -7,14 +7,14 @@ them, printed by ``python -m scripts.doctor_rules``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from graphviz_dash.model.doctor import RuleId, Severity
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One rule."""
 
     id: RuleId

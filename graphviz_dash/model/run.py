@@ -6,7 +6,6 @@ here and has its reason in ``Manifest.absent``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
@@ -405,8 +404,7 @@ class MemoryUse(Struct, frozen=True, forbid_unknown_fields=True):
     """The private pools of graphs; the default pool is ``reserved_bytes`` less theirs."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunParts:
+class RunParts(Struct, frozen=True, kw_only=True):
     """What the bundle of a run holds besides its traces. A part that it lacks is None (graphs and
     ids: empty), with the reason in the manifest."""
 
@@ -443,8 +441,7 @@ class RunParts:
     """What torch.compile made of the step, or of the program."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Run(RunParts):
+class Run(RunParts, frozen=True, kw_only=True):
     """One loaded run: the parts of its bundle, and its traces as tables."""
 
     capture_trace: Trace | None = None
@@ -491,8 +488,7 @@ class Run(RunParts):
         )
 
 
-@dataclass(frozen=True)
-class Experiment:
+class Experiment(Struct, frozen=True):
     """The runs that are compared, in the order of ExecutionMode, then rank, and their folder."""
 
     path: Path

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -85,8 +87,7 @@ PYTHON_COLUMNS = {
 """Python frames (category python_function, with_stack=True), sorted by ts, longer first."""
 
 
-@dataclass(frozen=True)
-class TraceProblem:
+class TraceProblem(Struct, frozen=True):
     """A defect found while reading, and which figures it spoils. ``code`` is stable, for tests."""
 
     code: str
@@ -99,8 +100,7 @@ STITCHED = "stitched-replays"
 _INCOMPLETE = ("cut-off", "damaged", "text-damaged")
 
 
-@dataclass(frozen=True)
-class TraceInfo:
+class TraceInfo(Struct, frozen=True):
     """What the trace says of itself, and what reading it found."""
 
     source: str
@@ -140,8 +140,7 @@ class TraceInfo:
         return any(problem.code == STITCHED for problem in self.problems)
 
 
-@dataclass(frozen=True)
-class EventOffsets:
+class EventOffsets(Struct, frozen=True):
     """Where in the trace's file each row stands, so that what no column holds can be read there.
 
     ``path``: the file. ``pieces``: parts of the document one behind the other, with columns
@@ -157,7 +156,8 @@ class EventOffsets:
 
 @dataclass(frozen=True)
 class Trace:
-    """One trace as tables; the columns are declared in this module."""
+    """One trace as tables; the columns are declared in this module. A dataclass: a kind of it can
+    read each table when it is asked for."""
 
     info: TraceInfo
     """What the trace says of itself."""

@@ -5,11 +5,12 @@ costs. Each figure names the evidence that it rests on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from operator import itemgetter
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.comparison.verdict import Outcome
 from graphviz_dash.analysis.failures import when
@@ -74,8 +75,7 @@ class Evidence(StrEnum):
     PREDICTED = "predicted"
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """A stretch of the sentence; ``evidence`` for one that holds a figure, and ``metric`` where
     that is one of the registry, which the figures show by itself."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import singledispatch
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.metrics.low_confidence import (
     BusyAboveClean,
@@ -60,8 +61,7 @@ _TITLES: Final = {
 }
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(Struct, frozen=True):
     """One reason in words."""
 
     code: str

@@ -4,8 +4,9 @@ the titles of metrics and of the break-even, and what its table of kernels leave
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
@@ -32,8 +33,7 @@ _OF_THE_STEP: Final = frozenset(
 """What says nothing where replays do other work than the step."""
 
 
-@dataclass(frozen=True)
-class Tile:
+class Tile(Struct, frozen=True):
     """A metric at the head of a comparison."""
 
     metric: str

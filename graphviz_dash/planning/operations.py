@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
+from msgspec import Struct
+from msgspec.structs import replace
 
-@dataclass(frozen=True)
-class Operation:
+
+class Operation(Struct, frozen=True):
     """Work that one stream issues in one go: a node of a graph, or the nodes of an operator."""
 
     duration_ns: float
@@ -25,8 +26,7 @@ class Operation:
     """It may be issued on the first so many streams only; None: on any."""
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """A kernel of an operation of several."""
 
     weight: float
@@ -68,8 +68,7 @@ def divided(
     return parts, owners
 
 
-@dataclass(frozen=True)
-class StreamCosts:
+class StreamCosts(Struct, frozen=True):
     """What passes between nodes of a graph, in ns."""
 
     follow_ns: float
@@ -89,8 +88,7 @@ MEASURED_COSTS: Final = StreamCosts(230.0, 500.0, issue_ns=200.0, crowding=0.16)
 several lengths, and the kernels of fifteen steps in replays of their plans (docs/parallel.md)."""
 
 
-@dataclass(frozen=True)
-class LeastTime:
+class LeastTime(Struct, frozen=True):
     """What no plan can undercut, in ns."""
 
     path_ns: float

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from graphviz_dash.model.parallel import Access, Operator
 from graphviz_dash.planning.operations import Operation, StreamCosts
@@ -22,8 +23,7 @@ class Need(StrEnum):
     """Both talk to other ranks, which must meet the same collectives in the same order."""
 
 
-@dataclass(frozen=True)
-class Dependency:
+class Dependency(Struct, frozen=True):
     """``source`` must have ended before the operator that needs it begins."""
 
     source: int

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from graphviz_dash.model.parallel import Operator, Storage
 from graphviz_dash.planning.operators import Dependency
@@ -18,8 +19,7 @@ Clock = list[int]
 """For each stream the index of its last operator that comes before; -1: none does."""
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """A step on several streams, by the index of the operator."""
 
     streams: int

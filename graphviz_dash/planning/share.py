@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from graphviz_dash.planning.operations import Piece
 
@@ -30,8 +31,7 @@ def kernel_share(
     return min(block * blocks / max(multiprocessors, 1), 1.0)
 
 
-@dataclass(frozen=True)
-class KernelLaunch:
+class KernelLaunch(Struct, frozen=True):
     """What a launch asks of the multiprocessors."""
 
     name: str

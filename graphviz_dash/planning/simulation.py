@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from graphviz_dash.planning.operations import Operation
 
@@ -26,8 +27,7 @@ _MOST_BESIDE = 3
 """More kernels beside one than these lengthen it no further."""
 
 
-@dataclass(frozen=True)
-class Schedule:
+class Schedule(Struct, frozen=True):
     """When operations run; instants in ns since the begin of the first."""
 
     begin: tuple[float, ...]

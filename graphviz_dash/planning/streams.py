@@ -10,8 +10,10 @@ need each other, laid onto streams as intervals, and the chains that the program
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.model.parallel import Verdict
 from graphviz_dash.planning.operations import Operation, StreamCosts, least_time
@@ -23,8 +25,7 @@ _WHOLE: Final = 0.9
 _Choice: TypeAlias = Callable[[Sequence[Operation], int, StreamCosts], list[int]]
 
 
-@dataclass(frozen=True)
-class StreamPlan:
+class StreamPlan(Struct, frozen=True):
     """Operations on streams, and what a replay of them would be."""
 
     stream: tuple[int, ...]

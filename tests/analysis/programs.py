@@ -6,12 +6,12 @@ import random
 from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.step.pairing import NOTHING, WorkSequence
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(Struct, frozen=True):
     """A piece of work: ``ident`` is what makes two of them the same in truth."""
 
     ident: int

@@ -117,6 +117,8 @@ CHAPTERS = {
         *graph.PARAMS_OF.values(),
     ),
 }
+NOT_STORED = {run.RunParts, run.Run, run.Experiment}
+"""Records of a bundle that was read."""
 FIELDS = [
     (chapter, f"{kind.__name__}.{field.encode_name}")
     for chapter, kinds in CHAPTERS.items()
@@ -153,7 +155,8 @@ def _classes(base: type) -> set[type]:
 
 
 def test_every_struct_has_its_chapter() -> None:
-    assert {kind for kinds in CHAPTERS.values() for kind in kinds} == _classes(msgspec.Struct)
+    stored = _classes(msgspec.Struct) - NOT_STORED
+    assert {kind for kinds in CHAPTERS.values() for kind in kinds} == stored
 
 
 @pytest.mark.parametrize(("chapter", "field"), FIELDS, ids=[field for _, field in FIELDS])

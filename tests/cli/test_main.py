@@ -227,7 +227,7 @@ class TestUntrustedNames:
     END = "----"
 
     def test_no_escape_reaches_the_terminal(self, tmp_path: Path) -> None:
-        from dataclasses import replace
+        from msgspec.structs import replace
 
         from tests.experiments import STEP, make_experiment
 

@@ -6,11 +6,11 @@ import csv
 import re
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.nodes.node_table import build_node_table
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, whole_graph

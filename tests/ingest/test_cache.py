@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import os
 import pickle
@@ -9,13 +10,13 @@ import resource
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest import cache as module
@@ -97,7 +98,7 @@ def test_tables_outlive_the_entry_that_they_are_read_from(
     assert again.gpu.equals(first.gpu)
     cache.clear()
     assert_same(first, again)
-    assert_same(first, replace(copy))
+    assert_same(first, dataclasses.replace(copy))
     assert parses == [SAMPLE, SAMPLE, SAMPLE]
     with pytest.raises(AttributeError):
         again.nothing  # type: ignore[attr-defined]  # noqa: B018

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from msgspec.structs import fields
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.kineto.reader import read_trace

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.nodes.concurrency import graph_concurrency
 from graphviz_dash.analysis.nodes.node_table import node_table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.step.waterfall import CauseTimes, Waterfall, waterfall
 from graphviz_dash.narrative.equation import ranks_method, waterfall_method

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.memory.report import MemoryPart
 from graphviz_dash.model.run import ExecutionMode, Source

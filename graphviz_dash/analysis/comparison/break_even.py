@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.model.absence import Fact, Missing
@@ -22,8 +23,7 @@ FIRST_LAUNCH: Final = "first launch beyond a step"
 """What the whole step's graph costs at its first launch; the upload is in it."""
 
 
-@dataclass(frozen=True)
-class BreakEven:
+class BreakEven(Struct, frozen=True):
     """One run against its baseline. The one-off cost was measured once, and its own variation is in
     none of this."""
 

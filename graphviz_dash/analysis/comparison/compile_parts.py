@@ -4,8 +4,9 @@ what graphs gave on top. The run that was compiled without graphs stands between
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import ExecutionMode
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Experiment, Run
 
 
-@dataclass(frozen=True)
-class CompileParts:
+class CompileParts(Struct, frozen=True):
     """The equation of a compiled run with graphs in two parts, which add up to it by cause."""
 
     without_graphs: str

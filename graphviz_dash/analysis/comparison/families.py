@@ -5,8 +5,9 @@ those that it is made of. A new family is one row of FAMILIES.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.comparison.derived_metrics import (
     equation_figures,
@@ -39,8 +40,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
 
 
-@dataclass(frozen=True)
-class MetricInputs:
+class MetricInputs(Struct, frozen=True):
     """What the metrics of one run are computed from."""
 
     run: Run

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from graphviz_dash import __version__
 from graphviz_dash.analysis.absence import why_missing
@@ -59,16 +60,14 @@ _HOST: Final = (
 )
 
 
-@dataclass(frozen=True)
-class Broken:
+class Broken(Struct, frozen=True):
     """An offence that is no figure: a run that failed or is missing, a figure that is gone."""
 
     run: str
     text: str
 
 
-@dataclass(frozen=True)
-class GateResult:
+class GateResult(Struct, frozen=True):
     """An experiment held against a baseline."""
 
     limit: float

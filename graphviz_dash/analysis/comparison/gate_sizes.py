@@ -4,8 +4,9 @@ became slower is told even where the mean over all did not."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.comparison.gated import GatedFigure, TimeSeries, hold_times
 from graphviz_dash.analysis.families.family_report import FamilyReport, loop_report
@@ -51,8 +52,7 @@ def record_keys(run: Run) -> tuple[BaselineKey, ...]:
     )
 
 
-@dataclass(frozen=True)
-class HeldKeys:
+class HeldKeys(Struct, frozen=True):
     """The keys of a run held against the baseline's."""
 
     figures: tuple[GatedFigure, ...]

@@ -4,11 +4,11 @@ series."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats
 from graphviz_dash.analysis.metrics.registry import METRICS, Metric
@@ -38,8 +38,7 @@ class Verdict(StrEnum):
     BETTER = "better"
 
 
-@dataclass(frozen=True)
-class GatedFigure:
+class GatedFigure(Struct, frozen=True):
     """One figure of one run beside the baseline's; lower is better for all."""
 
     run: str
@@ -73,8 +72,7 @@ class GatedFigure:
         return self.metric.title if self.key is None else f"Replay of {self.key}"
 
 
-@dataclass(frozen=True)
-class TimeSeries:
+class TimeSeries(Struct, frozen=True):
     """A time of one run, in ns."""
 
     processes: Sequence[Sequence[int]]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.memory.report import (
     MemoryDifference,
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from graphviz_dash.analysis.comparison.result import Comparison
 
 
-@dataclass(frozen=True)
-class MemoryComparison:
+class MemoryComparison(Struct, frozen=True):
     """The memory of an experiment's runs."""
 
     reports: tuple[MemoryReport, ...]

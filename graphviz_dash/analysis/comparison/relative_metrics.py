@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.arrays import Floats
@@ -40,8 +40,7 @@ PREDICTED = ("predicted_step_time", "prediction_error")
 """Those that an eager run tells of a run with graphs."""
 
 
-@dataclass(frozen=True)
-class _Pair:
+class _Pair(Struct, frozen=True):
     """A series in the baseline and in the run; times in ns."""
 
     before: float

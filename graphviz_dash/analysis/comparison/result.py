@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.comparison.break_even import BreakEven
 from graphviz_dash.analysis.comparison.compile_parts import CompileParts
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Experiment, Run
 
 
-@dataclass(frozen=True)
-class RunComparison:
+class RunComparison(Struct, frozen=True, dict=True):
     """One run of a comparison."""
 
     run: Run
@@ -98,8 +98,7 @@ class RunComparison:
         return self._by_id[metric]
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """All runs of an experiment against their baseline."""
 
     experiment: Experiment

@@ -4,10 +4,10 @@ and the equation of two of them."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash import progress
 from graphviz_dash.analysis.absence import why_missing
@@ -39,8 +39,7 @@ MatchedReplays: TypeAlias = "Mapping[str, ReplayMatch | None]"
 """The matched replays of runs, by their names; None for those without graphs or a trace."""
 
 
-@dataclass(frozen=True)
-class TracedWork:
+class TracedWork(Struct, frozen=True):
     """The traced steps of an experiment's runs."""
 
     steps: TracedSteps

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import UserLine
 from graphviz_dash.model.compile_rules import CompileRuleId
 
 
-@dataclass(frozen=True)
-class CompileCause:
+class CompileCause(Struct, frozen=True):
     """One place that keeps a compiled step from being one replay."""
 
     rule: CompileRuleId

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.compiled.step_parts import StepPart
 from graphviz_dash.analysis.prediction.replay_model import ReplayTerm
@@ -26,8 +28,7 @@ _MOST: Final = 16.0
 """The CPU is never taken to be slower without a profiler than by so much."""
 
 
-@dataclass(frozen=True)
-class GpuWork:
+class GpuWork(Struct, frozen=True):
     """What one call launches."""
 
     part: StepPart
@@ -42,8 +43,7 @@ class GpuWork:
     """Whether the call returns when the work is done."""
 
 
-@dataclass(frozen=True)
-class CpuPiece:
+class CpuPiece(Struct, frozen=True):
     """What the CPU does without interruption."""
 
     part: StepPart
@@ -61,8 +61,7 @@ class CpuPiece:
         return self.work is not None and self.work.part is StepPart.REPLAY
 
 
-@dataclass(frozen=True)
-class LaunchedWork:
+class LaunchedWork(Struct, frozen=True):
     """A call and what it launches, in ns of the trace."""
 
     call_start: int

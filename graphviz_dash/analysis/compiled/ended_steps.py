@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.compiled.cause import CompileCause
 from graphviz_dash.analysis.compiled.inputs import call_lines, first_call, line_of_node
@@ -71,8 +72,7 @@ def _rule(failure: Failure) -> CompileRuleId | None:
     return next((rule for text in texts for said, rule in _RULES if said in text), None)
 
 
-@dataclass(frozen=True)
-class _FailedOperator:
+class _FailedOperator(Struct, frozen=True):
     """The operator that failed a recording."""
 
     frame: CompiledFrame

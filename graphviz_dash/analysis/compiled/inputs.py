@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from graphviz_dash.model.compilation import CompiledFrame, UserLine
 
@@ -43,8 +44,7 @@ _OF_MODULES: Final = ("L_self_", "l_self_", "L_fn_", "l_fn_")
 _ANNOTATION: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
 
 
-@dataclass(frozen=True)
-class InputOrigin:
+class InputOrigin(Struct, frozen=True):
     """Where an input comes from."""
 
     name: str

@@ -8,8 +8,9 @@ left; copies of inputs, and from or to the CPU, are not.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.compiled.clean_step import CpuPiece, GpuWork
 from graphviz_dash.analysis.compiled.step_parts import StepPart

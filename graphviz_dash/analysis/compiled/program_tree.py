@@ -7,8 +7,9 @@ Each box has the time that its own part of a clean step takes, and the causes th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from graphviz_dash.analysis.compiled.cause import CompileCause
 from graphviz_dash.analysis.compiled.step_parts import StepPart
@@ -34,8 +35,7 @@ class BoxKind(StrEnum):
     GRAPH = "CUDA graph"
 
 
-@dataclass(frozen=True)
-class Box:
+class Box(Struct, frozen=True):
     """One box of the tree."""
 
     id: str
@@ -62,8 +62,7 @@ class Box:
     """What is within it."""
 
 
-@dataclass(frozen=True)
-class ProgramTree:
+class ProgramTree(Struct, frozen=True):
     """All functions of a program that were compiled."""
 
     roots: tuple[Box, ...]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.compiled.cause import CompileCause
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
 
 
-@dataclass(frozen=True)
-class CompileReport:
+class CompileReport(Struct, frozen=True):
     """What torch.compile made of one run."""
 
     run: str

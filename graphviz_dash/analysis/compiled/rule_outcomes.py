@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.compiled.cause import CompileCause
 from graphviz_dash.analysis.compiled.step_time import StepTime
@@ -46,8 +47,7 @@ _OF_TRACED_STEPS: Final = (
 _ORDER: Final = (CheckStatus.FOUND, CheckStatus.PASSED, CheckStatus.NOT_CHECKED)
 
 
-@dataclass(frozen=True)
-class CompileRuleOutcome:
+class CompileRuleOutcome(Struct, frozen=True):
     """A rule and what came of it."""
 
     rule: CompileRule

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.compiled.clean_step import (
     CpuPiece,
@@ -19,8 +20,7 @@ from graphviz_dash.analysis.compiled.step_time import PartTime, StepTime
 from graphviz_dash.model.absence import Fact, Missing
 
 
-@dataclass(frozen=True)
-class StepCosts:
+class StepCosts(Struct, frozen=True, dict=True):
     """What parts of compilations cost in a clean step."""
 
     time: StepTime

@@ -9,11 +9,11 @@ each graph of Inductor's (``## Call CompiledFxGraph <key> ##``).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Flags, Ints, column, encode
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
@@ -52,8 +52,7 @@ _COPIES: Final = frozenset({"aten::copy_", "aten::_foreach_copy_"})
 _PROFILER_STEP: Final = "ProfilerStep#"
 
 
-@dataclass(frozen=True)
-class CpuSlices:
+class CpuSlices(Struct, frozen=True):
     """Operators, API calls and ranges of a trace as one; arrays of shape (slices,)."""
 
     nesting: Nesting

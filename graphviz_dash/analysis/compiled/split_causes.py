@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.compiled.cause import CompileCause, first_rule
 from graphviz_dash.analysis.compiled.inputs import (
@@ -45,8 +46,7 @@ _SPLIT_RULES: Final = (
 )
 
 
-@dataclass
-class _Split:
+class _Split(Struct):
     """What is split at one line."""
 
     lines: tuple[UserLine, ...]

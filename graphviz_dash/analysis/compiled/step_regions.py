@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.compiled.cause import CompileCause
 from graphviz_dash.analysis.compiled.step_parts import StepPart
@@ -40,8 +41,7 @@ _CAUSED_BY: Final = {
 """The rules that, broken in a compilation, put such a part into its call."""
 
 
-@dataclass(frozen=True)
-class StepRegion:
+class StepRegion(Struct, frozen=True):
     """A stretch of a step with its cause."""
 
     stretch: Stretch

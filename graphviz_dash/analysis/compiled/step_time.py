@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.absence import UNMARKED
 from graphviz_dash.analysis.arrays import Ints, column
@@ -49,8 +50,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 
-@dataclass(frozen=True)
-class PartTime:
+class PartTime(Struct, frozen=True):
     """The time of one part of a step in one compilation; means of the traced steps, in ns."""
 
     part: StepPart
@@ -63,8 +63,7 @@ class PartTime:
     """Time in which the GPU was idle and the CPU was in it, under the profiler."""
 
 
-@dataclass(frozen=True)
-class FrameCalls:
+class FrameCalls(Struct, frozen=True):
     """How often a compilation is called in a step; means of the traced steps."""
 
     frame: str | None
@@ -77,8 +76,7 @@ class FrameCalls:
     """Kernels and copies that it launched one by one, input copies included."""
 
 
-@dataclass(frozen=True)
-class StepTime:
+class StepTime(Struct, frozen=True, dict=True):
     """Where the time of the traced steps goes, the shortest and the longest quarter left out."""
 
     steps: int
@@ -145,8 +143,7 @@ _Key = tuple[StepPart, "str | None"]
 _HOST_COPIES: Final = ("Memcpy HtoD", "Memcpy DtoH")
 
 
-@dataclass(frozen=True)
-class Stretch:
+class Stretch(Struct, frozen=True):
     """A stretch of a traced step that is for one thing."""
 
     start: int

@@ -6,11 +6,11 @@ differ in nothing else one may overlap copies with kernels and the other not.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import column, encode
 from graphviz_dash.analysis.diff.graph_diff import diff_graphs
@@ -22,8 +22,7 @@ from graphviz_dash.model.run import Experiment, Run
 _COPY: Final = "memcpy"
 
 
-@dataclass(frozen=True)
-class OrderEffect:
+class OrderEffect(Struct, frozen=True):
     """Two runs whose graphs differ in the order of creation only."""
 
     slower: str

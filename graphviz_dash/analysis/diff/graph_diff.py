@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from graphviz_dash.analysis.diff.node_match import UNMATCHED, Side, longest_ascending, match_nodes
 from graphviz_dash.analysis.graph.topology import GraphTopology
@@ -38,8 +38,7 @@ class Change(StrEnum):
     SAME = "same"
 
 
-@dataclass(frozen=True)
-class FieldChange:
+class FieldChange(Struct, frozen=True):
     """A parameter that differs, in words; None where the node has no such parameter."""
 
     field: str
@@ -47,8 +46,7 @@ class FieldChange:
     after: str | None
 
 
-@dataclass(frozen=True)
-class NodeDiff:
+class NodeDiff(Struct, frozen=True):
     """One node of two graphs that are compared."""
 
     a: int | None
@@ -75,8 +73,7 @@ class NodeDiff:
         return Change.MOVED if self.moved else Change.SAME
 
 
-@dataclass(frozen=True)
-class EdgeDiff:
+class EdgeDiff(Struct, frozen=True):
     """One dependency of two graphs that are compared."""
 
     a: tuple[int, int] | None
@@ -98,8 +95,7 @@ class EdgeDiff:
         return Change.SAME if self.before == self.after else Change.CHANGED
 
 
-@dataclass(frozen=True)
-class GraphDiff:
+class GraphDiff(Struct, frozen=True):
     """Two graphs compared."""
 
     a: CapturedGraph

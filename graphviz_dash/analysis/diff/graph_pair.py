@@ -5,7 +5,8 @@ other, as predicted and as the driver answered.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.diff.graph_diff import GraphDiff, diff_graphs
 from graphviz_dash.analysis.diff.update_prediction import (
@@ -18,8 +19,7 @@ from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import GraphUpdate, Run
 
 
-@dataclass(frozen=True)
-class GraphPair:
+class GraphPair(Struct, frozen=True):
     """``recorded`` is the driver's answer to updating ``diff.a`` to ``diff.b``, None where it was
     not asked: it is asked for graphs of one run only."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.diff.graph_diff import Change, GraphDiff, NodeDiff
 from graphviz_dash.analysis.nodes.node_table import NodeTable
@@ -18,8 +19,7 @@ FIRST: Final = "the other graph"
 """What the first graph is called among the owners of nodes."""
 
 
-@dataclass(frozen=True)
-class GraphUnion:
+class GraphUnion(Struct, frozen=True):
     """``whole`` has the nodes of the second graph at their indices, then those that only the first
     has; ``nodes`` says what became of each by its index, ``edges`` what became of each dependency
     between two of them. Bodies are left out."""

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.graph.topology import GraphTopology
 from graphviz_dash.analysis.sequence_alignment import partners
@@ -39,8 +39,7 @@ _Free: TypeAlias = Callable[[int, int], bool]
 """Whether nodes of a key may be matched in their order, by how many there are on each side."""
 
 
-@dataclass(frozen=True)
-class Side:
+class Side(Struct, frozen=True):
     """One of the two graphs: its dependencies, and what its nodes are at each level, surest first.
     ``levels[i][node]`` may be compared with the other side's only."""
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.diff.graph_diff import Graphs
 from graphviz_dash.model.graph import (
@@ -50,8 +51,7 @@ DEPENDENCY_ORDER: Final = "cuGraphNodeGetDependencies"
 _PARAMETERS: Final = UpdateResult.PARAMETERS_CHANGED
 
 
-@dataclass(frozen=True)
-class UpdateViolation:
+class UpdateViolation(Struct, frozen=True):
     """Why an update is refused."""
 
     result: UpdateResult
@@ -66,8 +66,7 @@ class UpdateViolation:
     """The dependency of it that does not match; None for other reasons."""
 
 
-@dataclass(frozen=True)
-class UpdatePrediction:
+class UpdatePrediction(Struct, frozen=True):
     """What the driver would answer: ``violation`` is the first one it would report, None when it
     would accept. ``unknown``: what could still make it refuse and is not in the bundles; with an
     violation it stays empty."""

@@ -11,10 +11,10 @@ algorithms for the weight-constrained shortest path problem" (2003).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats, Ints
 
@@ -26,8 +26,7 @@ _SLACK: Final = 1e-9
 """Of a time or of a limit: what sums of the same numbers in another order may differ by."""
 
 
-@dataclass(frozen=True)
-class SizePath:
+class SizePath(Struct, frozen=True):
     """Times along a path over ascending sizes."""
 
     replay_ns: Floats
@@ -46,8 +45,7 @@ class SizePath:
         return float((self.replay_ns[places] * steps).sum() + self.beyond_ns[places[-1] + 1])
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Resources in shares of what there is of each: a path within the limits adds up to at most
     one of each."""
 
@@ -72,8 +70,7 @@ class Limits:
         return bool((self.used(places) <= 1 + _SLACK).all())
 
 
-@dataclass(frozen=True)
-class Path:
+class Path(Struct, frozen=True):
     """A path within the limits."""
 
     places: Ints
@@ -84,8 +81,7 @@ class Path:
     """What no path within the limits goes below."""
 
 
-@dataclass(frozen=True)
-class _Priced:
+class _Priced(Struct, frozen=True):
     """The bound at some prices."""
 
     prices: Floats

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.families.copied_sizes import copied_sizes
@@ -43,8 +43,7 @@ EXECUTABLE_BYTES_PER_NODE: Final = 3_072
 580; what the driver says is free goes in whole chunks and tells it of many graphs only."""
 
 
-@dataclass(frozen=True)
-class MemberReport:
+class MemberReport(Struct, frozen=True):
     """What serves one key of a family."""
 
     index: int
@@ -85,8 +84,7 @@ class MemberReport:
         return self.capture_ns + (self.first_launch_ns or 0)
 
 
-@dataclass(frozen=True)
-class SizeLoss:
+class SizeLoss(Struct, frozen=True):
     """What the requests of one real size lost."""
 
     size: int
@@ -108,8 +106,7 @@ def total_fallback_ns(losses: Iterable[SizeLoss]) -> float | None:
     return None if None in known else sum(ns for ns in known if ns is not None)
 
 
-@dataclass(frozen=True)
-class FamilyReport:
+class FamilyReport(Struct, frozen=True):
     """One family, and the steps that it served."""
 
     index: int
@@ -167,8 +164,7 @@ class FamilyReport:
         return tuple(dict.fromkeys(g for member in self.members for g in member.member.graphs))
 
 
-@dataclass(frozen=True)
-class LoopReport:
+class LoopReport(Struct, frozen=True):
     """The loop of one recorded program."""
 
     run: str
@@ -220,8 +216,7 @@ def loop_report(run: Run) -> LoopReport | Missing:
     )
 
 
-@dataclass(frozen=True)
-class _Graphs:
+class _Graphs(Struct, frozen=True):
     """What is known of each graph by its id."""
 
     costs: Mapping[str, GraphCost]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.families.family_report import MemberReport
 from graphviz_dash.model.node_names import NodeNames
 
 
-@dataclass(frozen=True)
-class Replacement:
+class Replacement(Struct, frozen=True):
     """A kernel that stands where another one stood."""
 
     before: str | None
@@ -24,8 +24,7 @@ class Replacement:
     """In how many places."""
 
 
-@dataclass(frozen=True)
-class KernelChange:
+class KernelChange(Struct, frozen=True):
     """Two neighbouring sizes whose graphs are of other kernels."""
 
     before: MemberReport

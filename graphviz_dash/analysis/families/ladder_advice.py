@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.families.ladder_data import (
     Estimates,
@@ -42,8 +42,7 @@ _MOST_COUNTED: Final = 128
 """Numbers of graphs of which the least time is told."""
 
 
-@dataclass(frozen=True)
-class Ceiling:
+class Ceiling(Struct, frozen=True):
     """The largest size of a ladder, and the requests above it."""
 
     size: int
@@ -65,8 +64,7 @@ class Ceiling:
     and where no step without a graph was timed."""
 
 
-@dataclass(frozen=True)
-class LadderAdvice:
+class LadderAdvice(Struct, frozen=True):
     """The best ladder for the requests of a family, beside the one that was captured."""
 
     budget: Budget
@@ -118,8 +116,7 @@ class LadderAdvice:
         return None if not request_ns else self.size_sum / self.requests / request_ns * 1e9
 
 
-@dataclass(frozen=True)
-class LadderBasis:
+class LadderBasis(Struct, frozen=True):
     """What advice on a family rests on, whatever the budget."""
 
     data: LadderData

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.families.ladder_problem import LadderProblem
@@ -21,8 +21,7 @@ MOST_SIZES: Final = 512
 """Sizes that a ladder is chosen from; of more those at the ends of equal shares of the requests."""
 
 
-@dataclass(frozen=True)
-class SizeCosts:
+class SizeCosts(Struct, frozen=True):
     """What it takes to have the graphs of a size."""
 
     size: int
@@ -35,8 +34,7 @@ class SizeCosts:
     """What they take once: capture, instantiation, first launch."""
 
 
-@dataclass(frozen=True)
-class LadderData:
+class LadderData(Struct, frozen=True):
     """The graphs of a family, and the requests to it."""
 
     captured: tuple[SizeCosts, ...]
@@ -59,8 +57,7 @@ class LadderData:
         return tuple(costs.size for costs in self.captured)
 
 
-@dataclass(frozen=True)
-class Estimates:
+class Estimates(Struct, frozen=True):
     """What is taken for the times of a family."""
 
     sizes: Ints

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.families.ladder_data import (
@@ -34,8 +35,7 @@ _RESAMPLES: Final = 400
 _SEED: Final = 20_261_123
 
 
-@dataclass(frozen=True)
-class JudgedHalf:
+class JudgedHalf(Struct, frozen=True):
     """One half of the requests and samples, by which ladders are chosen, and resamples of the other
     half, by which they are judged."""
 
@@ -89,8 +89,7 @@ def gain_interval(halves: Sequence[JudgedHalf], budget: Budget, gain_ns: float) 
     return Spread(min(spread.low, gain_ns), high, spread.kind, spread.samples)
 
 
-@dataclass(frozen=True)
-class _Choice:
+class _Choice(Struct, frozen=True):
     """What both halves have in common; see :func:`judged_halves`."""
 
     whole: Estimates

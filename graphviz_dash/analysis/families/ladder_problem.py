@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.arrays import Floats, Ints
 
 
-@dataclass(frozen=True)
-class LadderProblem:
+class LadderProblem(Struct, frozen=True):
     """Sizes that could be captured, and requests that are padded to the next one that is."""
 
     sizes: Ints
@@ -59,8 +59,7 @@ class LadderProblem:
         return after[np.concatenate(([0], at))]
 
 
-@dataclass(frozen=True)
-class Budget:
+class Budget(Struct, frozen=True):
     """The most that a ladder may take; None where it may take any."""
 
     graphs: int | None = None
@@ -71,8 +70,7 @@ class Budget:
     """Time until the last graph is ready."""
 
 
-@dataclass(frozen=True)
-class Ladder:
+class Ladder(Struct, frozen=True):
     """Chosen sizes, and how far they may be from the best."""
 
     sizes: tuple[int, ...]
@@ -88,8 +86,7 @@ class Ladder:
         return self.bound_ns >= self.total_ns
 
 
-@dataclass(frozen=True)
-class LadderUse:
+class LadderUse(Struct, frozen=True):
     """What one ladder comes to for the requests of a problem."""
 
     total_ns: float

@@ -8,10 +8,10 @@ pairs of sizes). Memory and start-up add up along the path, and are searched for
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.families.budget_search import Limits, SizePath, cheapest_within
@@ -20,8 +20,7 @@ from graphviz_dash.analysis.families.ladder_problem import Budget, Ladder, Ladde
 _EQUAL: Final = 1 + 1e-12
 
 
-@dataclass(frozen=True)
-class CountedLadders:
+class CountedLadders(Struct, frozen=True):
     """The best ladder of each number of graphs, for one problem: what a search within any limit on
     their number needs first, and takes longest for."""
 

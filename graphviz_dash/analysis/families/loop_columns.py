@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.model.loop import ProgramLoop, SizeMethod, StepKind
@@ -39,8 +39,7 @@ class SizeSource(StrEnum):
 SIZE_SOURCES: Final = tuple(SizeSource)
 
 
-@dataclass(frozen=True)
-class LoopColumns:
+class LoopColumns(Struct, frozen=True):
     """The steps in their order, each column of shape (steps,), ``NONE`` where a fact is unknown."""
 
     kind: Ints

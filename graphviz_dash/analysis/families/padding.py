@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.families.size_times import ReplaySamples, size_times, times_at
@@ -40,8 +40,7 @@ class PaddingEffect(Enum):
     """The difference is less than replays vary."""
 
 
-@dataclass(frozen=True)
-class PaddingCost:
+class PaddingCost(Struct, frozen=True):
     """What padding took of some steps."""
 
     step_ns: float

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints, column
 from graphviz_dash.analysis.replays.replays import ReplayMatch
@@ -31,8 +31,7 @@ class PieceKind(StrEnum):
     IDLE = "idle"
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """A stretch of a step."""
 
     kind: PieceKind
@@ -57,8 +56,7 @@ class Piece:
         return self.end_ns - self.start_ns
 
 
-@dataclass(frozen=True)
-class SegmentedStep:
+class SegmentedStep(Struct, frozen=True):
     """One traced step, the one of median length."""
 
     step: int

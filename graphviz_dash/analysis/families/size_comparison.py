@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.families.family_report import FamilyReport, LoopReport, MemberReport
 
 
-@dataclass(frozen=True)
-class SizeRow:
+class SizeRow(Struct, frozen=True):
     """One key in the runs that have it."""
 
     size: int
@@ -28,8 +28,7 @@ class SizeRow:
         return second.gpu.median / first.gpu.median - 1 if first.gpu.median else None
 
 
-@dataclass(frozen=True)
-class SizeComparison:
+class SizeComparison(Struct, frozen=True):
     """A family in several runs."""
 
     family: str

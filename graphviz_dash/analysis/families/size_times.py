@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.sample_statistics import percentiles
 
 
-@dataclass(frozen=True)
-class ReplaySamples:
+class ReplaySamples(Struct, frozen=True):
     """Sampled replays of one member of the family."""
 
     size: int

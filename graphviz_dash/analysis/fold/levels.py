@@ -11,16 +11,15 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.fold.by_order import Path
 
 
-@dataclass(frozen=True)
-class _Level:
+class _Level(Struct, frozen=True):
     """One depth of the tree. What is by leaf is a list with an item for each leaf."""
 
     until: list[int]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats
 from graphviz_dash.analysis.fold.tree import Fold, Group
@@ -36,8 +36,7 @@ class LaunchShape(NamedTuple):
     """Size of a copy or a set; None for a kernel."""
 
 
-@dataclass(frozen=True)
-class BlockVariant:
+class BlockVariant(Struct, frozen=True):
     """Blocks of a repeat that are equal. Those that most are have nothing more and nothing less."""
 
     blocks: tuple[int, ...]
@@ -48,8 +47,7 @@ class BlockVariant:
     """Kernels that most blocks have and they lack. With neither, the order is another."""
 
 
-@dataclass(frozen=True)
-class LaunchDifference:
+class LaunchDifference(Struct, frozen=True):
     """A node that in some blocks is launched in another way."""
 
     offset: int
@@ -62,8 +60,7 @@ class LaunchDifference:
     """Each other way, and how often it occurs."""
 
 
-@dataclass(frozen=True)
-class RepeatFacts:
+class RepeatFacts(Struct, frozen=True):
     """``times`` (blocks,) are the sums of the nodes' medians in ns, NaN where none was seen;
     ``variants`` by frequency, ``launches`` of the blocks that are as most are."""
 

@@ -10,11 +10,11 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.fold.similarity import alike, alike_blocks, runs_of
 from graphviz_dash.analysis.fold.tree import Fold, FoldKind, Group, Leaf, LeafOrder
@@ -47,8 +47,7 @@ _SHORTEST_RUN: Final = 8
 """Single nodes in a row that are folded in a row of _FOLD_FROM or more."""
 
 
-@dataclass(slots=True)
-class GroupDraft:
+class GroupDraft(Struct):
     """A group before it has its id; a leaf has a node and no children."""
 
     kind: FoldKind

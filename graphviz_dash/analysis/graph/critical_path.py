@@ -11,15 +11,14 @@ at most twice the best, and exact where the critical path is reached.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
 
 
-@dataclass(frozen=True)
-class Dependencies:
+class Dependencies(Struct, frozen=True):
     """Nodes 0..count-1 with edges, made ready for walking."""
 
     count: int
@@ -50,8 +49,7 @@ class Dependencies:
         return cls(count, after, before, order)
 
 
-@dataclass(frozen=True)
-class CriticalPath:
+class CriticalPath(Struct, frozen=True):
     """The longest chain of dependent nodes, and what it leaves to the others; times in ns."""
 
     nodes: tuple[int, ...]
@@ -66,8 +64,7 @@ class CriticalPath:
     """By how much each node could begin later with the critical path unchanged."""
 
 
-@dataclass(frozen=True)
-class StreamSchedule:
+class StreamSchedule(Struct, frozen=True):
     """How long a graph takes on ``streams`` streams, in ns."""
 
     streams: int

@@ -8,9 +8,10 @@ graphs too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from graphviz_dash.model.graph import (
     CapturedGraph,
@@ -54,8 +55,7 @@ class LaunchRule(StrEnum):
     """The parameters of its nodes are known."""
 
 
-@dataclass(frozen=True)
-class LaunchFinding:
+class LaunchFinding(Struct, frozen=True):
     """A requirement that is not met, or cannot be checked."""
 
     rule: LaunchRule
@@ -74,8 +74,7 @@ class LaunchFinding:
     """How many nodes have no known device, for ONE_DEVICE that cannot be checked; 0 for others."""
 
 
-@dataclass(frozen=True)
-class DeviceLaunch:
+class DeviceLaunch(Struct, frozen=True):
     """``violations`` are requirements that are not met, ``unknown`` those that the bundle does not
     let us check; in the order of graphs and nodes."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import product
 from typing import Final, TypeAlias
 
 import msgspec
+from msgspec import Struct, field
 
 from graphviz_dash.model.graph import CapturedGraph, GraphEdge, GraphNode, NodeKind
 
@@ -20,8 +20,7 @@ _MOST_VARIANTS: Final = 256
 """A graph whose conditional nodes can choose in more ways is matched without their bodies."""
 
 
-@dataclass
-class FlatGraph:
+class FlatGraph(Struct):
     """A graph with the bodies of its nodes in their places."""
 
     graph: CapturedGraph

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.model.graph import CapturedGraph
 
 
-@dataclass(frozen=True)
-class GraphTopology:
+class GraphTopology(Struct, frozen=True):
     """Dependencies of a captured graph's nodes, without repeats."""
 
     successors: list[list[int]]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.launch.launch_costs import LaunchCosts, Timing, TopologyCosts
 from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch, Topology
@@ -20,8 +21,7 @@ _EVENT_NS: Final = 500.0
 """What CUDA's documentation of cudaEventElapsedTime gives as its resolution."""
 
 
-@dataclass(frozen=True)
-class MeasureDifference:
+class MeasureDifference(Struct, frozen=True):
     """One measure of one graph in all recordings, in their order."""
 
     topology: Topology
@@ -41,8 +41,7 @@ class MeasureDifference:
     """Whether the medians lie no further apart than that."""
 
 
-@dataclass(frozen=True)
-class LaunchComparison:
+class LaunchComparison(Struct, frozen=True):
     """The recordings by name, every measure of every graph that all of them have, and how many of
     these lie within their spread, in words."""
 
@@ -96,8 +95,7 @@ def _difference(
     )
 
 
-@dataclass(frozen=True)
-class PublishedTime:
+class PublishedTime(Struct, frozen=True):
     """A published time of a synthetic graph beside the medians of recordings."""
 
     measure: LaunchMeasure

@@ -6,10 +6,10 @@ How times grow is fitted by :mod:`graphviz_dash.analysis.launch.launch_fit`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.launch.launch_fit import (
@@ -29,8 +29,7 @@ CONSTANT_SLOPE_NS: Final = 10.0
 NVIDIA gives about 1 ns a node, and a launch into a stream takes more than a microsecond."""
 
 
-@dataclass(frozen=True)
-class Timing:
+class Timing(Struct, frozen=True):
     """One measure of one topology in ns: the median with its quartiles, and the shortest.
 
     ``spread``: the 5th to the 95th percentile of all samples of all processes. A further recording
@@ -52,8 +51,7 @@ class Timing:
         return cls(summary, min(values), spread)
 
 
-@dataclass(frozen=True)
-class TopologyCosts:
+class TopologyCosts(Struct, frozen=True):
     """The measures of one topology."""
 
     topology: Topology
@@ -78,8 +76,7 @@ class ChainFamily(NamedTuple):
     """Whether one root stands before all chains; else each begins with one of its own."""
 
 
-@dataclass(frozen=True)
-class LaunchCosts:
+class LaunchCosts(Struct, frozen=True):
     """The analysis of one recording."""
 
     recording: LaunchRecording

@@ -10,11 +10,11 @@ from the next by more than its trials differ among themselves.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats
 from graphviz_dash.analysis.sample_statistics import Spread, interval
@@ -26,8 +26,7 @@ FEWEST_SIZES: Final = 4
 """Sizes that a fit must have: fewer could not tell a knee."""
 
 
-@dataclass(frozen=True)
-class GrowthFit:
+class GrowthFit(Struct, frozen=True):
     """``base_ns + slope_ns * max(0, nodes - knee)``, with 95% intervals of all three."""
 
     base_ns: float
@@ -48,8 +47,7 @@ class GrowthFit:
         return self.base_ns + self.slope_ns * max(0, nodes - self.knee)
 
 
-@dataclass(frozen=True)
-class AddedTime:
+class AddedTime(Struct, frozen=True):
     """What something adds to the CPU time of a repeat launch, in ns, with a 95% interval."""
 
     ns: float

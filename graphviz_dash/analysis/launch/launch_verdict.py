@@ -9,9 +9,10 @@ recording itself: how far the medians of its own graphs lie from theirs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from math import hypot
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.launch.launch_costs import LaunchCosts, Timing
 from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind
@@ -29,8 +30,7 @@ class Verdict(StrEnum):
     OPEN = "too uncertain to tell"
 
 
-@dataclass(frozen=True)
-class LaunchVerdict:
+class LaunchVerdict(Struct, frozen=True):
     """The CPU time of a graph's repeat launch against what is foretold of it."""
 
     verdict: Verdict

@@ -8,11 +8,11 @@ themselves: only beyond that a tool is said to slow a step down.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.absence import recorded_reason, why_missing
 from graphviz_dash.analysis.sample_statistics import (
@@ -37,8 +37,7 @@ class StepMeasure(StrEnum):
     REPORTED = "reported"
 
 
-@dataclass(frozen=True)
-class MeasureEffect:
+class MeasureEffect(Struct, frozen=True):
     """One measure under one observer, and how many times it is that without one."""
 
     value: float
@@ -54,8 +53,7 @@ class MeasureEffect:
     divided by, and without a ratio."""
 
 
-@dataclass(frozen=True)
-class ObserverRow:
+class ObserverRow(Struct, frozen=True):
     """The step under one observer."""
 
     observer: Observer
@@ -72,8 +70,7 @@ class ObserverRow:
     """Records of work on the GPU for each step; None for an observer that makes none."""
 
 
-@dataclass(frozen=True)
-class ObserverEffect:
+class ObserverEffect(Struct, frozen=True):
     """Profiler overhead on one run's step."""
 
     run: str

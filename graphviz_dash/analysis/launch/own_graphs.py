@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.absence import recorded_reason
 from graphviz_dash.analysis.launch.launch_costs import LaunchCosts, Timing
@@ -49,8 +50,7 @@ _OUTLASTED: Final = "every call took longer on the CPU than the kernel before it
 _NOT_YET: Final = "this was not yet done when it was collected"
 
 
-@dataclass(frozen=True)
-class GraphShape:
+class GraphShape(Struct, frozen=True):
     """What a graph is like, without the bodies of its nodes."""
 
     nodes: int
@@ -83,8 +83,7 @@ class GraphShape:
         return self.nodes in (1, self.longest)
 
 
-@dataclass(frozen=True)
-class ChainTime:
+class ChainTime(Struct, frozen=True):
     """What a chain takes that is as long as the graph has nodes, by a fit over synthetic chains."""
 
     reference: str
@@ -100,8 +99,7 @@ class ChainTime:
     """Whether chains of such a size were measured; else the fit is continued."""
 
 
-@dataclass(frozen=True)
-class OwnGraph:
+class OwnGraph(Struct, frozen=True):
     """One captured graph of a run."""
 
     run: str

@@ -4,13 +4,13 @@ is known of a recorded program and of an imported snapshot."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from graphviz_dash.model.run import Run
 
 
-@dataclass(frozen=True)
-class AllocatorUse:
+class AllocatorUse(Struct, frozen=True):
     """What the allocator of one run held from the device at the end, in bytes."""
 
     run: str

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
 
 from graphviz_dash.model.memory import Owner
 
@@ -31,8 +32,7 @@ class ByteUse(StrEnum):
     MODEL = "the model's own tensors"
 
 
-@dataclass(frozen=True)
-class SegmentSpan:
+class SegmentSpan(Struct, frozen=True):
     """Bytes of one segment that the same graphs use and the same owner holds, if one does."""
 
     segment: int
@@ -63,8 +63,7 @@ class SegmentSpan:
         return ByteUse.ONE if self.graphs else ByteUse.NONE
 
 
-@dataclass(frozen=True)
-class GraphFootprint:
+class GraphFootprint(Struct, frozen=True):
     """What one graph uses of its pool, in bytes."""
 
     graph: str
@@ -87,8 +86,7 @@ class GraphFootprint:
     """Device memory that its instantiation took; None where it was not measured."""
 
 
-@dataclass
-class PoolBreakdown:
+class PoolBreakdown(Struct):
     """One private pool, in bytes; everything after ``graphs`` adds up to ``reserved``."""
 
     id: PoolId
@@ -143,16 +141,14 @@ def segment_spans(memory_pass: MemoryPass) -> Iterator[SegmentSpan]:
             yield SegmentSpan(number, begin, segment.bytes, (), None)
 
 
-@dataclass(frozen=True)
-class PoolMapRow:
+class PoolMapRow(Struct, frozen=True):
     """What one graph uses on a map of its pool: spans ``(begin, end, use)`` in bytes."""
 
     graph: str
     spans: tuple[tuple[int, int, ByteUse], ...]
 
 
-@dataclass(frozen=True)
-class PoolMap:
+class PoolMap(Struct, frozen=True):
     """A pool with its segments end to end."""
 
     id: PoolId

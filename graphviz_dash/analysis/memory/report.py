@@ -8,9 +8,10 @@ the process, so the difference of two runs is the sum of the differences of thei
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.memory.pools import (
@@ -77,8 +78,7 @@ class _InParts:
         return self.total if self.alone else self.reserved
 
 
-@dataclass(frozen=True)
-class MemoryReport(_InParts):
+class MemoryReport(Struct, _InParts, frozen=True):
     """The memory of one run, in bytes."""
 
     run: str
@@ -104,8 +104,7 @@ class MemoryReport(_InParts):
         return {row.stage: row for row in self.stages}[stage]
 
 
-@dataclass(frozen=True)
-class MemoryDifference(_InParts):
+class MemoryDifference(Struct, _InParts, frozen=True):
     """A run against its baseline, in bytes: what it needs more, negative where it needs less."""
 
     run: str

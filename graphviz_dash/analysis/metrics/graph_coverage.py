@@ -8,11 +8,11 @@ call stayed outside is read from the operators and ranges around it, as torch na
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.absence import NO_GPU_WORK, UNMARKED
 from graphviz_dash.analysis.arrays import Ints, column, encode
@@ -39,8 +39,7 @@ class Reason(StrEnum):
     NO_OPERATOR = "launched outside any operator"
 
 
-@dataclass(frozen=True)
-class StayedEager:
+class StayedEager(Struct, frozen=True):
     """Work of one reason and operator that was launched by calls of its own."""
 
     reason: Reason
@@ -56,8 +55,7 @@ class StayedEager:
     """Their part of the durations of the steps' GPU work, 0 to 1."""
 
 
-@dataclass(frozen=True)
-class Coverage:
+class Coverage(Struct, frozen=True):
     """What the traced steps ran from graphs."""
 
     work_share: float

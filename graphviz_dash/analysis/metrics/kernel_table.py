@@ -7,11 +7,11 @@ graph can hold another kernel for the same work, and only the names are known he
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.absence import UNMARKED
 from graphviz_dash.analysis.arrays import Floats, Ints, column, encode
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 
-@dataclass(frozen=True)
-class KernelUse:
+class KernelUse(Struct, frozen=True):
     """One kernel in one run's traced steps.
 
     ``count`` and ``total_ns`` are medians over the steps (a step without it counts as 0);
@@ -42,8 +41,7 @@ class KernelUse:
     instances: int
 
 
-@dataclass(frozen=True)
-class KernelRow:
+class KernelRow(Struct, frozen=True):
     """One kernel (or copy or set, by ``kind``) over the runs of a table.
 
     ``uses`` are in the order of the table's runs, None where the run has no such kernel.
@@ -60,8 +58,7 @@ class KernelRow:
     impact: float
 
 
-@dataclass(frozen=True)
-class KernelTable:
+class KernelTable(Struct, frozen=True):
     """All kernels of an experiment's traced passes, those that changed most first."""
 
     runs: tuple[str, ...]

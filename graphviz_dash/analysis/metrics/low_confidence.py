@@ -5,10 +5,11 @@ and advice: graphviz_dash/narrative/low_confidence.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.metrics.machine_state import MachineDoubt, of_machine
 from graphviz_dash.analysis.metrics.recorded_metrics import recorded_step_ns
@@ -55,8 +56,7 @@ class _Doubt:
     metrics: ClassVar[tuple[str, ...]] = ()
 
 
-@dataclass(frozen=True)
-class FewIterations:
+class FewIterations(Struct, frozen=True):
     """A clean series of ``count`` iterations, fewer than FEW_ITERATIONS."""
 
     metric: str
@@ -68,8 +68,7 @@ class FewIterations:
         return (self.metric,)
 
 
-@dataclass(frozen=True)
-class Drift:
+class Drift(Struct, frozen=True):
     """The halves of a clean series differ by more than DRIFT of its median; of several processes
     the halves of each, taken together."""
 
@@ -88,8 +87,7 @@ class Drift:
         return (self.metric,)
 
 
-@dataclass(frozen=True)
-class WideSpread:
+class WideSpread(Struct, frozen=True):
     """The quartiles of a clean series are further apart than WIDE_SPREAD of its median."""
 
     metric: str
@@ -107,8 +105,7 @@ class WideSpread:
         return (self.metric,)
 
 
-@dataclass(frozen=True)
-class NoDifference:
+class NoDifference(Struct, frozen=True):
     """The 95% interval of a speedup holds 1."""
 
     figure: Figure
@@ -119,8 +116,7 @@ class NoDifference:
         return (self.figure.metric.id,)
 
 
-@dataclass(frozen=True)
-class LargeRemainder(_Doubt):
+class LargeRemainder(Struct, _Doubt, frozen=True):
     """The equation leaves ``ns`` unexplained, ``fraction`` of the baseline's step."""
 
     metrics: ClassVar[tuple[str, ...]] = ("remainder", "gaps_removed", "kernel_change")
@@ -128,8 +124,7 @@ class LargeRemainder(_Doubt):
     fraction: float
 
 
-@dataclass(frozen=True)
-class WhileLoops(_Doubt):
+class WhileLoops(Struct, _Doubt, frozen=True):
     """A trace shows the last turn of each of ``nodes`` While nodes alone."""
 
     metrics: ClassVar[tuple[str, ...]] = (
@@ -143,29 +138,25 @@ class WhileLoops(_Doubt):
     nodes: int
 
 
-@dataclass(frozen=True)
-class NoGpuWork(_Doubt):
+class NoGpuWork(Struct, _Doubt, frozen=True):
     """The traced pass holds no work of a GPU, as ``missing`` says."""
 
     missing: Missing
 
 
-@dataclass(frozen=True)
-class NoSteps(_Doubt):
+class NoSteps(Struct, _Doubt, frozen=True):
     """The traced pass marks no steps; ``whole`` is all of it."""
 
     whole: Step
 
 
-@dataclass(frozen=True)
-class ForeignSteps(_Doubt):
+class ForeignSteps(Struct, _Doubt, frozen=True):
     """Its steps are told by the marks of another program, which need not end synchronised."""
 
     method: StepMethod
 
 
-@dataclass(frozen=True)
-class FewTracedSteps(_Doubt):
+class FewTracedSteps(Struct, _Doubt, frozen=True):
     """``count`` traced steps, fewer than FEW_TRACED_STEPS."""
 
     metrics: ClassVar[tuple[str, ...]] = (
@@ -179,24 +170,21 @@ class FewTracedSteps(_Doubt):
     """Whether the trace is another program's, of which no more steps can be collected."""
 
 
-@dataclass(frozen=True)
-class StrongObserver(_Doubt):
+class StrongObserver(Struct, _Doubt, frozen=True):
     """A traced step takes ``ratio`` times the clean one, at least STRONG_OBSERVER."""
 
     metrics: ClassVar[tuple[str, ...]] = ("busy_fraction", "traced_step_time")
     ratio: float
 
 
-@dataclass(frozen=True)
-class PassesUnlike(_Doubt):
+class PassesUnlike(Struct, _Doubt, frozen=True):
     """A traced step takes ``ratio`` times the clean one, less than UNLIKE_OBSERVER."""
 
     metrics: ClassVar[tuple[str, ...]] = ("observer_effect", "busy_of_clean")
     ratio: float
 
 
-@dataclass(frozen=True)
-class BusyAboveClean(_Doubt):
+class BusyAboveClean(Struct, _Doubt, frozen=True):
     """Traced GPU busy time is ``fraction`` of the clean step time, above 1. ``of_rank``: the run
     is one rank of several."""
 
@@ -205,8 +193,7 @@ class BusyAboveClean(_Doubt):
     of_rank: bool
 
 
-@dataclass(frozen=True)
-class TraceDefect(_Doubt):
+class TraceDefect(Struct, _Doubt, frozen=True):
     """A problem of a trace. ``trace``: of which of the run's two traces; None where both have it,
     or there is one alone."""
 
@@ -214,8 +201,7 @@ class TraceDefect(_Doubt):
     trace: str | None
 
 
-@dataclass(frozen=True)
-class MuchCommunication(_Doubt):
+class MuchCommunication(Struct, _Doubt, frozen=True):
     """``share`` of a rank's GPU busy time is communication, above MUCH_COMMUNICATION."""
 
     metrics: ClassVar[tuple[str, ...]] = (
@@ -227,8 +213,7 @@ class MuchCommunication(_Doubt):
     share: float
 
 
-@dataclass(frozen=True)
-class OtherEnvironment(_Doubt):
+class OtherEnvironment(Struct, _Doubt, frozen=True):
     """The run and its baseline were collected on unlike machines, or with unlike software."""
 
     component: str
@@ -241,8 +226,7 @@ class OtherEnvironment(_Doubt):
     """Its name."""
 
 
-@dataclass(frozen=True)
-class OtherWorkload(_Doubt):
+class OtherWorkload(Struct, _Doubt, frozen=True):
     """The run and the run called ``baseline`` are of unlike workloads, or seeds."""
 
     own: WorkloadInfo
@@ -250,24 +234,21 @@ class OtherWorkload(_Doubt):
     baseline: str
 
 
-@dataclass(frozen=True)
-class OtherParameters(_Doubt):
+class OtherParameters(Struct, _Doubt, frozen=True):
     """One workload with unlike parameters: ``differing`` has name, own and other value."""
 
     differing: tuple[tuple[str, object, object], ...]
     baseline: str
 
 
-@dataclass(frozen=True)
-class FewRecordedSteps(_Doubt):
+class FewRecordedSteps(Struct, _Doubt, frozen=True):
     """``count`` steps of a recorded program were timed, fewer than FEW_STEPS."""
 
     metrics: ClassVar[tuple[str, ...]] = ("recorded_step", "recorded_speedup")
     count: int
 
 
-@dataclass(frozen=True)
-class UnevenSteps(_Doubt):
+class UnevenSteps(Struct, _Doubt, frozen=True):
     """A recorded program spends most of its loop in few of its steps, and a step under the profiler
     is shorter than the mean by more than UNLIKE_OBSERVER allows: the mean is of no step."""
 
@@ -284,8 +265,7 @@ class UnevenSteps(_Doubt):
     """The median step under the profiler."""
 
 
-@dataclass(frozen=True)
-class CaptureProblem(_Doubt):
+class CaptureProblem(Struct, _Doubt, frozen=True):
     """What went wrong in a capture of a recorded program. ``location`` is ``file:line``."""
 
     graph: str
@@ -293,8 +273,7 @@ class CaptureProblem(_Doubt):
     problem: str
 
 
-@dataclass(frozen=True)
-class UnseenGraphs(_Doubt):
+class UnseenGraphs(Struct, _Doubt, frozen=True):
     """Launches in a trace of graphs that the run does not hold: of them there are times and nothing
     else."""
 

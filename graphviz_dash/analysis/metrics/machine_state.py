@@ -5,10 +5,11 @@ whether the processes of a run agree. Thresholds: registry.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from statistics import median
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present, step_times
@@ -23,8 +24,7 @@ HOST_METRICS = ("step_time", "launch_cpu_time", "speedup", "step_saving")
 """What depends on the host's processors."""
 
 
-@dataclass(frozen=True)
-class CpuLoop:
+class CpuLoop(Struct, frozen=True):
     """The fixed loop of Python beside a run."""
 
     median_ns: float
@@ -62,8 +62,7 @@ def machine_figures(run: Run) -> Iterator[Figure]:
         yield absent("sm_clock", why_missing(run, fact))
 
 
-@dataclass(frozen=True)
-class BusyHost:
+class BusyHost(Struct, frozen=True):
     """The fixed loop of Python took longer beside the timings than at its fastest, by more than
     BUSY_HOST: something else ran on the host's processors."""
 
@@ -71,8 +70,7 @@ class BusyHost:
     loop: CpuLoop
 
 
-@dataclass(frozen=True)
-class UnlikeHosts:
+class UnlikeHosts(Struct, frozen=True):
     """The fixed loop's medians beside a run and its baseline differ by more than DRIFT."""
 
     metrics: ClassVar[tuple[str, ...]] = HOST_METRICS
@@ -84,8 +82,7 @@ class UnlikeHosts:
     """Its name."""
 
 
-@dataclass(frozen=True)
-class UnlikeProcesses:
+class UnlikeProcesses(Struct, frozen=True):
     """The medians of a run's processes differ by more than DRIFT of the smallest. The interval has
     it; the cause is the machine's."""
 
@@ -100,8 +97,7 @@ class UnlikeProcesses:
         return (self.metric,)
 
 
-@dataclass(frozen=True)
-class SlowGpu:
+class SlowGpu(Struct, frozen=True):
     """The GPU's clocks were held down, or were not the same beside all processes."""
 
     metrics: ClassVar[tuple[str, ...]] = ("step_time", "step_interval")

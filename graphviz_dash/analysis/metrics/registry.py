@@ -4,9 +4,10 @@ pass, and which direction is better. metrics_page.py writes docs/metrics.md from
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from graphviz_dash.units import (
     format_bytes,
@@ -67,8 +68,7 @@ _FORMATS: Final[dict[Unit, Callable[[float | None], str]]] = {
 }
 
 
-@dataclass(frozen=True)
-class Metric:
+class Metric(Struct, frozen=True):
     """One figure's definition. ``formula`` is complete sentences for docs/metrics.md; ``estimate``
     marks what joins two passes and is therefore no measurement."""
 

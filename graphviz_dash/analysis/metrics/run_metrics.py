@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.absence import NO_GPU_WORK, UNMARKED, why_missing
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.timings import CleanTimings, GraphLife
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """One value of one run, in its metric's unit, or why there is none."""
 
     metric: Metric

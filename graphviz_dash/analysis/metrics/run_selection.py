@@ -4,8 +4,9 @@ baseline's run of its own rank."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from string import digits
+
+from msgspec.structs import replace
 
 from graphviz_dash.model.run import BASELINE_MODE, Experiment, Pass, Run
 

@@ -7,8 +7,10 @@ back-to-back interval, and the peak is the vendor's, dense, for the stated preci
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
 from graphviz_dash.model.absence import Fact, Missing
@@ -25,8 +27,7 @@ _UNSTATED: Final = Missing(
 )
 
 
-@dataclass(frozen=True)
-class Peak:
+class Peak(Struct, frozen=True):
     """The dense peak of a GPU for one precision."""
 
     gpu: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.graph.flatten import flatten
 from graphviz_dash.analysis.nodes.measured_graph import (
@@ -22,8 +22,7 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
 
 
-@dataclass(frozen=True)
-class Concurrency:
+class Concurrency(Struct, frozen=True):
     """A measured graph and the edges that it does not need."""
 
     measured: MeasuredGraph

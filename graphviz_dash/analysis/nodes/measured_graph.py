@@ -9,12 +9,12 @@ others as it was measured to take; kernels that share the device take longer, so
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.graph.critical_path import (
@@ -40,8 +40,7 @@ from graphviz_dash.model.run import Run
 NOT_SEEN: Final = -1
 
 
-@dataclass(frozen=True)
-class EdgeGap:
+class EdgeGap(Struct, frozen=True):
     """A dependency between nodes that the trace shows, drawn through those that it does not."""
 
     source: int
@@ -56,8 +55,7 @@ class EdgeGap:
     ``source``, else 0: time in which only the start of the node was missing."""
 
 
-@dataclass(frozen=True)
-class MeasuredGraph:
+class MeasuredGraph(Struct, frozen=True, dict=True):
     """One graph, measured over replays in which all visible nodes were matched.
 
     The graph's own nodes come first if it holds no child graphs, which stand in place of their

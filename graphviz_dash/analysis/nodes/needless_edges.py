@@ -10,12 +10,12 @@ each need the incoming gradient only, and none needs another, though all reach t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.graph.critical_path import Dependencies, critical_path
@@ -35,8 +35,7 @@ _PRODUCTS: Final = frozenset(
 _PARTS: Final = frozenset({"aten::mm", "aten::bmm", "aten::sum"})
 
 
-@dataclass(frozen=True)
-class IndependentParts:
+class IndependentParts(Struct, frozen=True):
     """Parts of one backward operator that follow each other and need not: tuples of places, a
     tuple for each part; ``operator`` and ``module`` are theirs."""
 
@@ -45,8 +44,7 @@ class IndependentParts:
     parts: tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True)
-class NeedlessEdges:
+class NeedlessEdges(Struct, frozen=True):
     """What is known of a graph's needless edges."""
 
     groups: tuple[IndependentParts, ...]

@@ -6,11 +6,11 @@ this one table.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.origins.attribution import Attribution, NodeOrigin, attributions
@@ -85,8 +85,7 @@ class NodeRow(msgspec.Struct, frozen=True, gc=False):
     """Its times over the replays."""
 
 
-@dataclass(frozen=True)
-class NodeTable:
+class NodeTable(Struct, frozen=True):
     """All nodes of one graph, by index, with the counts that tell how far to trust them."""
 
     graph: CapturedGraph

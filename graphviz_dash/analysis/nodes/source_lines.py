@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.nodes.node_table import NodeRow
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
@@ -11,8 +12,7 @@ from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
 _MOST_OPERATORS = 4
 
 
-@dataclass(frozen=True)
-class LineShare:
+class LineShare(Struct, frozen=True):
     """What of a graph comes from one source line."""
 
     source: str

@@ -7,9 +7,10 @@ the whole is its *place*; pages and addresses name nodes by it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable, node_tables
 from graphviz_dash.model.graph import (
@@ -23,8 +24,7 @@ from graphviz_dash.model.graph import (
 from graphviz_dash.model.run import Run
 
 
-@dataclass(frozen=True)
-class GraphBody:
+class GraphBody(Struct, frozen=True):
     """A graph inside a node: its id, what it is to the node ("then", "case 2"), and the places of
     its own nodes."""
 
@@ -33,8 +33,7 @@ class GraphBody:
     nodes: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class WholeGraph:
+class WholeGraph(Struct, frozen=True):
     """A graph with what its nodes hold. A node's number in it is its *place*."""
 
     table: NodeTable

@@ -9,11 +9,11 @@ by the autograd sequence number.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints, column
 from graphviz_dash.analysis.origins.capture_tables import CaptureTables
@@ -49,8 +49,7 @@ _BETWEEN_GAPS: Final = 0.9
 _CODES: Final = {kind: code for code, kind in enumerate(LAUNCHED_KINDS)}
 
 
-@dataclass(frozen=True)
-class Attribution:
+class Attribution(Struct, frozen=True):
     """The origin of every node of one graph, by index."""
 
     graph: str

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import column
 from graphviz_dash.analysis.origins.captured_launches import capture_windows
@@ -23,8 +23,7 @@ _MOST_OPS: Final = 32
 """Operators looked at for one that takes a tensor."""
 
 
-@dataclass(frozen=True)
-class GraphIdentity:
+class GraphIdentity(Struct, frozen=True):
     """One graph that is launched by itself."""
 
     id: str

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from graphviz_dash.analysis.parallel.prediction import ParallelPrediction
 
 
-@dataclass(frozen=True)
-class Contention:
+class Contention(Struct, frozen=True):
     """A node that others slow down."""
 
     node: int

@@ -4,10 +4,11 @@ with."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.graph.critical_path import CriticalPath, Dependencies, critical_path
 from graphviz_dash.analysis.nodes.measured_graph import NOT_SEEN, MeasuredGraph
@@ -16,8 +17,7 @@ from graphviz_dash.analysis.parallel.work import GraphWork
 from graphviz_dash.model.graph import GraphEdge
 
 
-@dataclass(frozen=True)
-class DataGraph:
+class DataGraph(Struct, frozen=True):
     """A graph by its data: ``whole`` has the edges that are needed, none of them implied by others,
     and ``measured`` their critical path and slack."""
 

@@ -9,10 +9,10 @@ that more may run side by side than is estimated.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.nodes.needless_edges import needless_edges
 from graphviz_dash.analysis.parallel.prediction import HALF_WIDTH, as_captured
@@ -30,8 +30,7 @@ STREAMS = (2, 4, 8)
 """The numbers of streams that bounds are given for."""
 
 
-@dataclass(frozen=True)
-class EagerBounds:
+class EagerBounds(Struct, frozen=True):
     """Between what the graph of a step would take on several streams, in ns."""
 
     streams: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.sample_statistics import summarise
 from graphviz_dash.model.parallel import Attempt, ParallelPlan
@@ -12,8 +13,7 @@ from graphviz_dash.planning.operators import step_operations
 from graphviz_dash.planning.streams import replay_ns
 
 
-@dataclass(frozen=True)
-class LargerPlan:
+class LargerPlan(Struct, frozen=True):
     """A plan that takes more memory than was allowed."""
 
     streams: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph
 from graphviz_dash.analysis.nodes.node_table import NodeTable
@@ -14,8 +15,7 @@ from graphviz_dash.model.parallel import ParallelPlan, Storage
 from graphviz_dash.planning.operators import Need, dependencies
 
 
-@dataclass(frozen=True)
-class NodeNeed:
+class NodeNeed(Struct, frozen=True):
     """A node that another one needs."""
 
     source: int

@@ -8,9 +8,11 @@ taken off the measured time, so that what the model does not know of both cancel
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.metrics.run_metrics import clean_step_ns
 from graphviz_dash.analysis.metrics.thresholds import SLIGHT_SPEEDUP
@@ -81,8 +83,7 @@ class LineBasis(StrEnum):
     """Replays in the trace, from the first node to the last."""
 
 
-@dataclass(frozen=True)
-class OnStreams:
+class OnStreams(Struct, frozen=True):
     """What a replay on some streams would take."""
 
     streams: int
@@ -93,8 +94,7 @@ class OnStreams:
     """The captured graph's time over it."""
 
 
-@dataclass(frozen=True)
-class ParallelPrediction:
+class ParallelPrediction(Struct, frozen=True):
     """What a graph would take on several streams; times in ns."""
 
     graph: str

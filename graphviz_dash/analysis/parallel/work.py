@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.graph.critical_path import Dependencies
 from graphviz_dash.analysis.nodes.concurrency import Concurrency
@@ -33,8 +33,7 @@ class NeedSource(StrEnum):
     """The edges as captured, but for those that the meaning of operators shows to be needless."""
 
 
-@dataclass(frozen=True)
-class GraphWork:
+class GraphWork(Struct, frozen=True):
     """What a graph does, by operations in the order of the program."""
 
     operations: tuple[Operation, ...]

@@ -9,11 +9,11 @@ further workloads that the terms were not found from.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
@@ -63,8 +63,7 @@ _SURE: Final = 0.005
 _FEWEST: Final = 12
 
 
-@dataclass(frozen=True)
-class RecordedWorkload:
+class RecordedWorkload(Struct, frozen=True):
     """One workload of a recording: its eager step, and medians of what was measured clean."""
 
     name: str
@@ -142,8 +141,7 @@ def _unusable(reason: str) -> Missing:
     return Missing(Fact.CALIBRATION_SAMPLE, reason)
 
 
-@dataclass(frozen=True)
-class CalibrationSource:
+class CalibrationSource(Struct, frozen=True):
     """Where recordings are from."""
 
     gpu: Gpu

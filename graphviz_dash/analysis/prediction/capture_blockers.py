@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.origins.origins import NodeOrigin, Origins, near
@@ -48,22 +48,19 @@ _Key: TypeAlias = tuple[RuleId, str | None, str | None, str | None]
 """Rule, operator, module, source."""
 
 
-@dataclass(frozen=True)
-class SeenCalls:
+class SeenCalls(Struct, frozen=True):
     """CUDA calls that a capture forbids, each with the copy that it made, if it made one."""
 
     calls: tuple[tuple[str, str | None], ...]
 
 
-@dataclass(frozen=True)
-class OptimizerRead:
+class OptimizerRead(Struct, frozen=True):
     """A read of a number on the CPU, as an optimizer without capturable=True does it."""
 
     optimizer: str
 
 
-@dataclass(frozen=True)
-class StepDifference:
+class StepDifference(Struct, frozen=True):
     """Steps whose work is not that of the others."""
 
     unlike: int
@@ -85,8 +82,7 @@ class StepDifference:
 Seen: TypeAlias = SeenCalls | OptimizerRead | StepDifference
 
 
-@dataclass(frozen=True)
-class Blocker:
+class Blocker(Struct, frozen=True):
     """A place in the step that breaks a rule of capture."""
 
     rule: Rule
@@ -118,8 +114,7 @@ def capture_blockers(trace: Trace, step: EagerStep) -> tuple[Blocker, ...]:
     )
 
 
-@dataclass(frozen=True)
-class _Call:
+class _Call(Struct, frozen=True):
     """A call in question."""
 
     row: int

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Flags, Ints, column, encode
 from graphviz_dash.analysis.origins.captured_launches import capture_windows
@@ -49,8 +49,7 @@ _WAITS: Final = ("cudaStreamWaitEvent", "cuStreamWaitEvent", "hipStreamWaitEvent
 _RECORDS: Final = ("cudaEventRecord", "cuEventRecord", "hipEventRecord")
 
 
-@dataclass(frozen=True)
-class EagerStep:
+class EagerStep(Struct, frozen=True):
     """A typical step of an eager trace: parallel arrays over its items (kernels, copies, sets) in
     the order of launch, shape (items,)."""
 
@@ -401,8 +400,7 @@ def exclusive_busy_ns(step: EagerStep) -> Ints:
     return exclusive
 
 
-@dataclass(frozen=True)
-class WorkSignature:
+class WorkSignature(Struct, frozen=True):
     """What one step launched, in order: kind, name, grid, block and size of each item, and the
     launching rows of ``trace.runtime`` (-1: not told)."""
 

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Flags, Floats, Ints, column, encode
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
@@ -60,8 +60,7 @@ class IdleCause(StrEnum):
     """What else the program does, operators on the CPU too."""
 
 
-@dataclass(frozen=True)
-class IdlePart:
+class IdlePart(Struct, frozen=True):
     """One cause of idle time."""
 
     cause: IdleCause
@@ -73,8 +72,7 @@ class IdlePart:
     tell."""
 
 
-@dataclass(frozen=True)
-class IdleTime:
+class IdleTime(Struct, frozen=True):
     """The idle time of a traced step that ran the typical work, by its causes, the largest first,
     in ns."""
 
@@ -193,8 +191,7 @@ class _Spans:
         return np.asarray(upto - self._periods.busy_before(0, begin), dtype=np.int64)
 
 
-@dataclass(frozen=True)
-class _Events:
+class _Events(Struct, frozen=True):
     """Rows of one table on the threads that launch."""
 
     names: list[str]

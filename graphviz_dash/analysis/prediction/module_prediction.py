@@ -4,10 +4,10 @@ eager step, its work, and what a graph of it alone would take.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 
-@dataclass(frozen=True)
-class ModulePrediction:
+class ModulePrediction(Struct, frozen=True):
     """What a graph of one module alone would take; times in ns for each step."""
 
     name: str
@@ -50,16 +49,14 @@ class ModulePrediction:
         return self.eager_ns - self.graphed_ns
 
 
-@dataclass(frozen=True)
-class ModulePredictions:
+class ModulePredictions(Struct, frozen=True):
     """The modules of a step, and ``by``, what the trace names them by."""
 
     by: str
     modules: tuple[ModulePrediction, ...]
 
 
-@dataclass(frozen=True)
-class EagerSpan:
+class EagerSpan(Struct, frozen=True):
     """What of the eager step the modules divide: ``ns``, and how it is spread, ``launching`` before
     each item, shape (items,), in ns."""
 

@@ -8,11 +8,11 @@ Page, command line and the comparison with a measured graph all take the result 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.metrics.thresholds import SLIGHT_SPEEDUP
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker, capture_blockers
@@ -92,8 +92,7 @@ class NotChecked(StrEnum):
     """Whether inputs move between steps."""
 
 
-@dataclass(frozen=True)
-class Prediction:
+class Prediction(Struct, frozen=True):
     """What is predicted for the step of a trace; times in ns."""
 
     source: str

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Flags, Floats
 from graphviz_dash.analysis.prediction.eager_step import EagerStep
@@ -58,8 +58,7 @@ _HOT: Final = re.compile(r"nvjet|bf16|f16|hgemm|1688|16816|tensorop|tf32|sdpa|fl
 _HOT_NS: Final = 20_000
 
 
-@dataclass(frozen=True)
-class ReplayTime:
+class ReplayTime(Struct, frozen=True):
     """A predicted replay, by its parts; times in ns."""
 
     total_ns: float

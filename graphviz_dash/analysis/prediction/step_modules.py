@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints, column
 from graphviz_dash.analysis.origins.capture_tables import Frames, Ops
@@ -36,8 +36,7 @@ _NOT_OURS: Final = ("graphviz_dash.", "ProfilerStep#", "Optimizer.zero_grad#", "
 _MOST_OF_IT: Final = 0.9
 
 
-@dataclass(frozen=True)
-class ItemModules:
+class ItemModules(Struct, frozen=True):
     """The part of each item of a step: a name, or "" for what lies in none. ``by`` says what told
     them."""
 

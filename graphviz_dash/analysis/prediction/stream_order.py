@@ -9,16 +9,15 @@ stream had ended, in every step, it waited for that.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Flags, Ints
 
 
-@dataclass(frozen=True)
-class StreamCalls:
+class StreamCalls(Struct, frozen=True):
     """The calls of a step by which streams wait for each other, in the order of time; instants in
     ns."""
 
@@ -30,8 +29,7 @@ class StreamCalls:
     """When an event was recorded, shape (records,)."""
 
 
-@dataclass(frozen=True)
-class LaunchedItems:
+class LaunchedItems(Struct, frozen=True):
     """The items of one step in the order of launch, arrays of shape (items,); instants in ns on one
     clock."""
 

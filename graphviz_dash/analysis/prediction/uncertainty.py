@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.prediction.replay_model import is_hot
 
@@ -52,8 +52,7 @@ class ErrorSource(StrEnum):
     """1 where work runs on several streams, else 0."""
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """A value with the interval that is to hold it in nine of ten cases."""
 
     value: float

@@ -10,10 +10,10 @@ where its ends agree: a rank's offset is the median of the differences to the fi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints, column
 from graphviz_dash.analysis.trace.collectives import (
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 
-@dataclass(frozen=True)
-class RankTrace:
+class RankTrace(Struct, frozen=True):
     """One rank's traced pass."""
 
     rank: int
@@ -42,8 +41,7 @@ class RankTrace:
     """The communication of each step."""
 
 
-@dataclass(frozen=True)
-class MatchedCollectives:
+class MatchedCollectives(Struct, frozen=True):
     """Collectives that were matched on all ranks, n of them, in the order of steps. Times are in ns
     of each rank's own clock."""
 
@@ -66,8 +64,7 @@ class MatchedCollectives:
         return len(self.kinds)
 
 
-@dataclass(frozen=True)
-class RankClock:
+class RankClock(Struct, frozen=True):
     """How one rank's times are brought to the first rank's clock."""
 
     rank: int

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.metrics.kernel_table import kernel_uses
@@ -96,8 +96,7 @@ TABLES: Final = {"ranks": RANKS, "graphs": GRAPHS, "kernels": KERNELS}
 TableRows = list[dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class RankSummary:
+class RankSummary(Struct, frozen=True):
     """The rows of one rank, by table."""
 
     ranks: TableRows
@@ -105,8 +104,7 @@ class RankSummary:
     kernels: TableRows
 
 
-@dataclass(frozen=True)
-class SlowRank:
+class SlowRank(Struct, frozen=True):
     """A rank that takes longer for what it does itself."""
 
     name: str
@@ -123,8 +121,7 @@ class SlowRank:
     """How much longer that kernel takes in a step, in ns."""
 
 
-@dataclass(frozen=True)
-class AwaitedRank:
+class AwaitedRank(Struct, frozen=True):
     """The rank that waits least in communication, because the others wait for it."""
 
     name: str
@@ -137,8 +134,7 @@ class AwaitedRank:
     """The same of the median rank, in ns."""
 
 
-@dataclass(frozen=True)
-class OddGraph:
+class OddGraph(Struct, frozen=True):
     """A graph that not all ranks replay."""
 
     graph: str
@@ -155,8 +151,7 @@ class OddGraph:
     """Names of the runs that have it, or of those that lack it."""
 
 
-@dataclass(frozen=True)
-class FleetAnswer:
+class FleetAnswer(Struct, frozen=True):
     """What the tables say of the ranks of one job that ran in one mode."""
 
     mode: str | None

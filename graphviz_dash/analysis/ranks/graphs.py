@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints, column
 from graphviz_dash.analysis.origins.attribution import attributions
@@ -32,8 +32,7 @@ class GraphAspect(StrEnum):
     EDGES = "edges"
 
 
-@dataclass(frozen=True)
-class FirstDifference:
+class FirstDifference(Struct, frozen=True):
     """The first thing in which the graphs of a rank differ from those of the first rank."""
 
     aspect: GraphAspect
@@ -46,8 +45,7 @@ class FirstDifference:
     """The node on the first rank and on this one; None for the other aspects."""
 
 
-@dataclass(frozen=True)
-class GraphDifference:
+class GraphDifference(Struct, frozen=True):
     """The graphs of ``rank`` against those of the first rank: ``first`` is None where kinds, names,
     launch shapes, sizes and edges of all nodes agree."""
 
@@ -55,8 +53,7 @@ class GraphDifference:
     first: FirstDifference | None
 
 
-@dataclass(frozen=True)
-class CollectiveOrigin:
+class CollectiveOrigin(Struct, frozen=True):
     """Where a collective's kernel comes from."""
 
     method: str

@@ -8,11 +8,11 @@ traced pass, except step time and launch CPU time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.arrays import Ints, column
@@ -53,8 +53,7 @@ Sums: TypeAlias = tuple[float | None, float | None, float | None]
 _NO_SUMS: Final = (None, None, None)
 
 
-@dataclass(frozen=True)
-class RankRow:
+class RankRow(Struct, frozen=True):
     """One rank in one mode. Fields without a pass of their own are medians over the traced steps,
     None without them."""
 
@@ -91,8 +90,7 @@ class RankRow:
         return self.run.name
 
 
-@dataclass(frozen=True)
-class Lateness:
+class Lateness(Struct, frozen=True):
     """What one rank's late arrivals cost. Times are means per traced step."""
 
     rank: int
@@ -111,8 +109,7 @@ class Lateness:
     is due to ends of the collective before that lay apart."""
 
 
-@dataclass(frozen=True)
-class CollectiveRow:
+class CollectiveRow(Struct, frozen=True):
     """One collective of the step, over the traced steps."""
 
     ordinal: int
@@ -141,8 +138,7 @@ class CollectiveRow:
         )
 
 
-@dataclass(frozen=True)
-class ModeRanks:
+class ModeRanks(Struct, frozen=True):
     """The ranks of one mode, or of one recorded program."""
 
     name: str

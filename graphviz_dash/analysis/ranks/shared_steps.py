@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.ranks.clocks import RankTrace, align_clocks, match_instances
 from graphviz_dash.analysis.ranks.ranks import families, rank_trace
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Experiment
 
 
-@dataclass(frozen=True)
-class SharedSteps:
+class SharedSteps(Struct, frozen=True):
     """One rank's steps on the clock of its mode's first rank."""
 
     first: str

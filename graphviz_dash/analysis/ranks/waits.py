@@ -7,10 +7,10 @@ clocks need to agree for this.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.ranks.clocks import RankTrace, match_instances
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 ALONE: Final = -1
 
 
-@dataclass(frozen=True)
-class RankWaits:
+class RankWaits(Struct, frozen=True):
     """Of each row of a trace's GPU work, shape (rows,): ``waited``, the ns in which it waited for
     other ranks, and ``meeting``, which of its step's collectives of all ranks it is, numbered alike
     on all of them. 0 and ALONE for what is none."""

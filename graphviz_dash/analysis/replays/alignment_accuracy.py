@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.graph.topology import GraphTopology
@@ -34,8 +34,7 @@ class MissCause(StrEnum):
     OTHER = "another node"
 
 
-@dataclass(frozen=True)
-class Agreement:
+class Agreement(Struct, frozen=True):
     """Alignment against ids, over the rows whose id names a node that they look like."""
 
     rows: int

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.replays.matching import GraphMatcher
@@ -30,8 +30,7 @@ LIKE_ENOUGH: Final = 0.5
 """Share of rows and nodes that must look alike for a launch to count as one of a graph."""
 
 
-@dataclass(frozen=True)
-class GraphIdentities:
+class GraphIdentities(Struct, frozen=True):
     """What is known of the graphs besides what they look like.
 
     ``ids`` are those of the process that the trace is of. ``order`` are the graphs that a step

@@ -10,10 +10,10 @@ they sure enough to be drawn: then each node waits for the one before it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints, column
 from graphviz_dash.analysis.origins.captured_launches import capture_windows, launch_rows
@@ -40,8 +40,7 @@ _SHOWN: Final = (NodeKind.KERNEL, NodeKind.MEMCPY, NodeKind.MEMSET)
 _KIND_OF: Final = {kind.value.lower(): kind for kind in _SHOWN}
 
 
-@dataclass(frozen=True)
-class InferredGraphs:
+class InferredGraphs(Struct, frozen=True):
     """``graphs`` in the order of their captures; ``missing`` says of captures that no graph was
     told of why, a sentence each."""
 

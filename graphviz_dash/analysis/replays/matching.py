@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.graph.topology import GraphTopology
@@ -25,8 +25,7 @@ BESIDE_GAPS: Final = 0.9
 """The most that a row is sure of in a replay in which rows are missing or new."""
 
 
-@dataclass(frozen=True)
-class MatchedRows:
+class MatchedRows(Struct, frozen=True):
     """``node`` (index or -1) and ``confidence`` of each row of a replay, and the method."""
 
     node: Ints
@@ -34,8 +33,7 @@ class MatchedRows:
     method: str
 
 
-@dataclass(frozen=True)
-class ReplayRows:
+class ReplayRows(Struct, frozen=True):
     """The rows of one replay, by start: parallel arrays of shape (rows,).
 
     ``code`` is of the signature, ``lane`` a dense number of the stream, ``start`` in ns.

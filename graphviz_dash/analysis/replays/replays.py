@@ -10,12 +10,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.arrays import Floats, Ints, column, encode
 from graphviz_dash.analysis.graph.flatten import flat_variants
@@ -57,8 +58,7 @@ NODE_ID_PASS: Final = "node-id pass"
 METHODS: Final = (UNMATCHED, BY_ID, BY_ORDER, BY_BRANCH)
 
 
-@dataclass(frozen=True)
-class ReplayMatch:
+class ReplayMatch(Struct, frozen=True, dict=True):
     """All rows of all replays, as parallel arrays of shape (rows,).
 
     There may be millions, of which a server keeps these, so they are as narrow as what they hold.

@@ -19,10 +19,10 @@ return from its final synchronisation: the profiler writes its buffers there.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.ranks.waits import ALONE
@@ -36,8 +36,7 @@ _Arrival: TypeAlias = tuple[int, int, int]
 _Model: TypeAlias = Generator[_Arrival, int, tuple[Ints, Ints, Ints]]
 
 
-@dataclass(frozen=True)
-class StepModel:
+class StepModel(Struct, frozen=True):
     """The modelled clean step; arrays of shape (items,), in ns. All of its times together are
     ``end_ns``."""
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
 from graphviz_dash.analysis.step.work_pairs import PairKind, PairRow, WorkPairs
@@ -29,8 +30,7 @@ class EagerChange(StrEnum):
     UNKNOWN = "not compared"
 
 
-@dataclass(frozen=True)
-class EagerCounterpart:
+class EagerCounterpart(Struct, frozen=True):
     """A node beside its partners in the eager step; times are of traced passes."""
 
     change: EagerChange

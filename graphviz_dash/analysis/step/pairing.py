@@ -22,11 +22,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.unique_context import unique_pairs
@@ -79,8 +79,7 @@ _CONFIDENCE: Final = {
 _CERTAIN: Final = 1.0
 
 
-@dataclass(frozen=True)
-class WorkSequence:
+class WorkSequence(Struct, frozen=True):
     """The items of one of two runs in the order of issue; arrays of shape (n,) with codes of a
     vocabulary that both runs share."""
 
@@ -107,8 +106,7 @@ class WorkSequence:
         return cls(key, op, name, np.stack((order[same], order[same + 1]), axis=1))
 
 
-@dataclass(frozen=True)
-class ItemPairs:
+class ItemPairs(Struct, frozen=True):
     """Pairs as parallel arrays, sorted by ``after``. An item is in several pairs only where one
     operator runs another number of kernels in the other run."""
 
@@ -435,8 +433,7 @@ class _Pairing:
             ]
 
 
-@dataclass(frozen=True)
-class _Alike:
+class _Alike(Struct, frozen=True):
     """The best way to lay two short sequences side by side."""
 
     score: float

@@ -9,10 +9,10 @@ work; how long it is in the step that is divided, is given to :func:`time_by_cat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
@@ -27,16 +27,14 @@ WAITING_FOR_RANKS: Final = "waiting for ranks"
 """What the time is called in which collectives only wait."""
 
 
-@dataclass(frozen=True)
-class CategoryTime:
+class CategoryTime(Struct, frozen=True):
     """GPU busy time of one category within a step, in ns."""
 
     category: Category
     ns: float
 
 
-@dataclass(frozen=True)
-class TimeByCategory:
+class TimeByCategory(Struct, frozen=True):
     """One step of one run, in ns."""
 
     step_ns: float
@@ -70,8 +68,7 @@ class TimeByCategory:
         return None if self.idle_ns is None else self.idle_ns / self.step_ns
 
 
-@dataclass(frozen=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """A run's waiting for other ranks."""
 
     waited: Ints

@@ -18,10 +18,10 @@ the busy loss on the time in which they work; over the whole interval where it h
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.trace.lanes import LaneSet, merge_busy
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 
-@dataclass(frozen=True)
-class TracedStep:
+class TracedStep(Struct, frozen=True):
     """One step of a run's trace; ``rows`` are its rows of the GPU table in the order of the items
     of the run's typical step."""
 
@@ -46,8 +45,7 @@ class TracedStep:
     """How long each of the rows waited for other ranks, in ns; None for a run of one process."""
 
 
-@dataclass(frozen=True)
-class TimeLost:
+class TimeLost(Struct, frozen=True):
     """What the first run loses against the other, over its own step; times in ns since the begin of
     the step of each."""
 

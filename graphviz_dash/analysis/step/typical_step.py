@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.absence import NO_GPU_WORK, why_missing
 from graphviz_dash.analysis.arrays import Flags, Ints, column, encode
@@ -44,8 +45,7 @@ _SHAPE: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", 
 _KINDS: Final = {NodeKind.KERNEL: "kernel", NodeKind.MEMCPY: "memcpy", NodeKind.MEMSET: "memset"}
 
 
-@dataclass(frozen=True)
-class WorkItem:
+class WorkItem(Struct, frozen=True):
     """One kernel, copy or set of the step."""
 
     kind: str
@@ -66,8 +66,7 @@ class WorkItem:
     """Index of the node in that graph; None for eager work."""
 
 
-@dataclass(frozen=True)
-class PerStepTimes:
+class PerStepTimes(Struct, frozen=True):
     """The times of the same items in each step, shape (steps, items), in ns."""
 
     launch: Ints
@@ -80,8 +79,7 @@ class PerStepTimes:
     """How long it ran."""
 
 
-@dataclass(frozen=True)
-class TypicalStep:
+class TypicalStep(Struct, frozen=True):
     """The items of a typical step in the order of launch (nodes of one graph launch: as captured),
     with parallel arrays of shape (items,); times are medians over the matching steps, in ns."""
 

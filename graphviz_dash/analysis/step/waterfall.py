@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.step.clean_step_model import StepModel, last_arrivals, model_step
@@ -54,8 +54,7 @@ class Cause(StrEnum):
     REMAINDER = "remainder"
 
 
-@dataclass(frozen=True)
-class CauseTimes:
+class CauseTimes(Struct, frozen=True):
     """A time, or a difference of times, by cause, in ns."""
 
     gaps: int = 0
@@ -98,8 +97,7 @@ class CauseTimes:
         )
 
 
-@dataclass(frozen=True)
-class StepShare:
+class StepShare(Struct, frozen=True):
     """The step's times that belong to one module or operator, in both runs."""
 
     label: str
@@ -117,8 +115,7 @@ class StepShare:
         return self.before - self.after
 
 
-@dataclass(frozen=True)
-class Waterfall:
+class Waterfall(Struct, frozen=True):
     """The equation of one run and its baseline, in ns."""
 
     run: str

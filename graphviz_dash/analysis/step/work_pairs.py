@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.step.pairing import (
@@ -57,8 +57,7 @@ _OVERLOAD: Final = re.compile(r"^\w+::|_$|\.\w+$")
 _BACKWARD: Final = "backward"
 
 
-@dataclass(frozen=True)
-class PairRow:
+class PairRow(Struct, frozen=True):
     """Pieces of work of both steps that stand for each other."""
 
     kind: PairKind
@@ -76,8 +75,7 @@ class PairRow:
     """Whether the same kernel has another grid, block or shared memory, or a copy another size."""
 
 
-@dataclass(frozen=True)
-class WorkPairs:
+class WorkPairs(Struct, frozen=True, dict=True):
     """All rows: by the run's order, then what only the baseline has, by its order."""
 
     before: TypicalStep

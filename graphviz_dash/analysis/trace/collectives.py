@@ -8,7 +8,6 @@ compiled for few of the algorithms, protocols and reductions, and the others run
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from math import prod
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
@@ -89,8 +89,7 @@ def message_bytes(name: str, input_dims: str | None) -> int | None:
     return elements * int(element_type[1]) // 8
 
 
-@dataclass(frozen=True)
-class StepCommunication:
+class StepCommunication(Struct, frozen=True):
     """The communication of one step on one rank, of the traced pass."""
 
     rows: Ints

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
 
@@ -14,8 +14,7 @@ NONE = -1
 """No interval."""
 
 
-@dataclass(frozen=True)
-class Nesting:
+class Nesting(Struct, frozen=True, dict=True):
     """Intervals of several threads that nest within each thread; arrays of shape (intervals,)."""
 
     start: Ints

@@ -11,11 +11,11 @@ All times are integer nanoseconds since the trace's origin.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints, column, encode, first_places, sorted_within
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
@@ -42,8 +42,7 @@ SHOWN_CALLS = frozenset(
 calls and event bookkeeping are left out: they are many, short, and launch nothing."""
 
 
-@dataclass(frozen=True)
-class LaneSet:
+class LaneSet(Struct, frozen=True):
     """Lanes packed one after another; lane ``i`` is ``bounds[i]:bounds[i + 1]`` of the slices."""
 
     owner: Ints
@@ -94,8 +93,7 @@ class LaneSet:
         return np.diff(self.busy_before(lane, edges))
 
 
-@dataclass(frozen=True)
-class Links:
+class Links(Struct, frozen=True):
     """Which CPU call launched which GPU rows, by correlation: one call to many rows for a graph.
 
     ``launch`` has the runtime row for each GPU row, or -1 where the trace does not tell.
@@ -111,8 +109,7 @@ class Links:
         return self.order[self.first[runtime_row] : self.first[runtime_row + 1]]
 
 
-@dataclass(frozen=True)
-class TraceLanes:
+class TraceLanes(Struct, frozen=True):
     """The lanes of one trace."""
 
     gpu: LaneSet

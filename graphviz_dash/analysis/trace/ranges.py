@@ -7,11 +7,11 @@ of Dynamo). Ranges of steps and of source lines are left out: they are around ev
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.trace.lanes import LaneSet, distinct_values, no_lanes
@@ -28,8 +28,7 @@ _AROUND_ALL: Final = (STEP, "ProfilerStep#", SOURCE)
 around each operator."""
 
 
-@dataclass(frozen=True)
-class CpuRanges:
+class CpuRanges(Struct, frozen=True):
     """All ranges of a trace, annotations before operators, each by their begin; arrays of shape
     (ranges,)."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
@@ -42,8 +42,7 @@ class StepMethod(StrEnum):
     WHOLE = "the whole trace"
 
 
-@dataclass(frozen=True)
-class StepRanges:
+class StepRanges(Struct, frozen=True):
     """The steps in the order of time, parallel arrays of shape (steps,)."""
 
     index: Ints

@@ -13,12 +13,12 @@ from the end of all work launched before it to the end of its own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints, column, encode
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
@@ -40,8 +40,7 @@ _REACHED_NS: Final = 1_000_000
 _LAUNCHES: Final = (CallClass.KERNEL_LAUNCH, CallClass.GRAPH_LAUNCH, CallClass.COPY)
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Struct, frozen=True):
     """One step; instants in ns since the trace's origin."""
 
     index: int

@@ -5,8 +5,9 @@ side by side. Sizes are in pixels at zoom 1.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
+
+from msgspec import Struct, field
 
 from graphviz_dash.analysis.fold.tree import Fold, FoldKind, Group, Leaf
 
@@ -39,8 +40,7 @@ def shown_children(group: Group, shown: Shown) -> tuple[Fold, ...]:
     return (group.blocks[min(block, len(group.blocks) - 1)],)
 
 
-@dataclass
-class Placed:
+class Placed(Struct):
     """A leaf or a group with its place. Coordinates are absolute once :func:`lay_out` is done."""
 
     fold: Fold

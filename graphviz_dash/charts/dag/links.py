@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.diff.graph_diff import Change
@@ -42,8 +42,7 @@ class Link(msgspec.Struct, frozen=True, array_like=True):
     """Whether an edge is on the critical path, and some node is not."""
 
 
-@dataclass(frozen=True)
-class Edges:
+class Edges(Struct, frozen=True):
     """The edges of a graph as arrays (edges,), their ends by the order of the fold."""
 
     order: LeafOrder

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.nodes.measured_graph import NOT_SEEN, MeasuredGraph
@@ -39,8 +39,7 @@ _MOST_NEEDS: Final = 8
 _ABSENT: Final = "–"
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(Struct, frozen=True):
     """A label with its text. ``note`` says how it is known, or why it is absent."""
 
     label: str
@@ -48,8 +47,7 @@ class Field:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class NodeCard:
+class NodeCard(Struct, frozen=True):
     """All that is known of a node."""
 
     where: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
+
+from msgspec import Struct, field
 
 from graphviz_dash.analysis.nodes.measured_graph import NOT_SEEN, MeasuredGraph
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
@@ -23,8 +24,7 @@ SLACK_LABELS: Final = (
 )
 
 
-@dataclass(frozen=True)
-class PathMarks:
+class PathMarks(Struct, frozen=True):
     """The critical path and slack of a graph, by the indices of its nodes."""
 
     slack: dict[int, int] = field(default_factory=dict)

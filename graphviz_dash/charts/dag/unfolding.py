@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.fold.tree import (
     FoldKind,
@@ -38,8 +39,7 @@ USUAL_WIDTH: Final = 800.0
 """Width of a canvas in pixels, where that is not known."""
 
 
-@dataclass(frozen=True)
-class Unfolding:
+class Unfolding(Struct, frozen=True):
     """Which groups are open in a view."""
 
     ids: frozenset[str]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 
-@dataclass(frozen=True)
-class TimeUnit:
+
+class TimeUnit(Struct, frozen=True):
     """A unit that an axis counts time in."""
 
     name: str

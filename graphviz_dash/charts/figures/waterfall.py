@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from html import escape
 from typing import Final
 
 import plotly.graph_objects as go
+from msgspec import Struct
 
 from graphviz_dash.analysis.step.waterfall import Cause, Waterfall
 from graphviz_dash.charts.figures.axes import TimeUnit, time_unit
@@ -57,8 +57,7 @@ def waterfall_chart(waterfall: Waterfall, theme: Theme) -> go.Figure:
     return figure
 
 
-@dataclass(frozen=True)
-class _Bar:
+class _Bar(Struct, frozen=True):
     """A bar: a step, or what a cause changes of it."""
 
     label: str

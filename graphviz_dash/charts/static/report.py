@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.nodes.measured_graph import measure_graph, node_timing_replays
 from graphviz_dash.analysis.nodes.whole_graph import whole_graph
@@ -27,8 +28,7 @@ _MOST_RUNS = 8
 """Runs of the timeline, in the order of the experiment."""
 
 
-@dataclass(frozen=True)
-class StaticCharts:
+class StaticCharts(Struct, frozen=True):
     """The charts of a report."""
 
     pictures: dict[str, str]

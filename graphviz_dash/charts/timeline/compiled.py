@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.compiled.step_parts import StepPart
@@ -16,8 +16,7 @@ from graphviz_dash.narrative.compiled import cause_place, cause_title
 STEP_PARTS: Final = tuple(StepPart)
 
 
-@dataclass(frozen=True)
-class CompiledStep:
+class CompiledStep(Struct, frozen=True):
     """A step's stretches; arrays of shape (stretches,), ascending and without a gap."""
 
     start: Ints

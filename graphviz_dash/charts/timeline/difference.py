@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.ranks.waits import RankWaits, rank_waits
@@ -27,8 +27,7 @@ MOST_BINS: Final = 1_200
 _BIN_PX: Final = 2
 
 
-@dataclass(frozen=True)
-class RunDifference:
+class RunDifference(Struct, frozen=True):
     """What a view's first run loses against another one."""
 
     run: str

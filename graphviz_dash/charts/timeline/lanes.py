@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.trace.lanes import LaneSet, idle_periods
@@ -30,8 +30,7 @@ MAX_BOUNDARIES: Final = 80
 """Idle periods and steps that one view marks, over all its runs: the longest, and the nearest."""
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """What a view is made for. Windows are begin and end in ns since the runs' origins."""
 
     window: tuple[int, int]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.arrays import encode
@@ -40,8 +41,7 @@ FIRST_PART: Final = OPERATOR + 1
 _LABEL_CHARS = 64
 
 
-@dataclass(frozen=True)
-class Labels:
+class Labels(Struct, frozen=True):
     """Short name and category of each row of a table: ``codes`` (rows,) index ``texts``, whose
     categories index CATEGORIES, and CALLS beyond them."""
 
@@ -49,8 +49,7 @@ class Labels:
     texts: list[tuple[str, int]]
 
 
-@dataclass(frozen=True)
-class RunTimeline:
+class RunTimeline(Struct, frozen=True):
     """A run's lanes with what a view shows of each slice."""
 
     run: str
@@ -129,8 +128,7 @@ def with_nodes(timeline: RunTimeline, replays: ReplayMatch | None) -> RunTimelin
     return replace(timeline, replays=replays, matched=item, node=node)
 
 
-@dataclass(frozen=True)
-class ChosenRun:
+class ChosenRun(Struct, frozen=True):
     """A run with its chosen step (None: the trace marks none, and the origin is its begin)."""
 
     timeline: RunTimeline

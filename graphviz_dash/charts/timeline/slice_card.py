@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.nodes.node_table import NodeRow
 from graphviz_dash.analysis.replays.replays import METHODS
@@ -29,8 +29,7 @@ _NODE_TOKEN: Final = re.compile(r"(.{1,64})#([0-9]{1,12})", re.DOTALL)
 _MAX_TEXT = 4000
 
 
-@dataclass(frozen=True)
-class SliceId:
+class SliceId(Struct, frozen=True):
     """A slice of a run: ``table`` is "gpu" or "cpu" (the runtime calls), ``row`` its row there."""
 
     table: Literal["gpu", "cpu"]
@@ -142,8 +141,7 @@ def node_slice(chosen: ChosenRun, text: str) -> SliceId | None:
     return SliceId("gpu", int(lanes.row[pool[np.argmin(lanes.start[pool])]]))
 
 
-@dataclass(frozen=True)
-class MatchedNode:
+class MatchedNode(Struct, frozen=True):
     """The node that a slice was matched to."""
 
     graph: str

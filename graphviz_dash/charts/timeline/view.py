@@ -11,11 +11,11 @@ bounded whatever the size of the trace.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from graphviz_dash.analysis.trace.lanes import LaneSet
 from graphviz_dash.charts.timeline.compiled import CompiledStep
@@ -98,16 +98,14 @@ def _size(view: TimelineView) -> int:
     return len(msgspec.json.encode(view))
 
 
-@dataclass(frozen=True)
-class _Extra:
+class _Extra(Struct, frozen=True):
     """What is shown besides the slices of traces."""
 
     differences: Sequence[RunDifference]
     compiled: Mapping[str, CompiledStep]
 
 
-@dataclass(frozen=True)
-class _Shown:
+class _Shown(Struct, frozen=True):
     gpu: list[int]
     cpu: list[int]
     hidden: int

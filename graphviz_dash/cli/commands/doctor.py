@@ -7,11 +7,11 @@ import json
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import click
+from msgspec import Struct
 
 from graphviz_dash.analysis.compiled.report import CompileReport, compile_report
 from graphviz_dash.analysis.doctor import (
@@ -137,8 +137,7 @@ def _examine(output: Path, arguments: list[str], as_json: bool) -> int:
     return _tell(bundles, as_json)
 
 
-@dataclass(frozen=True)
-class _Examined:
+class _Examined(Struct, frozen=True):
     """What is known of a bundle; one of the three at least."""
 
     name: str

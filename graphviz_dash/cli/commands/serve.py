@@ -13,11 +13,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
 import click
+from msgspec import Struct
 
 from graphviz_dash.bundle.staging import remove_leftovers
 from graphviz_dash.errors import InputError, MissingRequirementError
@@ -47,8 +47,7 @@ _ENDS: Final = tuple(
 )
 
 
-@dataclass(frozen=True)
-class Serving:
+class Serving(Struct, frozen=True):
     """Where a server listens, whom it lets in, and what it may take."""
 
     host: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypedDict
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.diff.graph_diff import Change, GraphDiff, NodeDiff
 from graphviz_dash.analysis.diff.graph_pair import GraphPair
@@ -13,8 +14,7 @@ from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.graphs import diff_sentence
 
 
-@dataclass(frozen=True)
-class DiffSide:
+class DiffSide(Struct, frozen=True):
     """One graph of a run."""
 
     run: Run

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import dataclasses
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.arrays import Ints, column
 from graphviz_dash.analysis.replays.replays import identities_of, match_replays
@@ -20,8 +22,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.graph import CapturedGraph
 
 
-@dataclass(frozen=True)
-class TracePart:
+class TracePart(Struct, frozen=True):
     """What is exported. ``runs`` are names, each with the number of one step or None for all of its
     trace; none: all runs. ``graph``: only what the launches of this graph of the one run ran."""
 
@@ -143,7 +144,7 @@ def _cut(
     annotations: pl.DataFrame,
 ) -> Trace:
     # Rows have moved, so that where they stand in the file is no longer told.
-    return replace(
+    return dataclasses.replace(
         trace,
         gpu=gpu,
         runtime=runtime,

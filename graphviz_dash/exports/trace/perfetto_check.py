@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
 
 from google.protobuf.message import DecodeError
 from isal import igzip, isal_zlib
+from msgspec import Struct, field
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 
 from graphviz_dash.errors import InputError
@@ -26,8 +26,7 @@ _MOST_PROBLEMS: Final = 20
 """Problems that are kept; a broken writer would make one for each event."""
 
 
-@dataclass
-class TraceCheck:
+class TraceCheck(Struct):
     """What a trace holds, and what is wrong with it."""
 
     packets: int = 0

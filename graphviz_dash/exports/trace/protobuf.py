@@ -9,12 +9,12 @@ Format: protobuf.dev/programming-guides/encoding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Sizes: TypeAlias = npt.NDArray[np.int64]
@@ -32,8 +32,7 @@ class Wire(IntEnum):
     LENGTH = 2
 
 
-@dataclass(frozen=True)
-class FieldColumn:
+class FieldColumn(Struct, frozen=True):
     """Bytes of each row: of row ``i`` the first ``size[i]`` of ``data[i]``.
 
     ``data`` has shape (rows, width), or (1, width) where all rows have the same bytes.
@@ -43,8 +42,7 @@ class FieldColumn:
     size: Sizes
 
 
-@dataclass(frozen=True)
-class Ragged:
+class Ragged(Struct, frozen=True):
     """Bytes of very different length at the end of each row: ``size[i]`` of ``data`` each."""
 
     data: Bytes

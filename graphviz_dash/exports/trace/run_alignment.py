@@ -4,8 +4,9 @@ of one mode keep their distances instead: it is the first of them that starts th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.ranks.shared_steps import SharedSteps, shared_steps
@@ -23,8 +24,7 @@ MOST_BINS: Final = 32_768
 _FEWEST_BIN_NS: Final = 1_000
 
 
-@dataclass(frozen=True)
-class AlignedRun:
+class AlignedRun(Struct, frozen=True):
     """A run with a trace, and how its times are moved."""
 
     run: Run
@@ -44,8 +44,7 @@ class AlignedRun:
         return self.steps[0].method is not StepMethod.WHOLE
 
 
-@dataclass(frozen=True)
-class Alignment:
+class Alignment(Struct, frozen=True):
     """Runs whose first traced steps start together."""
 
     at: int

@@ -7,12 +7,12 @@ Every format takes this one scene, so that they never tell different things.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec import Struct
 
 from graphviz_dash import __version__
 from graphviz_dash.analysis.arrays import Ints, column
@@ -43,8 +43,7 @@ _FAMILY_TIDS: Final = 1 << 20
 """How far below the largest the numbers of tracks of families begin."""
 
 
-@dataclass(frozen=True)
-class Lane:
+class Lane(Struct, frozen=True):
     """One lane of a track: ``rows`` of the run's table, in the order of their begins, that nest.
     ``overflow`` is 0, or counts the lanes for what overlaps the lanes before it."""
 
@@ -52,8 +51,7 @@ class Lane:
     overflow: int
 
 
-@dataclass(frozen=True)
-class ThreadTrack:
+class ThreadTrack(Struct, frozen=True):
     """A CPU thread; ``tid`` is the system's where it is a plain one."""
 
     tid: int
@@ -63,16 +61,14 @@ class ThreadTrack:
     """It is no thread, but the steps of a family of graphs."""
 
 
-@dataclass(frozen=True)
-class StreamTrack:
+class StreamTrack(Struct, frozen=True):
     """A GPU stream; nothing overlaps in one of its lanes."""
 
     name: str
     lanes: tuple[Lane, ...]
 
 
-@dataclass(frozen=True)
-class Counter:
+class Counter(Struct, frozen=True):
     """Values that each hold from their time to the next one's."""
 
     name: str
@@ -87,8 +83,7 @@ class Counter:
     """Shape (values,)."""
 
 
-@dataclass(frozen=True)
-class DeviceTracks:
+class DeviceTracks(Struct, frozen=True):
     """A GPU of a run."""
 
     name: str
@@ -101,8 +96,7 @@ class DeviceTracks:
     """Those that did any work."""
 
 
-@dataclass(frozen=True)
-class RunScene:
+class RunScene(Struct, frozen=True):
     """One run as a process."""
 
     pid: int
@@ -123,8 +117,7 @@ class RunScene:
     """The tracks of ``gpu``."""
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(Struct, frozen=True):
     """An experiment as a trace viewer shows it."""
 
     title: str

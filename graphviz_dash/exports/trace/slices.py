@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints, encode
 from graphviz_dash.errors import printable
@@ -25,8 +25,7 @@ class ArgKind(Enum):
     TEXT = "text"
 
 
-@dataclass(frozen=True)
-class Arg:
+class Arg(Struct, frozen=True):
     """One argument of all slices of a table."""
 
     name: str
@@ -42,8 +41,7 @@ class Arg:
     """What the values of TEXT stand for."""
 
 
-@dataclass(frozen=True)
-class SliceTable:
+class SliceTable(Struct, frozen=True):
     """Slices; all columns have shape (rows,)."""
 
     start: Ints

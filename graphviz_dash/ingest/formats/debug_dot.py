@@ -8,12 +8,12 @@ edge is read as a full dependency.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Struct, field
 
 from graphviz_dash.bundle.debug_dot import DotText, dot_bodies, dot_graphs
 from graphviz_dash.errors import InputError
@@ -119,8 +119,7 @@ def _check_whole(content: str, texts: dict[int, DotText], path: Path) -> None:
         )
 
 
-@dataclass
-class _Reading:
+class _Reading(Struct):
     """Graphs made of one file's text."""
 
     path: Path

@@ -17,11 +17,11 @@ import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TextIO
 
 from isal import igzip
+from msgspec import Struct, field
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
@@ -57,8 +57,7 @@ _MOST_COLUMNS: Final = 2000
 _ALLOWED: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ})
 
 
-@dataclass
-class NsightTrace:
+class NsightTrace(Struct):
     """A Kineto trace that was written."""
 
     pid: int | None
@@ -73,15 +72,13 @@ class NsightTrace:
     """Events but annotations and operators."""
 
 
-@dataclass
-class _Out:
+class _Out(Struct):
     trace: NsightTrace
     file: TextIO
     first: bool = True
 
 
-@dataclass(frozen=True)
-class _Gpu:
+class _Gpu(Struct, frozen=True):
     """A row of TARGET_INFO_GPU; None where the report does not say."""
 
     id: int
@@ -143,8 +140,7 @@ def _opened(path: Path, limits: Limits) -> sqlite3.Connection:
     return database
 
 
-@dataclass
-class _Reading:
+class _Reading(Struct):
     """One pass over a report."""
 
     path: Path

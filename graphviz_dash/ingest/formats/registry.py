@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.byte_stream import ByteStream
@@ -55,8 +56,7 @@ class SourceKind(StrEnum):
     """Either of the two before; its content tells, which only a reader of pickles knows."""
 
 
-@dataclass(frozen=True)
-class ForeignContent:
+class ForeignContent(Struct, frozen=True):
     """What one foreign file holds of one process."""
 
     kind: SourceKind
@@ -78,8 +78,7 @@ class ForeignContent:
     """What torch.compile did; None where the file is no log of it."""
 
 
-@dataclass(frozen=True)
-class ForeignFormat:
+class ForeignFormat(Struct, frozen=True):
     """A row of the registry."""
 
     kind: SourceKind

@@ -7,11 +7,11 @@ somebody looks at an event.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import polars as pl
+from msgspec import Struct
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.byte_stream import ByteStream
@@ -20,8 +20,7 @@ from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.trace import Trace
 
 
-@dataclass(frozen=True)
-class RawEvent:
+class RawEvent(Struct, frozen=True):
     """An entry of traceEvents."""
 
     index: int

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import streamlit as st
+from msgspec import Struct
 from streamlit.delta_generator import DeltaGenerator
 
 from graphviz_dash.analysis.families.family_report import FamilyReport
@@ -34,8 +34,7 @@ _BETWEEN: Final = 0.4
 """Seconds between two looks at whether the graphs are read."""
 
 
-@dataclass(frozen=True)
-class Slots:
+class Slots(Struct, frozen=True):
     """Places on the page that are filled once the graphs are read."""
 
     picture: DeltaGenerator

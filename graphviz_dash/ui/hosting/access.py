@@ -12,12 +12,12 @@ import ipaddress
 import secrets
 import socket
 import sys
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 from urllib.parse import urlsplit
 
 import streamlit as st
+from msgspec import Struct
 
 from graphviz_dash.server_settings import ServerSettings, settings_of
 
@@ -25,8 +25,7 @@ _LOOPBACK_NAME: Final = "localhost"
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443", "ws": "80", "wss": "443"}
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(Struct, frozen=True):
     """What is asked of a request."""
 
     loopback: bool

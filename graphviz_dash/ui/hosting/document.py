@@ -56,8 +56,8 @@ watch.observe(document.body, {subtree: true, childList: true, attributes: true,
   attributeFilter: ["data-test-script-state"]})
 </script>"""
 """Until a new document's first page is complete, the style sheet hides what stands around a
-placeholder: it is drawn once, in its place. A placeholder that nothing follows is shown after 6 s in
-which the browser had time to draw and nothing came; for as long a slow one is busy with a script."""
+placeholder: it is drawn once, in its place. A placeholder that stays is shown after 6 s in which
+nothing came, not counting those in which a slow browser was busy with a script."""
 _LATER: Final = """<script type="module">
 const idle = window.requestIdleCallback ?? ((act) => setTimeout(act, 100))
 const names = %s

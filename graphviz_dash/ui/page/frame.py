@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import streamlit as st
+from msgspec import Struct
 
 from graphviz_dash.charts.shades import ACCENT, IDLE, PAGE, WARNING, Theme, shade
 from graphviz_dash.errors import InputError, WorkerError, printable
@@ -34,8 +34,7 @@ _OF_NO_EXPERIMENT: Final = ("overview",)
 """Pages that show no single experiment."""
 
 
-@dataclass(frozen=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     """The experiment that a page shows."""
 
     entry: Entry

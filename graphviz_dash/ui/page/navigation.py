@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from typing import Any, Final
 from urllib.parse import urlencode
 
 import streamlit as st
+from msgspec import Struct
 from streamlit.delta_generator import DeltaGenerator
 
 from graphviz_dash.ui.page import url_state
@@ -36,8 +36,7 @@ _BAR: Final = "page-links"
 """Where this run of a page has drawn the links to the others."""
 
 
-@dataclass
-class _Bar:
+class _Bar(Struct):
     """The links at the top of a page."""
 
     slot: DeltaGenerator

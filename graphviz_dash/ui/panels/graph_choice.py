@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import streamlit as st
+from msgspec import Struct
 
 from graphviz_dash.analysis.remedies import is_attributed
 from graphviz_dash.errors import printable
@@ -20,8 +20,7 @@ from graphviz_dash.ui.state.results import comparison
 _CHANGE: Final = "change"
 
 
-@dataclass(frozen=True)
-class GraphChoice:
+class GraphChoice(Struct, frozen=True):
     """The graph that the page shows, and how."""
 
     run: Run

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from graphviz_dash.bundle.launch import find_launches
 from graphviz_dash.bundle.references import reference_launches
@@ -25,8 +26,7 @@ _VERSUS: Final = " vs "
 _SAMPLES: Final = "sample_traces"
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Struct, frozen=True, dict=True):
     """An experiment by the name that addresses use, with its folder."""
 
     name: str
@@ -50,8 +50,7 @@ class Entry:
         return STORE.register(self.path) if self.pair is None else STORE.register_pair(self.pair)
 
 
-@dataclass(frozen=True)
-class Catalogue:
+class Catalogue(Struct, frozen=True):
     """All experiments that a visitor sees by name, the folders that were looked in besides that of
     his uploads, and what was wrong with them."""
 

@@ -16,9 +16,10 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeVar, cast
+
+from msgspec.structs import replace
 
 from graphviz_dash.ingest.load import load_experiment, load_outlines, load_pair
 from graphviz_dash.model.run import Experiment, Run

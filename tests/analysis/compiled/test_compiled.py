@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.compiled.cause import CompileCause
 from graphviz_dash.analysis.compiled.causes import compile_causes
@@ -266,7 +266,7 @@ def test_a_graph_from_the_cache_that_is_split_is_told_by_its_trace(time: StepTim
     first = next(n for n, piece in enumerate(time.pieces) if piece.launches_graph)
     second = CpuPiece(StepPart.DISPATCH, "0/0", 6.0 * US), time.pieces[first]
     pieces = (*time.pieces[: first + 1], *second, *time.pieces[first + 1 :])
-    twice = dataclasses.replace(time, calls=(FrameCalls("0/0", 1, 2, 1),), pieces=pieces)
+    twice = replace(time, calls=(FrameCalls("0/0", 1, 2, 1),), pieces=pieces)
     cause = causes(told, twice)[CompileRuleId.SPLIT_UNTOLD]
     # The dispatch and the launch of its second graph, whose work does not keep the CPU waiting.
     factor = StepCosts(twice, 100.0 * US).factor

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.compiled.recording_causes import repeated_call_causes
 from graphviz_dash.analysis.compiled.savings import StepCosts

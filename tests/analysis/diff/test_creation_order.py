@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.diff.creation_order import hidden_copies, order_effects
 from graphviz_dash.ingest.load import load_experiment

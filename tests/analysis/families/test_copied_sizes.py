@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.families.copied_sizes import copied_sizes, copies_may_tell
 from graphviz_dash.analysis.families.family_report import LoopReport, loop_report

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.families.family_report import loop_report
 from graphviz_dash.analysis.families.kernel_changes import Replacement, kernel_changes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -150,7 +149,7 @@ def test_further_roots_cost_what_they_cost_synthetic_graphs() -> None:
 )
 def test_what_was_not_measured_is_said(told: tuple[Absent, ...], reason: str) -> None:
     run = run_of(LINE, None)
-    run = dataclasses.replace(run, manifest=replace(run.manifest, absent=told))
+    run = replace(run, manifest=replace(run.manifest, absent=told))
     (own,) = own_graphs(Experiment(Path("x"), (run,)), {"ref": costs()})
     assert own.chain is None
     assert LAUNCH not in own.timings
@@ -168,7 +167,7 @@ def test_each_reason_is_said_once_for_all_graphs_of_a_run() -> None:
     life = replace(run.clean.graphs[0], upload_ns=None, upload_cpu_ns=None)
     lives = tuple(replace(life, graph=f"graph-{number}") for number in range(5))
     why = tuple(Absent(f"upload_ns of {one.graph}", "it allocates memory") for one in lives)
-    run = dataclasses.replace(
+    run = replace(
         run,
         manifest=replace(run.manifest, absent=why),
         clean=replace(run.clean, graphs=lives),

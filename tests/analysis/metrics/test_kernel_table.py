@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
+
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.metrics.kernel_table import KernelRow, KernelTable, kernel_table
 from graphviz_dash.analysis.trace.gpu_records import missing_gpu_work
@@ -101,7 +103,7 @@ class TestChanges:
         stitched = replace(trace.info, problems=(TraceProblem(STITCHED, "made up"),))
         runs = [
             make_run("eager", trace=steps_trace(2, 1_000, [("gemm", 100)], graph=False)),
-            make_run("graph", trace=replace(trace, info=stitched)),
+            make_run("graph", trace=dataclasses.replace(trace, info=stitched)),
         ]
         table = kernel_table(make_experiment(*runs), "eager")
         assert table.against == (0, None)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.metrics.run_metrics import present
 from graphviz_dash.analysis.metrics.throughput import PEAKS, THROUGHPUT, peak_of, throughput_figures

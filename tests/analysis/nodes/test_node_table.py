@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.nodes.node_table import build_node_table, node_table
 from graphviz_dash.analysis.origins.attribution import attribute

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.parallel.contention import contentions
 from graphviz_dash.analysis.parallel.measured import measured_streams

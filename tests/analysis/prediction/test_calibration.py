@@ -3,12 +3,12 @@ it cannot be made from."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.prediction.calibration import (
     CalibrationSource,

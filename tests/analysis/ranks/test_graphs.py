@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.ranks.ranks import rank_comparison
 from graphviz_dash.ingest.load import load_experiment

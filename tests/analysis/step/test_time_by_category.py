@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.metrics.run_metrics import traced_figures

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.step.time_lost import TimeLost, TracedStep, time_lost
 from graphviz_dash.analysis.step.work_pairs import PairKind, PairRow, WorkPairs

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.families.family_report import loop_report
 from graphviz_dash.analysis.families.ladder_advice import advise, ladder_basis
@@ -31,7 +32,7 @@ def test_times_that_differ_in_their_last_bit_have_an_axis_around_them(tmp_path: 
     assert not isinstance(advice, Missing)
     least = advice.curve[-1][1]
     noisy = tuple((count, least * (1 + count % 2 * 2e-16)) for count, _ in advice.curve)
-    chart = ladder_chart(dataclasses.replace(advice, curve=noisy), "light")
+    chart = ladder_chart(replace(advice, curve=noisy), "light")
     assert chart is not None
     low, high = chart.layout.yaxis.range
     assert high - low > 0.05 * high

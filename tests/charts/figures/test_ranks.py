@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.ranks.ranks import ModeRanks, rank_comparison
 from graphviz_dash.analysis.ranks.shared_steps import shared_steps

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.step.time_lost import TimeLost
 from graphviz_dash.charts.timeline.difference import MOST_BINS, RunDifference, difference

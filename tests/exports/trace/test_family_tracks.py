@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from graphviz_dash.exports.trace.chrome import export_chrome
 from graphviz_dash.exports.trace.perfetto import export_perfetto

@@ -204,7 +204,7 @@ def test_streams_of_a_fork_are_tracks_of_their_own(tmp_path: Path, export: Expor
 
 def _with_trace(folder: Path, trace: TraceBuilder) -> Experiment:
     """An experiment of one eager run with this replay trace."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from graphviz_dash.ingest.kineto.reader import read_trace
 

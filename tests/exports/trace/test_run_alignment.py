@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.exports.trace.run_alignment import MOST_BINS, _bin_width, align

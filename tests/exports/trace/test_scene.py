@@ -69,7 +69,7 @@ def test_what_a_reader_should_know_is_told(scene: Scene) -> None:
 
 
 def test_runs_that_are_left_out_are_told(tmp_path: Path) -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     experiment = load_experiment(make_experiment(tmp_path / "toy"))
     eager, graph = experiment.runs

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gzip
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.formats.text import read_bytes, read_json, read_text

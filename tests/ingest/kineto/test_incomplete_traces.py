@@ -7,7 +7,6 @@ import json
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +14,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.kineto.reader import read_trace

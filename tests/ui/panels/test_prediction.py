@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.prediction.uncertainty import Estimate
 from graphviz_dash.ui.page.prediction import idle_markup, prediction_tiles

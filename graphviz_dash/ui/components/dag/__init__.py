@@ -7,12 +7,12 @@ server, so that unfolding, zooming and panning run no script.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import streamlit as st
+from msgspec import Struct
 
 from graphviz_dash.analysis.fold.fold import FoldBy
 from graphviz_dash.charts.palette import CRITICAL
@@ -118,8 +118,7 @@ def dag_view(
     return _latest(f"{key}:selection", state.get("selected"), selected)
 
 
-@dataclass
-class _Memory:
+class _Memory(Struct):
     """What a session last saw: the click, what the page asked for, the outcome."""
 
     click: object

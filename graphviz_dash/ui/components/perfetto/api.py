@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
@@ -41,8 +41,7 @@ _PATIENCE_S: Final = 0.25
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-@dataclass(frozen=True)
-class TraceFormat:
+class TraceFormat(Struct, frozen=True):
     """A format that the route gives, by its suffix."""
 
     suffix: str
@@ -99,8 +98,7 @@ def _export(experiment: Experiment, key: str, form: TraceFormat) -> ExportSummar
     return form.export(experiment, SCRATCH.subfolder(key) / name)
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """What a request asks for: a part of an experiment by its key, in a format of FORMATS."""
 
     key: str

@@ -7,12 +7,12 @@ server, so that zooming and panning run no script.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import streamlit as st
+from msgspec import Struct
 
 from graphviz_dash.analysis.trace.api_calls import CallClass
 from graphviz_dash.analysis.trace.kernel_categories import Category
@@ -59,8 +59,7 @@ _CALL_SHADES: Final = {
 }
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """A selected slice. ``token`` gives it again to ``timeline_view(selected=...)`` and is fit for
     an address; ``graph`` and ``node`` are None for what is not known to be a graph's node."""
 
@@ -131,8 +130,7 @@ def timeline_view(
     return _resolve(experiment_key, dict(zip(names, chosen, strict=True)), token)
 
 
-@dataclass
-class _Memory:
+class _Memory(Struct):
     """What a session last saw of a selection: the click, what the page asked for, the outcome."""
 
     click: object
