@@ -15,6 +15,9 @@ from graphviz_dash.units import counted, format_count, format_ns, format_percent
 _ALIKE: Final = 0.02
 """Clean step times of ranks that differ by less than this part of them are called alike."""
 
+_ALONE: Final = 0.95
+"""A rank that is late by this part of it after all others costs them what it is late."""
+
 _MOSTLY: Final = 0.6
 """What makes up at least this part is named alone: a rank of all lateness, a cause of a rank's."""
 
@@ -73,7 +76,7 @@ def widest(mode: ModeRanks) -> CollectiveRow | None:
 
 
 def latest(mode: ModeRanks) -> Lateness | None:
-    """The rank whose late arrivals cost the others most; None without a collective."""
+    """The rank that comes latest, over all collectives; None without one."""
     costly = [late for late in mode.lateness if late.total > 0]
     return max(costly, key=lambda late: late.total, default=None)
 
@@ -81,6 +84,11 @@ def latest(mode: ModeRanks) -> Lateness | None:
 def cause(late: Lateness) -> str:
     """Why a rank is late, as far as its trace tells."""
     cost = f"costs {format_ns(round(late.total))} per traced step"
+    if late.alone < _ALONE * late.total:
+        cost = (
+            f"is there {format_ns(round(late.total))} after the first one and "
+            f"{format_ns(round(late.alone))} after the last but one, per traced step"
+        )
     work, idle = late.work / late.total, late.idle / late.total
     if work >= _MOSTLY:
         return f"{cost}: its GPU work before them takes longer (+{format_ns(round(late.work))})"

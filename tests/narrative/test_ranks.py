@@ -29,6 +29,11 @@ from tests.ranks import SLOW_RANK_1, Truth
             Truth(((9_000, 11_500), (11_000, 9_000))),
             "no rank is late as a rule: in all they come 4.50 µs per traced step after each other",
         ),
+        (
+            Truth(((10_000,), (13_000,), (11_000,))),
+            "is there 3.00 µs after the first one and 2.00 µs after the last but one, per traced "
+            "step: ",
+        ),
     ],
 )
 def test_the_sentence_names_the_cause(tmp_path: Path, truth: Truth, words: str) -> None:

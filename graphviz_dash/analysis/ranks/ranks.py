@@ -91,7 +91,7 @@ class RankRow(Struct, frozen=True):
 
 
 class Lateness(Struct, frozen=True):
-    """What one rank's late arrivals cost. Times are means per traced step."""
+    """How late one rank comes. Times are means per traced step."""
 
     rank: int
     """Number of the rank."""
@@ -101,6 +101,9 @@ class Lateness(Struct, frozen=True):
     """Those of them that are beyond the clocks' spread."""
     total: float
     """How long after the first rank it reached them, in ns."""
+    alone: float
+    """How long after the last but one: what they would have begun earlier without it, in ns. Of two
+    ranks the same."""
     work: float
     """What of that is due to GPU work since the collective before that took longer than the first
     rank's, in ns."""
@@ -164,7 +167,7 @@ class ModeRanks(Struct, frozen=True):
     skew: Summary | None
     """From the first to the last start of all collectives, in ns; None without ``collectives``."""
     lateness: tuple[Lateness, ...]
-    """For each rank what its late arrivals cost; empty without ``collectives``."""
+    """For each rank how late it comes; empty without ``collectives``."""
     reason: str | None
     """Why there are no ``collectives``; None where there are."""
 
@@ -402,9 +405,10 @@ class _Measured:
         return tuple(_required(summarise(column)) for column in values.T)
 
     def lateness(self) -> tuple[Lateness, ...]:
-        """For each rank what its late arrivals cost, and how much of it longer work explains."""
+        """For each rank how late it comes, and how much of it longer work explains."""
         work, gap = self._before()
         spread = max(clock.spread for clock in self.clocks)
+        behind = np.diff(np.sort(self._start, axis=1)[:, -2:], axis=1).ravel()
         early = self._start.argmin(axis=1)
         every_instance = np.arange(len(early))
         more_work = work[every_instance, self._last] - work[every_instance, early]
@@ -415,6 +419,7 @@ class _Measured:
                 count=int(last_here.sum()),
                 clear=int((last_here & (self.skew > spread)).sum()),
                 total=float(self.skew[last_here].sum()) / self.steps,
+                alone=float(behind[last_here].sum()) / self.steps,
                 work=float(more_work[last_here].sum()) / self.steps,
                 idle=float(more_idle[last_here].sum()) / self.steps,
             )

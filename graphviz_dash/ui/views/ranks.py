@@ -71,9 +71,9 @@ def render() -> None:
     st.caption(
         "Step time and launch CPU time are of the clean pass; the other times are medians per "
         "traced step. A collective waits until the last rank has arrived, and transfers from then "
-        "on; waiting counts as busy GPU time wherever such is shown. Late: what the others lost "
-        "by waiting for this rank, per step, and how much of it is due to its GPU working or "
-        "idling for longer since the collective before."
+        "on; waiting counts as busy GPU time wherever such is shown. Late: how long after the "
+        "first rank it came to those that it reached last, per step, and how much of it is due to "
+        "its GPU working or idling for longer since the collective before."
     )
     if mode.collectives:
         st.header("Collectives of the step", anchor=False)
@@ -147,9 +147,9 @@ def _tiles(mode: ModeRanks) -> str:
     if late is not None:
         cells.append(
             (
-                "Lost to stragglers",
+                "Last rank behind the first",
                 format_ns(round(late.total)),
-                f"per step, by rank {late.rank}",
+                f"per step, rank {late.rank}",
             )
         )
     if mode.uncertainty is not None:

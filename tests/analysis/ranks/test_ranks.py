@@ -63,6 +63,9 @@ def test_three_ranks(tmp_path: Path) -> None:
     assert [clock.offset for clock in found.clocks] == [0, -40, 999_999]
     assert [row.wait for row in found.ranks] == [3_000, 0, 2_000]
     assert found.collectives[0].last == (0, 4, 0)
+    (late,) = [rank for rank in found.lateness if rank.total]
+    # Without it they would have waited for the third, 2 us shorter.
+    assert (late.rank, late.total, late.alone) == (1, 3_000, 2_000)
 
 
 def test_a_missing_rank_is_named(tmp_path: Path) -> None:
