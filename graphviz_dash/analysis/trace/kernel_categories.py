@@ -40,7 +40,10 @@ _PATTERNS = (
         # Convolutions are matrix products to the hardware: cuDNN's fprop, dgrad and wgrad engines.
         # What rocBLAS and hipBLASLt run is called after its indices: Cijk_Ailk_Bljk.
         Category.GEMM,
-        r"gemm|gemv|matmul|^cijk_|cublas|cutlass|wgmma|xmma|splitk|conv|_mm_|nvjet|fprop|dgrad|wgrad|winograd",
+        # FBGEMM is a library, and most of what it runs are look-ups in embeddings. Before cuDNN 8
+        # convolutions are called after their tiles alone: volta_scudnn_128x64_relu.
+        r"(?<!fb)gemm|gemv|matmul|^cijk_|cublas|cutlass|wgmma|xmma|splitk|conv|_mm_|nvjet|fprop|dgrad"
+        r"|wgrad|winograd|cudnn_\w*\d+x\d+",
     ),
     (
         Category.REDUCTION,
@@ -50,7 +53,7 @@ _PATTERNS = (
         Category.ELEMENTWISE,
         r"elementwise|vectorized|multi_tensor|foreach|dropout|triton_poi|index|gather|scatter|"
         r"cat|copy_kernel|fill|embedding|rope|rotary|activation|gelu|silu|nchwtonhwc|nhwctonchw|"
-        r"transpose|scalepackedtensor",
+        r"transpose|permute|scalepackedtensor",
     ),
 )
 _COMPILED = tuple((category, re.compile(pattern, re.IGNORECASE)) for category, pattern in _PATTERNS)

@@ -15,6 +15,11 @@ _READ_CHARS: Final = 4000
 # "void ns::name<...>(...)": return type, namespaces, name.
 _HEAD: Final = re.compile(r"(?:[\w:]+ )?(?:\w+::)*(\w+)(?=[<(]|$)")
 
+# cuBLAS's gemv: "std::enable_if<!(false), void>::type internal::gemvx::kernel<...>(...)".
+_CONDITION: Final = re.compile(r"std::enable_if<[^;]{0,80}?>::type (?=[\w:]+<)")
+_GENERAL: Final = re.compile(r"(?:\w+::)*(\w+::kernel)(?=<)")
+"""A name that tells nothing without what it is in."""
+
 # Kernels that run any functor: the functor says what they do.
 _WRAPPERS: Final = {
     "elementwise_kernel": "elementwise",
@@ -48,7 +53,7 @@ _CARRIERS: Final = frozenset(
 )
 
 _CUTLASS: Final = re.compile(
-    r"cutlass::(?:device_kernel|Kernel2?)<(?:[\w:]*\benable_\w+<)?(?:\w+::)*?(\w+)(?:::\w*Kernel)?\b(?!::)"
+    r"cutlass(?:_cudnn\w*)?::(?:device_kernel|Kernel2?)<(?:[\w:]*\benable_\w+<)?(?:\w+::)*?(\w+)(?:::\w*Kernel)?\b(?!::)"
 )
 """What CUTLASS runs: its name, or what that is in where it is called GemmKernel or the like."""
 
@@ -64,6 +69,10 @@ def short_name(demangled: str) -> str:
     cutlass = _CUTLASS.search(text)
     if cutlass:
         return cutlass[1]
+    if condition := _CONDITION.match(text):
+        text = text[condition.end() :]
+    if general := _GENERAL.match(text.removeprefix("void ")):
+        return general[1]
     head = _HEAD.match(text)
     if not head:
         return demangled

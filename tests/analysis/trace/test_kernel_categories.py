@@ -15,6 +15,7 @@ NAMES = {
         "void cudnn::winograd_nonfused::winogradWgradData4x4<float, float>(Params)",
         "nvjet_tst_128x256_64x4_2x1_v_bz_coopA_NNT",
         "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x192x64_MI16x16x1",
+        "cudnn_infer_volta_scudnn_128x32_relu_medium_nn_v1",
         "_matmul_ogs_NNT_bf16xbf16xmxfp4_128x128x128x1_swiglu",
     ),
     Category.ATTENTION: (
@@ -34,6 +35,9 @@ NAMES = {
         "void cudnn::engines_precompiled::nchwToNhwcKernel<float, float, float, false>(int)",
         "void cudnn::engines_precompiled::scalePackedTensor_kernel<float, float>(long)",
         "triton_poi_fused_addmm_relu_0",
+        "void split_embedding_codegen_forward_unweighted_kernel<float>(at::PackedTensorAccessor<"
+        "float, 1ul>, fbgemm_gpu::FixedDivisor)",
+        "void fbgemm_gpu::permute_2D_lengths_kernel<int>(int, int, int const*, int const*, int*)",
     ),
     Category.COMMUNICATION: (
         "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgs)",

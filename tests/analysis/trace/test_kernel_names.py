@@ -57,6 +57,16 @@ from graphviz_dash.analysis.trace.kernel_names import short_name
             "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float>(int)",
             "vectorized_layer_norm_kernel",
         ),
+        (
+            "void cutlass_cudnn_train::Kernel<cutlass_tensorop_s1688wgrad_optimized_tf32_64x64>"
+            "(cutlass_tensorop_s1688wgrad_optimized_tf32_64x64::Params)",
+            "cutlass_tensorop_s1688wgrad_optimized_tf32_64x64",
+        ),
+        (
+            "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, float, "
+            "cublasGemvParamsEx<int, float> >(cublasGemvParamsEx<int, float>)",
+            "gemvx::kernel",
+        ),
         ("fmha_cutlassF_f32_sm80(Attention<float>::Params)", "fmha_cutlassF_f32_sm80"),
         ("nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNT", "nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNT"),
         ("triton_poi_fused_0", "triton_poi_fused_0"),
