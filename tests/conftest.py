@@ -4,20 +4,16 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Final
 
 import pytest
 from hypothesis import settings
 from playwright.sync_api import Browser, Playwright, sync_playwright
 
-from graphviz_dash.ingest import cache as ingest_cache
-from graphviz_dash.ingest.limits import Limits
 from graphviz_dash.ingest.processes import PROCESSES_VARIABLE
-from graphviz_dash.model.trace import Trace
 from tests.chromium import CHROMIUM_OPTIONS, system_chromium
 from tests.compiled import begin_with_own_part
 from tests.order import LongestFirst, in_order
+from tests.samples_once import samples_once
 
 # A slow machine is no failure: what is slow is measured in benchmarks/, not here.
 # The same examples each time: a change is judged by what it changed, not by luck.
@@ -37,9 +33,6 @@ os.environ["POLARS_MAX_THREADS"] = "1"
 
 # So would processes that read parts of a trace; what they do is tested where they are asked for.
 os.environ[PROCESSES_VARIABLE] = "1"
-
-
-SAMPLES: Final = Path(__file__).resolve().parents[1] / "sample_traces"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -68,20 +61,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LongestFi
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _traces_of_samples_are_read_once() -> Iterator[None]:
+def _samples_are_read_and_compared_once() -> Iterator[None]:
     """In each process: nobody changes them. What reads others reads them anew."""
-    read, tables = ingest_cache.read_trace, {}
-
-    def read_once(path: Path, limits: Limits) -> Trace:
-        if not path.resolve().is_relative_to(SAMPLES):
-            return read(path, limits)
-        key = path, limits
-        if key not in tables:
-            tables[key] = read(path, limits)
-        return tables[key]
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(ingest_cache, "read_trace", read_once)
+    with samples_once():
         yield
 
 

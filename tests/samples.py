@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
-from typing import Final
 
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.ingest.load import load_experiment
-
-SAMPLES: Final = Path(__file__).resolve().parents[1] / "sample_traces"
+from tests.samples_once import SAMPLES
 
 
 @cache

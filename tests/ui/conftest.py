@@ -17,9 +17,9 @@ from graphviz_dash.server_settings import STARTED_IN_VARIABLE
 from graphviz_dash.ui.state import catalogue
 from graphviz_dash.ui.views import graph, overview
 from tests.bundle.examples import MEMORY_PASS
-from tests.conftest import SAMPLES
 from tests.experiments import chain, fork_join, make_experiment, make_run
 from tests.loops import make_server
+from tests.samples import SAMPLES
 from tests.serving import ROOT, served
 from tests.ui.standing import lent, standing_tab
 

@@ -24,7 +24,7 @@ from graphviz_dash.narrative import experiment
 from graphviz_dash.narrative.headline import headline
 from tests.builders import TraceBuilder
 from tests.cli.conftest import Invoke
-from tests.conftest import SAMPLES
+from tests.samples import SAMPLES
 
 
 class TestLs:

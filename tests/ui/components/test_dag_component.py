@@ -5,32 +5,17 @@ themes; what stands beside the drawing: tests/ui/components/test_dag_overlay.py.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.ui.appearance import turn
 from tests.ui.standing import follow
-from tests.ui.tabs import THEMES, tab
+from tests.ui.tabs import THEMES
 from tests.ui.waits import idle
 
 pytestmark = pytest.mark.ui
-
-
-@pytest.fixture
-def page(visitor: BrowserContext) -> Iterator[Page]:
-    errors: list[str] = []
-    with tab(visitor, 1280, 900) as opened:
-        opened.on("pageerror", lambda error: errors.append(str(error)))
-        yield opened
-    assert errors == []
-
-
-def open_graph(page: Page, address: str, query: str) -> Locator:
-    page.goto(f"{address}/graph?{query}")
-    return drawn(page)
 
 
 def follow_to_graph(page: Page, query: str) -> Locator:
@@ -113,8 +98,9 @@ def test_a_slash_leads_to_the_search_unless_somebody_writes_and_a_click_to_a_car
     expect(dashboard_tab.locator(".node")).to_contain_text("node 12")
 
 
-def test_keyboard_walks_along_the_edges(page: Page, dashboard: str) -> None:
-    canvas = open_graph(page, dashboard, "experiment=mlp-train&run=graph")
+def test_keyboard_walks_along_the_edges(dashboard_tab: Page) -> None:
+    page = dashboard_tab
+    canvas = follow_to_graph(page, "experiment=mlp-train&run=graph")
     canvas.focus()
     expect(canvas).to_be_focused()
     page.keyboard.press("ArrowDown")
@@ -141,10 +127,11 @@ def looked_at(canvas: Locator) -> list[float]:
 
 
 def test_wheel_zooms_at_the_pointer_drag_pans_and_another_window_keeps_the_view(
-    page: Page, dashboard: str
+    dashboard_tab: Page,
 ) -> None:
+    page = dashboard_tab
     page.set_viewport_size({"width": 360, "height": 800})
-    canvas = open_graph(page, dashboard, "experiment=fork-join&run=graph")
+    canvas = follow_to_graph(page, "experiment=fork-join&run=graph")
     # Who looked at all of it sees all of it, laid out for the window as it is now.
     page.set_viewport_size({"width": 1280, "height": 900})
     page.wait_for_function(

@@ -10,16 +10,6 @@ import pytest
 from graphviz_dash.ui.hosting.preload import preload
 from graphviz_dash.ui.page.navigation import NAMES
 
-AHEAD = """
-import sys
-from graphviz_dash.ui.hosting.preload import preload
-assert "graphviz_dash.ui.views.graph" not in sys.modules
-thread = preload("graph")
-thread.join()
-assert preload("graph") is thread
-assert "graphviz_dash.ui.views.graph" in sys.modules
-assert "graphviz_dash.ui.views.launch" not in sys.modules
-"""
 HALVES = """
 import sys
 import threading
@@ -45,9 +35,16 @@ assert not hasattr(sys.modules["pandas"], "Series")
 import_module(sys.argv[1])
 go.Figure(go.Scatter(x=(1, 2), y=(3, 4)))
 """
-ALL = """
+AHEAD = """
 import sys
-from graphviz_dash.ui.hosting.preload import preload_all
+from graphviz_dash.ui.hosting.preload import preload, preload_all
+assert not {"pandas", "pyarrow"} & set(sys.modules)
+assert "graphviz_dash.ui.views.export" not in sys.modules
+thread = preload("export")
+thread.join()
+assert preload("export") is thread
+assert "graphviz_dash.ui.views.export" in sys.modules
+assert "graphviz_dash.ui.views.launch" not in sys.modules
 assert not {"pandas", "pyarrow"} & set(sys.modules)
 thread = preload_all()
 thread.join()
@@ -56,23 +53,16 @@ print(*sys.modules)
 """
 
 
-def _imported(code: str) -> set[str]:
+def test_a_page_is_imported_while_its_document_is_loaded_and_all_once_the_first_is_sent() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", AHEAD], capture_output=True, text=True, check=False, timeout=120
     )
-    return set(done.stdout.split())
-
-
-def test_what_pages_need_is_imported_once_the_first_is_sent() -> None:
-    found = _imported(ALL)
+    assert done.returncode == 0, done.stderr
+    found = set(done.stdout.split())
     assert {f"graphviz_dash.ui.views.{page}" for page in NAMES} <= found
     assert {"pandas", "pyarrow", "graphviz_dash.ui.hosting.component_routes"} <= found
     # 7 MB for those who ask for such a file.
     assert not any(name.startswith("perfetto.protos") for name in found)
-
-
-def test_what_a_page_needs_is_imported_while_its_document_is_loaded() -> None:
-    _imported(AHEAD)
 
 
 def drawn_by_halves(imported: str) -> subprocess.CompletedProcess[str]:

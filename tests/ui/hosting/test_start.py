@@ -28,8 +28,8 @@ from graphviz_dash.ui.state.results import comparison, outcome
 from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.ui.views import overview
 from tests.builders import STEP, make_experiment, make_run
-from tests.conftest import SAMPLES
 from tests.ingest.test_load import replace_trace
+from tests.samples import SAMPLES
 
 FIRST_PAGE = """
 import sys

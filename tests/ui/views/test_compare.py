@@ -19,7 +19,7 @@ from graphviz_dash.narrative.prediction import scored_text
 from graphviz_dash.ui.state import catalogue
 from tests.analysis.parallel.training import chain_plan, write_parallel_experiment
 from tests.builders import STEP, make_experiment, make_run
-from tests.conftest import SAMPLES
+from tests.samples import SAMPLES
 from tests.ui.views.apptests import (
     LookIn,
     assert_answers,

@@ -10,7 +10,7 @@ import pytest
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.ui.views import graph
 from tests.builders import STEP, make_experiment
-from tests.conftest import SAMPLES
+from tests.samples import SAMPLES
 from tests.ui.views.apptests import (
     LookIn,
     chosen,

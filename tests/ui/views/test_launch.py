@@ -29,7 +29,7 @@ from graphviz_dash.ui.state.store import STORE
 from tests.analysis.launch.test_observer_effect import SERIES
 from tests.analysis.launches import lines, recording
 from tests.builders import make_experiment
-from tests.conftest import SAMPLES
+from tests.samples import SAMPLES
 
 
 @pytest.fixture(autouse=True)

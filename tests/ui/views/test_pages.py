@@ -20,10 +20,9 @@ from graphviz_dash.narrative.prediction import predicted_times, prediction_verdi
 from graphviz_dash.server_settings import STARTED_IN_VARIABLE
 from graphviz_dash.units import format_ratio
 from tests.builders import STEP, Work, make_experiment, make_run, replay_trace
-from tests.conftest import SAMPLES
 from tests.ingest.test_load import replace_trace
 from tests.ranks import make_ranks
-from tests.samples import compared_sample
+from tests.samples import SAMPLES, compared_sample
 from tests.ui.views.apptests import (
     FAILURE,
     HARM,

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.conftest import SAMPLES
+from tests.samples import SAMPLES
 from tests.ui.views.apptests import PAGES, LookIn, markup, shown
 
 EXPERIMENTS = sorted({path.parent.parent.name for path in SAMPLES.glob("*/*/manifest.json")})
