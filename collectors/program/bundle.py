@@ -287,12 +287,12 @@ def _why_untraced(state: Recording) -> str:
 def _environment(folder: Path, identity: Identity) -> Environment:
     file = folder / ENVIRONMENT_FILE
     if not file.exists():
-        # The program was killed before it was asked; the machine is still the same.
+        # The program was killed before it was asked, or has no GPU; the machine is still the same.
         command = [*WORKER, "--environment", str(file)]
         asked = subprocess.run(command, capture_output=True, text=True, check=False)
         if asked.returncode != 0:
             line = (asked.stderr.strip() or "no answer").splitlines()[-1]
-            raise GraphvizDashError(printable(f"The machine could not be described: {line}"))
+            raise GraphvizDashError(printable(f"The program ran, and nothing was recorded: {line}"))
     environment = _read(file, Environment)
     return msgspec.structs.replace(
         environment,
