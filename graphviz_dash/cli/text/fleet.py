@@ -23,10 +23,12 @@ _NAME_LENGTH = 60
 def print_fleet_answer(answer: FleetAnswer) -> None:
     """Prints what the ranks of one mode answer."""
     whose = ", ".join(filter(None, (answer.mode, answer.job)))
+    whole = answer.unmarked == answer.ranks
+    period = "trace" if whole else "step"
     click.echo(
         printable(
             f"{whose}{': ' if whose else ''}{counted(answer.ranks, 'rank')} read, "
-            f"{format_ns(answer.step_ns)} a traced step in the median"
+            f"{format_ns(answer.step_ns)} a {'trace' if whole else 'traced step'} in the median"
         )
     )
     if answer.unmarked:
@@ -49,8 +51,8 @@ def print_fleet_answer(answer: FleetAnswer) -> None:
         name = answer.launch_bound_worst
         click.echo(
             printable(
-                f"  launch-bound: {half} of a step in the median, {least} at the least, {most} at "
-                f"the 95th percentile, {worst} at the worst ({name})"
+                f"  launch-bound: {half} of a {period} in the median, {least} at the least, {most} "
+                f"at the 95th percentile, {worst} at the worst ({name})"
             )
         )
     if answer.awaited is not None:
@@ -58,7 +60,7 @@ def print_fleet_answer(answer: FleetAnswer) -> None:
         click.echo(
             printable(
                 f"  the others wait for {awaited.name}: it communicates alone for "
-                f"{format_ns(awaited.communication_ns)} of a step, the median rank for "
+                f"{format_ns(awaited.communication_ns)} of a {period}, the median rank for "
                 f"{format_ns(awaited.median_ns)}"
             )
         )

@@ -10,6 +10,7 @@ import fsspec
 import pytest
 
 from graphviz_dash.importers import tasks
+from tests.analysis.predictions import line_trace
 from tests.cli.conftest import Invoke
 from tests.faults import locked
 from tests.importers.fleets import RANKS, rank
@@ -35,6 +36,16 @@ def test_says_what_is_slow_and_what_differs(invoke: Invoke, traces: Path, tmp_pa
     assert "all but rank2" in result.out
     again = invoke("fleet", str(tables))
     assert again.out == result.out
+
+
+def test_of_traces_without_steps_it_tells_traces(invoke: Invoke, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        line_trace(tmp_path / name, marked=False)
+    said = invoke("fleet", str(tmp_path)).out
+    assert "a trace in the median" in said
+    assert "of a trace in the median" in said
+    assert "traced step" not in said
 
 
 def test_names_of_thousands_of_characters_are_shortened(invoke: Invoke, tmp_path: Path) -> None:
