@@ -11,6 +11,7 @@ the processor's time.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import statistics
 import sys
 import time
@@ -121,7 +122,7 @@ def repeated(trace: Trace, rows: int) -> Trace:
         for name in SCHEMAS
     }
     end = trace.info.end_ns + (copies - 1) * period
-    return replace(trace, info=replace(trace.info, end_ns=end), offsets=None, **tables)
+    return dataclasses.replace(trace, info=replace(trace.info, end_ns=end), offsets=None, **tables)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ without, on three streams in 40 steps."""
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from pathlib import Path
 from typing import Any
@@ -117,7 +118,7 @@ def written(run: Run, folder: Path) -> Run:
     read = {name: pl.read_parquet(own / f"{name}.parquet").rechunk() for name in TABLES}
     ends = read["annotations"]["ts"] + read["annotations"]["dur"]
     info = replace(trace.info, end_ns=int(ends.to_numpy().max()))
-    return replace(run, replay_trace=replace(trace, info=info, offsets=None, **read))
+    return replace(run, replay_trace=dataclasses.replace(trace, info=info, offsets=None, **read))
 
 
 def main() -> None:
