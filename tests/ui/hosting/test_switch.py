@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import urllib.request
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
@@ -48,10 +49,18 @@ def test_streamlits_document_is_unchanged(plain: str) -> None:
 
 @pytest.fixture(scope="module")
 def document(visitor: BrowserContext, plain: str) -> Iterator[Page]:
-    """A document that Streamlit's front end takes from page to page, as Back and Forward do."""
+    """A document, loaded by the address of a page, that Streamlit's front end takes from page to
+    page, as Back and Forward do."""
     with tab(visitor) as page:
-        page.goto(plain)
+        page.goto(f"{plain}/export?experiment=fork-join")
         yield page
+
+
+@pytest.mark.ui
+def test_a_page_is_loaded_by_its_address(document: Page) -> None:
+    # Nothing was gone to yet but what the document was loaded with.
+    assert urlsplit(document.url).path == "/export"
+    assert_shown(document, "export")
 
 
 @pytest.mark.ui
@@ -59,12 +68,6 @@ def document(visitor: BrowserContext, plain: str) -> Iterator[Page]:
 def test_every_page_is_shown(document: Page, name: str) -> None:
     step(document, f"{'' if name == 'overview' else name}?experiment=fork-join")
     assert_shown(document, name)
-
-
-@pytest.mark.ui
-def test_a_page_is_loaded_by_its_address(document: Page, plain: str) -> None:
-    document.goto(f"{plain}/export?experiment=fork-join")
-    assert_shown(document, "export")
 
 
 def assert_shown(page: Page, name: str) -> None:
