@@ -92,10 +92,12 @@ def together(costs: Sequence[PaddingCost]) -> PaddingCost:
     itself."""
     steps = sum(cost.steps for cost in costs)
     mean = sum(cost.total_ns for cost in costs) / steps
-    below = math.hypot(*(cost.steps * (cost.step_ns - cost.spread.low) for cost in costs)) / steps
-    above = math.hypot(
-        *(cost.steps * ((cost.spread.high or cost.step_ns) - cost.step_ns) for cost in costs)
-    )
+    below = math.hypot(*(cost.steps * (cost.step_ns - cost.spread.low) for cost in costs))
+    above = math.hypot(*(cost.steps * (_high(cost) - cost.step_ns) for cost in costs))
     samples = min(cost.spread.samples for cost in costs)
-    spread = Spread(mean - below, mean + above / steps, SpreadKind.INTERVAL, samples)
+    spread = Spread(mean - below / steps, mean + above / steps, SpreadKind.INTERVAL, samples)
     return PaddingCost(mean, steps, spread)
+
+
+def _high(cost: PaddingCost) -> float:
+    return cost.step_ns if cost.spread.high is None else cost.spread.high
