@@ -66,18 +66,18 @@ def _load_runs_once(patched: pytest.MonkeyPatch) -> dict[Any, Run]:
 
 
 def _compare_once(patched: pytest.MonkeyPatch, runs: dict[Any, Run]) -> None:
-    """Of the very ``runs`` that are kept: a run that a test has changed is another. A comparison is
-    a pure function of them, with replays and steps that were found before or that it finds."""
+    """Of the very ``runs`` that are kept: a run that a test has changed is another. What is given
+    replays and steps that were found before is one comparison, what finds them itself another."""
     comparisons: dict[Any, Comparison] = {}
 
     def compare_once(
-        experiment: Experiment, baseline: str | None = None, **known: Any
+        experiment: Experiment, baseline: str | None = None, *given: Any, **known: Any
     ) -> Comparison:
         kept = {id(run) for run in runs.values()}
         numbers = tuple(id(run) for run in experiment.runs)
-        if not kept.issuperset(numbers):
-            return compare(experiment, baseline, **known)
-        key = experiment.path, experiment.baseline, numbers, baseline
+        if given or not kept.issuperset(numbers):
+            return compare(experiment, baseline, *given, **known)
+        key = experiment.path, experiment.baseline, numbers, baseline, tuple(sorted(known))
         if key not in comparisons:
             comparisons[key] = compare(experiment, baseline, **known)
         return comparisons[key]
