@@ -34,10 +34,10 @@ help: ## List the targets
 run: $(VENV)/.run python-matches ## Serve the dashboard on the sample experiments (PORT=8501 HOST=127.0.0.1 TRACES=folder)
 	@exec $(VENV)/bin/graphviz-dash serve --host "$(HOST)" --port "$(PORT)" $(TRACES)
 
-# Types take half a minute of one core, which the tests leave now and then.
-test: audit lint ## Run the checks and every test, those in a real browser included (JOBS=3 PYTEST_ARGS=...)
+# The checks first: what they find is told within a minute, and the tests take both of two cores.
+test: check ## Run the checks and every test, those in a real browser included (JOBS=3 PYTEST_ARGS=...)
 	@sh tests/chromium.sh $(IN_VENV)
-	@$(MAKE) --no-print-directory -j 2 types suite
+	@$(MAKE) --no-print-directory suite
 
 suite: $(VENV)/.dev python-matches ## Run every test, without the checks
 	$(IN_VENV) -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
