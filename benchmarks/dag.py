@@ -34,6 +34,7 @@ from graphviz_dash.charts.dag.layout import ALL  # noqa: E402
 from graphviz_dash.charts.dag.view import dag_view  # noqa: E402
 from graphviz_dash.ingest.load import load_run  # noqa: E402
 from graphviz_dash.ui.state.store import COLLECTION  # noqa: E402
+from tests.chromium import system_chromium  # noqa: E402
 from tests.serving import served  # noqa: E402
 
 _FRAMES = """async canvas => {
@@ -207,7 +208,7 @@ def on_a_cold_server(folder: Path, name: str, repeats: int) -> None:
             sync_playwright() as playwright,
         ):
             browser = playwright.chromium.launch(
-                executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
+                executable_path=system_chromium(), args=["--no-sandbox", "--disable-gpu"]
             )
             page = browser.new_page(viewport={"width": 1280, "height": 860})
             page.goto(server.address)
@@ -229,7 +230,7 @@ def in_the_browser(folder: str, names: list[str], repeats: int, parts: list[str]
     """Serves what is in ``folder`` and measures ``parts`` of its pages."""
     with served(ROOT / "app.py", folder) as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
+            executable_path=system_chromium(), args=["--no-sandbox", "--disable-gpu"]
         )
         for name in names:
             page = browser.new_page(viewport={"width": 1280, "height": 860})
