@@ -146,7 +146,7 @@ def idle_method(prediction: Prediction) -> str:
         "each other all between them but the loading of data is launching, of others the operators "
         "that launch, and the rest is laid on what ran."
     )
-    return method if isinstance(prediction.speedup, Missing) else f"{method} {_MEANS}"
+    return method if prediction.is_of_whole_trace else f"{method} {_MEANS}"
 
 
 _MEANS: Final = "Means of the traced steps."
@@ -154,7 +154,7 @@ _MEANS: Final = "Means of the traced steps."
 
 def _counted_in(prediction: Prediction) -> str:
     """What times of the trace are of."""
-    return "the trace" if isinstance(prediction.speedup, Missing) else "a traced step"
+    return "the trace" if prediction.is_of_whole_trace else "a traced step"
 
 
 def predicted_gain(prediction: Prediction) -> str:
@@ -191,7 +191,7 @@ def blocker_text(blocker: Blocker) -> str:
 def blocker_facts(blocker: Blocker, prediction: Prediction) -> str:
     """What was seen of a blocker of ``prediction``: calls, how often, what it costs, and around
     which code."""
-    each = "" if isinstance(prediction.speedup, Missing) else " in a step"
+    each = "" if prediction.is_of_whole_trace else " in a step"
     times = "" if blocker.count == 1 else f", {blocker.count} times{each}"
     cost = f", {format_ns(blocker.cpu_ns)} in {_counted_in(prediction)}" if blocker.cpu_ns else ""
     around = [("op", blocker.op), ("module", blocker.module), ("at", blocker.source)]
@@ -225,7 +225,7 @@ def prediction_reasons(prediction: Prediction) -> tuple[str, ...]:
     """The prediction's reasons, in numbers."""
     step, replay = prediction.step, prediction.replay
     side = "" if prediction.eager_side is EagerSide.CLEAN else " under the profiler"
-    whole = isinstance(prediction.speedup, Missing)
+    whole = prediction.is_of_whole_trace
     takes = f"{'the trace' if whole else 'the eager step'} takes{side}"
     share = min(step.busy_ns / prediction.eager_ns, 1.0) if prediction.eager_ns else 0.0
     texts = [
@@ -274,7 +274,7 @@ def _work(prediction: Prediction) -> str:
     pieces = ", ".join(
         f"{format_count(count)} {_plural(word, count)}" for count, word in kinds if count
     )
-    each = "" if isinstance(prediction.speedup, Missing) else " per step"
+    each = "" if prediction.is_of_whole_trace else " per step"
     return f"{pieces}{each} on {counted(step.streams, 'stream')}"
 
 

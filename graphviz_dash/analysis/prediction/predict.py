@@ -155,6 +155,11 @@ class Prediction(Struct, frozen=True):
         return _looped(self.eager_side, self.step)
 
     @property
+    def is_of_whole_trace(self) -> bool:
+        """Whether the trace marks no steps: what is counted is all of it, and has no speedup."""
+        return self.step.method is StepMethod.WHOLE
+
+    @property
     def waits_for_ranks(self) -> bool:
         """Whether the step has collectives, whose traced time depends on other ranks."""
         return self.step.waits_for_ranks

@@ -75,7 +75,7 @@ def _print_figures(prediction: Prediction) -> None:
         table.add_row(cell(title), cell(show(value.value)), *map(cell, interval))
 
     # Without marked steps it is no step that was counted.
-    whole = isinstance(prediction.speedup, Missing)
+    whole = prediction.is_of_whole_trace
     eager = "Whole trace" if whole else "Eager step"
     graphed = "All work as one graph" if whole else "Graphed step"
     table.add_row(
