@@ -1,7 +1,7 @@
 """Whether mending the first cause saves what was promised, on models that the predictions were not
 made with. Needs a GPU with torch, torchvision, transformers and torch-geometric.
 
-    python -m benchmarks.compile_mends [--suite first|fresh] [--steps 160] [MODEL...]
+    python -m benchmarks.compile_mends [--suite first|fresh|unseen] [--steps 160] [MODEL...]
 
 Each model is written once as one may write it and once mended, and each of the two is compiled in a
 process of its own, all at the same time. Then one model is measured after another: both are timed
@@ -24,7 +24,7 @@ from typing import Final
 import torch
 from torch import nn
 
-from benchmarks import compile_fresh_mends
+from benchmarks import compile_fresh_mends, compile_unseen_mends
 from benchmarks.compile_steps import (
     DEVICE,
     WARM_UP,
@@ -224,8 +224,13 @@ def training_reads_its_loss(mended: bool) -> Step:
     return step
 
 
-SUITES: Final = {"first": MODELS, "fresh": compile_fresh_mends.MODELS}
-"""The first ten were looked at when the predictions were made anew, the fresh ten were not."""
+SUITES: Final = {
+    "first": MODELS,
+    "fresh": compile_fresh_mends.MODELS,
+    "unseen": compile_unseen_mends.MODELS,
+}
+"""The first ten were looked at when the predictions were made anew, the fresh ones when they were
+mended, the others never."""
 
 
 @dataclass(frozen=True)

@@ -13,17 +13,15 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Final, TypeVar
 
-from benchmarks import compile_fresh_mends, compile_mends, compile_recorder, compile_sums
+from benchmarks import compile_mends, compile_recorder, compile_sums
 from benchmarks.compile_steps import arguments, wait_until_ready
 
 Build = TypeVar("Build")
 
-_MODELS: Final = (
-    *compile_sums.MODELS,
-    *compile_fresh_mends.MODELS,
-    *compile_recorder.STEPS,
-    *compile_mends.MODELS,
-)
+_MENDS: Final = {
+    name: build for suite in compile_mends.SUITES.values() for name, build in suite.items()
+}
+_MODELS: Final = (*compile_sums.MODELS, *_MENDS, *compile_recorder.STEPS)
 
 
 def main() -> None:
@@ -35,18 +33,16 @@ def main() -> None:
 
     begun = time.monotonic()
     sums = compile_sums.started(tuple(wanted(compile_sums.MODELS)), compile_sums.STEPS)
-    fresh = compile_mends.started(wanted(compile_fresh_mends.MODELS), compile_mends.STEPS)
+    mends = compile_mends.started(wanted(_MENDS), compile_mends.STEPS)
     recorder = compile_recorder.started(
         tuple(wanted(compile_recorder.STEPS)), chosen.recorded, compile_recorder.COUNT
     )
-    first = compile_mends.started(wanted(compile_mends.MODELS), compile_mends.STEPS)
-    groups = chain.from_iterable(chain(fresh, recorder, first))
+    groups = chain.from_iterable(chain(mends, recorder))
     wait_until_ready((*sums, *groups), chosen.seconds)
     print(f"compiled in {time.monotonic() - begun:.0f} s", flush=True)
     compile_sums.report(sums)
-    compile_mends.report(fresh)
+    compile_mends.report(mends)
     compile_recorder.report(recorder)
-    compile_mends.report(first)
     print(f"all in {time.monotonic() - begun:.0f} s")
 
 
