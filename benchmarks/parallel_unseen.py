@@ -27,6 +27,7 @@ from benchmarks.parallel_score import Launch, RecordedPlan, Split
 from collectors.parallel.capture import StepGraph, median_ns, time_replays
 from collectors.parallel.graph import ParallelGraph
 from collectors.parallel.streams import streams_of
+from graphviz_dash.errors import GraphvizDashError
 from graphviz_dash.model.graph import GraphNode, KernelParams
 from graphviz_dash.planning.proof import node_ranges
 
@@ -241,14 +242,19 @@ def _launch(node: GraphNode) -> Launch:
 
 
 def record(steps: Sequence[Callable[[], Step]], arguments: Sequence[str]) -> None:
-    """Records those of ``steps`` that are named behind the folder, or all."""
+    """Records those of ``steps`` that are named behind the folder, or all; of one that cannot be
+    planned it says why, and goes on."""
     out, *names = arguments
     Path(out).mkdir(parents=True, exist_ok=True)
     for factory in steps:
         name = factory.__name__.replace("_", "-")
         if names and name not in names:
             continue
-        plan = recorded(factory)
+        try:
+            plan = recorded(factory)
+        except (GraphvizDashError, RuntimeError) as error:
+            print(f"{name}: {type(error).__name__}: {error}", flush=True)
+            continue
         gain = plan.line_ns / plan.measured_ns
         print(f"{name}: {gain:.2f}x on {plan.plan.chosen} streams", flush=True)
         content = gzip.compress(msgspec.json.encode(plan), 9, mtime=0)
