@@ -14,7 +14,7 @@ from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.model.parallel import Verdict
 from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.planning.proof import node_ranges
-from tests.gpu.test_ranks import need_two_gpus, torchrun
+from tests.gpu.test_ranks import two_ranks
 
 if TYPE_CHECKING:
     import torch
@@ -177,11 +177,10 @@ def test_the_mode_is_collected(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(500)
 def test_ranks_plan_their_collectives_together(tmp_path: Path) -> None:
-    need_two_gpus()
     from collectors.workloads.tp_transformer import LAYERS
 
-    done = torchrun(tmp_path / "x", 2, "--modes=graph,parallel")
-    assert done.returncode == 0, done.stderr
+    ranks = two_ranks(tmp_path / "x", "--modes=parallel", "--processes=1")
+    assert not any(code for code, _ in ranks), ranks
     plans = [read_bundle(tmp_path / "x" / f"parallel-rank{rank}").parallel for rank in range(2)]
     first, second = plans
     assert first is not None
