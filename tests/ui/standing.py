@@ -61,13 +61,18 @@ def follow(page: Page, path: str) -> None:
     """Has a standing tab go to a page, as a link leads there. Nothing of where it is stays: a page
     that shows nothing lies between."""
     _leave(page)
-    page.evaluate(_FOLLOW, f"/{path}")
+    leave_for(page, path)
     expect(page.get_by_text(_NOT_HERE)).to_have_count(0)
+
+
+def leave_for(page: Page, path: str) -> None:
+    """Clicks a link to a page and waits for nothing."""
+    page.evaluate(_FOLLOW, f"/{path}")
 
 
 def _leave(page: Page) -> None:
     if not page.url.endswith(_NOWHERE):
-        page.evaluate(_FOLLOW, f"/{_NOWHERE}")
+        leave_for(page, _NOWHERE)
         expect(page.get_by_text(_NOT_HERE)).to_be_visible()
     idle(page)
     expect(page.locator("canvas, .js-plotly-plot, table")).to_have_count(0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import streamlit as st
 
@@ -71,12 +71,9 @@ def _limit(name: str, label: str, otherwise: str, least: int) -> int | None:
     """A field for a limit, which is a parameter of the address; None where it is empty."""
     asked = url_state.value(name) or ""
     number = int(asked) if asked.isascii() and asked.isdecimal() and len(asked) < 9 else None
-    key = f"choice-{name}"
     limit = number if number is None or number >= least else least
-    st.session_state[key] = limit
 
-    def chosen() -> None:
-        new = st.session_state.get(key)
+    def pick(new: Any) -> None:
         url_state.change({name: None if new is None else str(int(new))})
 
     st.number_input(
@@ -85,9 +82,8 @@ def _limit(name: str, label: str, otherwise: str, least: int) -> int | None:
         step=1,
         value=None,
         placeholder=otherwise,
-        key=key,
-        on_change=chosen,
         width=190,
+        **url_state.widget_of(name, limit, pick),
     )
     return limit
 

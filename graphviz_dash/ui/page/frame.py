@@ -129,22 +129,21 @@ def _experiment_picker() -> None:
     asked = url_state.experiment() or names[0]
     if asked not in names and listed.entry(asked) is not None:
         names.append(asked)
-    st.session_state["choice-experiment"] = asked if asked in names else None
+    shown = asked if asked in names else None
     st.selectbox(
         "Experiment",
         names,
         # With a default it cannot be emptied.
-        index=0 if asked in names else None,
+        index=None if shown is None else 0,
         placeholder="Choose an experiment",
         label_visibility="collapsed",
-        key="choice-experiment",
-        on_change=_experiment_chosen,
         width=260,
+        **url_state.widget_of(url_state.EXPERIMENT, shown, _choose_experiment),
     )
 
 
-def _experiment_chosen() -> None:
-    if name := st.session_state.get("choice-experiment"):
+def _choose_experiment(name: str | None) -> None:
+    if name:
         url_state.change({url_state.EXPERIMENT: name} | dict.fromkeys(_OF_ONE_EXPERIMENT))
 
 

@@ -3,11 +3,15 @@
 Widgets are set from the address before they are drawn, and write to it when they change, all at
 once. So each change is one entry of the browser's history, and links, reloads and Back need no care
 of their own.
+
+Browser and script speak at the same time: what one of them says may reach the other when the
+visitor has already gone elsewhere. :func:`arrive` and :func:`widget_of` see to it that the address
+he went to stands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import streamlit as st
@@ -19,6 +23,10 @@ Parameters: TypeAlias = dict[str, list[str]]
 EXPERIMENT: Final = "experiment"
 _VISITED: Final = "addresses"
 """Of each page of this session: the parameters that it was last seen with."""
+_TOLD: Final = "told-address"
+"""The parameters that the browser was last told."""
+_PAGE: Final = "page"
+"""The page of this session's last run."""
 _MOST_SEGMENTS: Final = 6
 _MOST_LISTED: Final = 200
 
@@ -43,7 +51,22 @@ def change(values: Mapping[str, str | Sequence[str] | None]) -> None:
         else:
             after[name] = [new] if isinstance(new, str) else list(new)
     if after != before:
-        st.query_params.from_dict(after)
+        _tell(after)
+
+
+def arrive(page: str) -> None:
+    """Begins a run of ``page``. Where the browser was last told another address it is told this
+    one: a link or Back led here, and what an earlier run still said of its own address may have
+    reached the browser since."""
+    st.session_state[_PAGE] = page
+    here = parameters()
+    if st.session_state.get(_TOLD) != here:
+        _tell(here)
+
+
+def _tell(address: Parameters) -> None:
+    st.session_state[_TOLD] = address
+    st.query_params.from_dict(address)
 
 
 def remember(page: str) -> None:
@@ -96,6 +119,37 @@ def chosen(name: str, options: Sequence[str], *, default: str | None = None) -> 
     return options[0] if default is None or default not in options else default
 
 
+def widget_of(name: str, shown: object, pick: Callable[[Any], None]) -> dict[str, Any]:
+    """Arguments of the widget for the parameter ``name``, which is set to ``shown``, what the
+    address says; ``pick`` is called with what the visitor picks there.
+
+    A browser that has not seen a run yet sends with whatever it sends what its widgets said before.
+    That is no choice: where the address has another value than the widget the next widget has a new
+    key, and what a widget says that was replaced, or whose page was left, is not listened to.
+    """
+    key = _key(name)
+    if st.session_state.get(key, shown) != shown:
+        st.session_state[_count(name)] += 1
+        key = _key(name)
+    st.session_state[key] = shown
+    page = st.session_state.get(_PAGE)
+    return {"key": key, "on_change": _changed, "args": (name, key, page, pick)}
+
+
+def _key(name: str) -> str:
+    """Of the widget for a parameter that was drawn last."""
+    return f"choice-{name}-{st.session_state.setdefault(_count(name), 0)}"
+
+
+def _count(name: str) -> str:
+    return f"widgets-{name}"
+
+
+def _changed(name: str, key: str, page: str | None, pick: Callable[[Any], None]) -> None:
+    if key == _key(name) and page == st.session_state.get(_PAGE):
+        pick(st.session_state.get(key))
+
+
 def choose(
     name: str,
     label: str,
@@ -112,13 +166,12 @@ def choose(
     """
     standard = options[0] if default is None or default not in options else default
     shown = chosen(name, options, default=standard)
-    key = f"choice-{name}"
-    st.session_state[key] = shown
-    given: dict[str, Any] = {
-        "key": key,
-        "on_change": _chosen,
-        "args": (name, key, standard, tuple(clears)),
-    }
+
+    def pick(new: Any) -> None:
+        kept = new if isinstance(new, str) and new != standard else None
+        change({name: kept} | dict.fromkeys(clears))
+
+    given = widget_of(name, shown, pick)
     if looks or len(options) > _MOST_SEGMENTS:
         st.selectbox(label, options, **given, **looks)
     else:
@@ -134,8 +187,10 @@ def choose_number(name: str, label: str, count: int, otherwise: str, help_text: 
         return choose(name, label, numbers, width=120, help=help_text)
     asked = value(name) or ""
     picked = int(asked) if asked.isascii() and asked.isdigit() and int(asked) < count else None
-    key = f"choice-{name}"
-    st.session_state[key] = picked
+
+    def pick(new: Any) -> None:
+        change({name: None if new is None else str(int(new))})
+
     st.number_input(
         label,
         min_value=0,
@@ -143,11 +198,9 @@ def choose_number(name: str, label: str, count: int, otherwise: str, help_text: 
         step=1,
         value=None,
         placeholder=otherwise,
-        key=key,
-        on_change=_number_chosen,
-        args=(name, key),
         help=help_text,
         width=150,
+        **widget_of(name, picked, pick),
     )
     return otherwise if picked is None else str(picked)
 
@@ -158,49 +211,33 @@ def choose_several(
     """A picker of some of ``options``, in their order; ``default`` where the address names none."""
     asked = parameters().get(name, [])
     chosen = [option for option in options if option in asked] or list(default)
-    key = f"choice-{name}"
-    st.session_state[key] = chosen
+
+    def pick(new: Any) -> None:
+        change({name: None if not new or set(new) == set(default) else list(new)})
+
     st.pills(
         label,
         options,
         selection_mode="multi",
         format_func=plain,
-        key=key,
-        on_change=_chosen_several,
-        args=(name, key, tuple(default)),
+        **widget_of(name, chosen, pick),
     )
     return chosen
 
 
 def search(name: str, label: str, placeholder: str) -> str:
     """A field to search with; what is typed, in lower case."""
-    key = f"choice-{name}"
-    st.session_state[key] = value(name) or ""
-    st.text_input(
+
+    def pick(new: Any) -> None:
+        change({name: new or None})
+
+    typed: str = st.text_input(
         label,
-        key=key,
         placeholder=placeholder,
         icon=":material/search:",
         label_visibility="collapsed",
         width=340,
         max_chars=200,
-        on_change=_chosen,
-        args=(name, key, "", ()),
+        **widget_of(name, value(name) or "", pick),
     )
-    return str(st.session_state[key]).strip().lower()
-
-
-def _chosen(name: str, key: str, standard: str, clears: Sequence[str]) -> None:
-    new = st.session_state.get(key)
-    kept = new if isinstance(new, str) and new != standard else None
-    change({name: kept} | dict.fromkeys(clears))
-
-
-def _number_chosen(name: str, key: str) -> None:
-    new = st.session_state.get(key)
-    change({name: None if new is None else str(int(new))})
-
-
-def _chosen_several(name: str, key: str, standard: Sequence[str]) -> None:
-    new = list(st.session_state.get(key) or ())
-    change({name: None if not new or set(new) == set(standard) else new})
+    return typed.strip().lower()

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-from tests.ui.standing import follow
+from tests.ui.standing import follow, leave_for
 from tests.ui.tabs import tab
 from tests.ui.waits import Answers, idle
 
@@ -248,3 +248,73 @@ def pass_quickly(page: Page, answers: Answers, left: list[str], steps: int) -> N
     expect(page.locator(shown[name]).first).to_be_visible()
     idle(page)
     expect(page).to_have_url(left[-steps])
+
+
+@pytest.fixture(scope="module")
+def _slow_tab(visitor: BrowserContext, made: str) -> Iterator[tuple[Page, Answers]]:
+    with tab(visitor) as opened:
+        answers = Answers(opened)
+        opened.goto(f"{made}/doctor?experiment=nowhere")
+        idle(opened)
+        yield opened, answers
+
+
+@pytest.fixture
+def slow_tab(_slow_tab: tuple[Page, Answers]) -> Iterator[tuple[Page, Answers]]:
+    """A tab that can be made to hear its server late."""
+    yield _slow_tab
+    _slow_tab[1].release()
+
+
+PAGE_IS_KNOWN = ("new_session", "navigation", "session_status_changed", "page_config_changed")
+"""Messages by which the browser knows that the server runs another page, but not what it shows."""
+
+
+@pytest.mark.parametrize("passing", [(), PAGE_IS_KNOWN], ids=["page", "widgets"])
+def test_what_a_page_still_says_when_it_was_left_does_not_undo_the_link(
+    slow_tab: tuple[Page, Answers], passing: tuple[str, ...]
+) -> None:
+    """A drawing says that it is complete before the browser knows of the other page, or before it
+    has the other page's choices."""
+    page, answers = slow_tab
+    follow(page, "graph?experiment=step&run=partial")
+    drawing = canvas(page).element_handle()
+    idle(page)
+    answers.hold(passing)
+    leave_for(page, "doctor?experiment=branches")
+    answers.wait("script_finished")
+    assert set(answers.addresses) <= {"experiment=branches"}
+    answers.hold(passing)
+    drawing.evaluate("canvas => canvas.__dag.setStateValue('loaded', 'again')")
+    answers.wait("script_finished")
+    assert set(answers.addresses) <= {"experiment=branches"}
+    answers.release()
+    expect(page.get_by_role("heading", name="Doctor of branches", exact=True)).to_be_attached()
+    idle(page)
+    at(page, "/doctor?experiment=branches")
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["link", "back"])
+def test_a_choice_that_is_answered_elsewhere_leaves_the_address_alone(
+    slow_tab: tuple[Page, Answers], back: bool
+) -> None:
+    page, answers = slow_tab
+    follow(page, "export?experiment=branches")
+    idle(page)
+    leave_for(page, "graph?experiment=step")
+    canvas(page)
+    idle(page)
+    answers.hold()
+    page.get_by_role("radio", name="partial").click()
+    answers.wait("page_info_changed")
+    if back:
+        page.go_back()
+    else:
+        leave_for(page, "export?experiment=branches")
+    answers.release()
+    expect(page.get_by_role("heading", name="Export of branches", exact=True)).to_be_attached()
+    at(page, "/export?experiment=branches")
+    idle(page)
+    # Nor does the next choice, which is of the page that is seen.
+    page.get_by_role("radio", name="eager", exact=True).first.click()
+    expect(page).to_have_url(re.compile("/export[?]experiment=branches&trace=eager$"))

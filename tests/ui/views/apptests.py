@@ -125,7 +125,7 @@ def links(page: AppTest) -> dict[str, str]:
 
 
 def chosen(page: AppTest, key: str) -> Any:
-    return next(group for group in page.button_group if group.key == f"choice-{key}")
+    return next(group for group in page.button_group if group.key == f"choice-{key}-0")
 
 
 def assert_answers(page: AppTest, answer: tuple[Piece, ...]) -> None:

@@ -97,7 +97,7 @@ def test_the_kernels_are_searched_by_name_and_category(roots: Path) -> None:
     ]
     adam = table[table["Full name"].str.contains("multi_tensor")].iloc[0]
     assert (adam["eager, µs"], adam["graph, µs"], adam["Change, µs"]) == (3.0, 3.0, 0.0)
-    field = page.text_input(key="choice-kernel")
+    field = page.text_input(key="choice-kernel-0")
     rerun(field.set_value("Cutlass"))
     assert _kernels(page)["Category"].tolist() == ["gemm"]
     assert page.query_params["kernel"] == "Cutlass"

@@ -94,7 +94,7 @@ def test_nodes_are_searched_by_operator_module_and_source(roots: Path) -> None:
     found = page.dataframe[-1].value
     wanted = [index for index, work in enumerate(STEP) if work.module == "Mlp.2"]
     assert found["Node"].tolist() == wanted
-    rerun(page.text_input(key="choice-search").set_value("train.py:22"))
+    rerun(page.text_input(key="choice-search-0").set_value("train.py:22"))
     assert page.dataframe[-1].value["Node"].tolist() == [9]
 
 
@@ -103,7 +103,7 @@ def test_another_run_forgets_the_graph_and_node_of_the_one_before(roots: Path) -
     page = shown("graph", experiment="toy", node="3", colour="time")
     rerun(chosen(page, "run").set_value("callables"))
     assert page.query_params == {"experiment": "toy", "run": "callables", "colour": "time"}
-    rerun(page.selectbox(key="choice-colour").set_value("category"))
+    rerun(page.selectbox(key="choice-colour-0").set_value("category"))
     assert page.query_params == {"experiment": "toy", "run": "callables"}
 
 
@@ -111,7 +111,7 @@ def test_another_experiment_forgets_what_belonged_to_the_one_before(roots: Path)
     make_experiment(roots / "one")
     make_experiment(roots / "two")
     page = shown("graph", experiment="one", node="3", colour="kind")
-    rerun(page.selectbox(key="choice-experiment").set_value("two"))
+    rerun(page.selectbox(key="choice-experiment-0").set_value("two"))
     assert page.query_params == {"experiment": "two", "colour": "kind"}
 
 
@@ -123,7 +123,7 @@ def test_links_lead_back_to_what_was_seen_of_the_same_experiment(roots: Path) ->
     assert links(page)["Overview"] == ""
     rerun(page)
     assert links(page)["Graph"] == "experiment=one&node=3"
-    rerun(page.selectbox(key="choice-experiment").set_value("two"))
+    rerun(page.selectbox(key="choice-experiment-0").set_value("two"))
     assert links(page)["Compare"] == "experiment=two"
 
 

@@ -82,7 +82,7 @@ def test_a_row_leads_to_its_graph(service: Path) -> None:
     (label,) = [link.label for link in page_links(page) if "Show decode" in link.label]
     assert label == "Show decode, batch 4"
     graph = shown("graph", experiment="service")
-    titles = next(box for box in graph.selectbox if box.key == "choice-graph").options
+    titles = next(box for box in graph.selectbox if box.key == "choice-graph-0").options
     assert any(title.startswith("decode, batch 32 · ") for title in titles)
 
 

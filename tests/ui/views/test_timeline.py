@@ -27,7 +27,7 @@ def test_the_timeline_shows_the_baseline_and_the_fastest_run_first(roots: Path) 
         "partial",
         "graph",
     ]
-    rerun(page.selectbox(key="choice-step").set_value("1"))
+    rerun(page.selectbox(key="choice-step-0").set_value("1"))
     assert page.query_params["step"] == "1"
     assert "Times here are from the traced pass" in markup(page)
 
