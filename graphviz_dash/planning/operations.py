@@ -81,9 +81,11 @@ class StreamCosts(Struct, frozen=True):
     crowding: float = 0.0
     """By what part of itself each of the kernels beside it lengthens one, however little they ask
     for (:func:`graphviz_dash.planning.simulation.simulate`)."""
+    start_ns: float = 0.0
+    """What a kernel takes longer that begins beside others, however short it is."""
 
 
-MEASURED_COSTS: Final = StreamCosts(230.0, 500.0, issue_ns=200.0, crowding=0.16)
+MEASURED_COSTS: Final = StreamCosts(230.0, 500.0, issue_ns=200.0, crowding=0.06, start_ns=250.0)
 """What was measured on an H200 with driver 580: chains, forks and joins of spinning kernels of
 several lengths, and the kernels of fifteen steps in replays of their plans (docs/parallel.md)."""
 

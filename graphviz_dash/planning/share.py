@@ -53,6 +53,9 @@ _FILLING_PRODUCT_WARPS: Final = 8.0
 _ROWS: Final = re.compile(r"gemmSN|gemv", re.I)
 """Products with a few rows, which read more than they compute."""
 
+_TURNS: Final = re.compile(r"xmma_gemm", re.I)
+"""Products that split their sums over blocks, which may add up in turns."""
+
 _FEW_BLOCKS: Final = 3
 _MOST_BLOCKS: Final = 32
 _REGISTERS: Final = 65_536
@@ -76,11 +79,13 @@ def lasting_share(
     duration_ns: float,
     multiprocessors: int,
     compute_capability: tuple[int, int],
+    *,
+    in_turns: bool = False,
 ) -> float:
     """The part of the multiprocessors that ``kernel`` takes from others while it runs, 0 to 1: the
     place that its blocks occupy, or what its warps fill, whichever is more; over the time without
     its latency, unless so few blocks fit for their shared memory that others must wait for their
-    place meanwhile.
+    place meanwhile. Blocks that take turns (``in_turns``) fill nothing: most of them wait.
 
     Fitted to 28 kinds of kernels on an H200, up to eight of each at a time (docs/parallel.md).
     """
@@ -98,6 +103,8 @@ def lasting_share(
     filling = _FILLING_PRODUCT_WARPS if is_product else _FILLING_WARPS
     occupied = min(kernel.blocks / (multiprocessors * max(resident, 1)), 1.0)
     filled = min(min(warps / filling, 1.0) * kernel.blocks / multiprocessors, 1.0)
+    if in_turns:
+        return occupied
     busy = max(duration_ns - _LATENCY_NS, 0.0) / duration_ns
     if shared_kib * 1024 < _FEW_BLOCKS * (kernel.shared_bytes + _DRIVER_SHARED):
         return max(occupied, filled * busy)
@@ -112,7 +119,8 @@ def kernel_pieces(
 ) -> tuple[Piece, ...]:
     """The nodes of an operator that takes ``duration_ns`` in all, None being what is no kernel.
     Which takes how much is not known: each counts as one, and once more for each time that its
-    threads fill the GPU."""
+    threads fill the GPU. Where a product follows a node that is no kernel, that sets the counters
+    by which its blocks take turns to add what they have to a common sum."""
     threads, _ = _LIMITS.get(compute_capability, _USUAL_LIMITS)
     whole = max(multiprocessors, 1) * threads
     weights = [
@@ -125,7 +133,15 @@ def kernel_pieces(
             weight,
             0.0
             if launch is None
-            else lasting_share(launch, unit_ns * weight, multiprocessors, compute_capability),
+            else lasting_share(
+                launch,
+                unit_ns * weight,
+                multiprocessors,
+                compute_capability,
+                in_turns=ahead is None and bool(_TURNS.search(launch.name)),
+            ),
         )
-        for launch, weight in zip(launches, weights, strict=True)
+        for launch, weight, ahead in zip(
+            launches, weights, [*launches[:1], *launches[:-1]], strict=True
+        )
     )

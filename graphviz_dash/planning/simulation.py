@@ -4,7 +4,8 @@ Operations that run at the same time share their engine: as long as they ask for
 it, each runs as if alone. Beyond that none gets more of it than another that has less than it asks
 for (max-min fairness: Bertsekas and Gallager, Data Networks, 1987): the few blocks of a small
 kernel find their place beside a large one, which gives way to them. And kernels that run beside
-others take longer however little they ask for: they share caches, memory and what launches blocks.
+others take longer however little they ask for: each waits at its begin for what launches blocks,
+and all share caches and memory.
 """
 
 from __future__ import annotations
@@ -51,13 +52,15 @@ def simulate(
     waits: Sequence[Sequence[Wait]],
     issue_ns: float = 0.0,
     crowding: float = 0.0,
+    start_ns: float = 0.0,
 ) -> Schedule:
     """The run of ``operations``, each after all of its ``waits``, which must have no cycle; begins
-    lie at least ``issue_ns`` apart for each node of the one before. Each kernel beside one, up to
-    three, adds ``crowding`` to what it takes, or its lack of share does, whichever is more."""
+    lie at least ``issue_ns`` apart for each node of the one before. A kernel that begins beside
+    others takes ``start_ns`` longer; each kernel beside one, up to three, adds ``crowding`` to what
+    it takes, or its lack of share does, whichever is more."""
     if _is_line(operations, waits, issue_ns):
         return _line(operations, waits)
-    return _Run(operations, waits, issue_ns, crowding).schedule()
+    return _Run(operations, waits, issue_ns, crowding, start_ns).schedule()
 
 
 def _is_line(
@@ -93,9 +96,11 @@ class _Run:
         waits: Sequence[Sequence[Wait]],
         issue_ns: float,
         crowding: float,
+        start_ns: float,
     ) -> None:
         count = len(operations)
-        self._operations, self._issue_ns, self._crowding = operations, issue_ns, crowding
+        self._operations, self._issue_ns = operations, issue_ns
+        self._crowding, self._start_ns = crowding, start_ns
         self._waiting = [len(sources) for sources in waits]
         self._followers: list[list[Wait]] = [[] for _ in range(count)]
         for index, sources in enumerate(waits):
@@ -154,7 +159,10 @@ class _Run:
         _, index = heapq.heappop(self._ready)
         operation = self._operations[index]
         self._begin[index] = now
-        self._left[index] = operation.duration_ns
+        beside = not operation.engine and any(
+            not self._operations[other].engine for other in self._left
+        )
+        self._left[index] = operation.duration_ns + beside * operation.nodes * self._start_ns
         self._wanted[operation.engine] = self._wanted.get(operation.engine, 0.0) + operation.share
         return operation.nodes
 

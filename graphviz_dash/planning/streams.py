@@ -64,7 +64,7 @@ def replay_ns(operations: Sequence[Operation], stream: Sequence[int], costs: Str
     """What a replay of ``operations`` takes on these streams."""
     issue_ns = costs.issue_ns if len(set(stream)) > 1 else 0.0
     waits = stream_waits(operations, stream, costs)
-    return simulate(operations, waits, issue_ns, costs.crowding).total_ns
+    return simulate(operations, waits, issue_ns, costs.crowding, costs.start_ns).total_ns
 
 
 def line_verdict(operations: Sequence[Operation], costs: StreamCosts) -> Verdict:
@@ -109,7 +109,9 @@ def _simulated(
         for operation, lane in zip(operations, stream, strict=True)
     )
     waits = stream_waits(operations, lanes, costs)
-    return StreamPlan(lanes, simulate(operations, waits, costs.issue_ns, costs.crowding))
+    return StreamPlan(
+        lanes, simulate(operations, waits, costs.issue_ns, costs.crowding, costs.start_ns)
+    )
 
 
 def _earliest(operations: Sequence[Operation], streams: int, costs: StreamCosts) -> list[int]:

@@ -239,7 +239,7 @@ def as_captured(work: GraphWork, costs: StreamCosts) -> Schedule:
         for index, sources in enumerate(work.captured)
     ]
     issue_ns = costs.issue_ns if len(tail) > 1 else 0.0
-    return simulate(work.operations, waits, issue_ns, costs.crowding)
+    return simulate(work.operations, waits, issue_ns, costs.crowding, costs.start_ns)
 
 
 def _rows(
