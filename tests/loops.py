@@ -107,7 +107,8 @@ def make_server(
         nodes: of each graph.
         gpu_ns: GPU time of a replay by size.
         method: how keys are known; None: they are not, and neither are real sizes.
-        first_ns: what the first step of each real size takes besides.
+        first_ns: what the first replay of each graph, and the first eager step of each real size,
+            take besides.
         profiler: how many of the last steps are profiled, and how long it takes to start.
     """
     ladder = sorted(sizes, reverse=True)
@@ -121,11 +122,11 @@ def make_server(
     for number, real in enumerate(asked):
         if profiler is not None and number == len(asked) - profiler[0]:
             steps.now += profiler[1]
-        late_ns = 0 if real in seen else first_ns
-        seen.add(real)
         known = {} if method is None else {"real": real, "size_method": SizeMethod.LABEL}
         facts = {"family": 0, "phase": Phase.DECODE, **known}
         padded = min((size for size in sizes if size >= real), default=None)
+        late_ns = 0 if (padded or real) in seen else first_ns
+        seen.add(padded or real)
         if padded is None:
             steps.add(EAGER_NS + late_ns, 50_000, kind=StepKind.FALLBACK, **facts)
             continue

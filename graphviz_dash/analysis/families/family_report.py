@@ -344,7 +344,7 @@ def _samples(
             times = by_period if len(by_period) >= _FEWEST_STEPS else times
         if len(times):
             group = many if len(times) >= _FEWEST else few
-            group.append(ReplaySamples(member.size, member.rest, times))
+            group.append(ReplaySamples(member.size, member.rest, times, member.steps))
     return tuple(many or few)
 
 

@@ -160,6 +160,7 @@ def _halves(data: LadderData) -> tuple[LadderData, LadderData]:
                 member.size,
                 member.rest,
                 member.replay_ns[half::2] if len(member.replay_ns) > 1 else member.replay_ns,
+                member.steps,
             )
             for member in data.samples
         )

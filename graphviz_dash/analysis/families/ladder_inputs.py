@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
@@ -12,6 +14,10 @@ from graphviz_dash.analysis.families.ladder_data import LadderData, SizeCosts
 from graphviz_dash.analysis.families.loop_columns import CAPTURE, FALLBACK, LoopColumns
 from graphviz_dash.analysis.families.size_times import median, size_times, times_at
 from graphviz_dash.model.absence import Fact, Missing
+
+_FAR_MORE: Final = 2
+"""From so many times the bytes that are usual for its size on a graph keeps something else:
+allocations are rounded up, by less."""
 
 
 def ladder_data(
@@ -76,12 +82,12 @@ def _besides(columns: LoopColumns, family: FamilyReport, own: Ints) -> float | N
 
 def _costs(members: Sequence[MemberReport], sized: Sequence[MemberReport]) -> tuple[SizeCosts, ...]:
     """What each size takes, such that all of them together take what the pool grew by, and their
-    executables: what later captures keep lies where earlier ones had temporary memory, and what the
-    first capture keeps beyond the others is no size's: workspaces of libraries."""
+    executables: what later captures keep lies where earlier ones had temporary memory, and what
+    captures keep beyond what their sizes explain is no size's: workspaces of libraries."""
     added = sum(member.pool_added_bytes or 0 for member in members)
-    once = _once(members)
-    kept = max(sum(member.own_bytes or 0 for member in members) - once, 0)
-    once = min(once, added)
+    explained = _explained_bytes(members)
+    kept = sum(explained.values())
+    once = min(sum(member.own_bytes or 0 for member in members) - kept, added)
     own_share = min(1.0, (added - once) / kept) if kept else 0.0
     needs = _pool_needs(members)
     seen = np.array([0, *(size for size, _ in needs)])
@@ -90,15 +96,10 @@ def _costs(members: Sequence[MemberReport], sized: Sequence[MemberReport]) -> tu
     by_size: dict[int, list[MemberReport]] = {}
     for member in sized:
         by_size.setdefault(member.size or 0, []).append(member)
-    first = _first(members)
     return tuple(
         SizeCosts(
             size,
-            sum(
-                ((m.own_bytes or 0) - (_once(members) if m is first else 0)) * own_share
-                + (m.executable_bytes or 0)
-                for m in own
-            ),
+            sum(explained[m.index] * own_share + (m.executable_bytes or 0) for m in own),
             once + float(np.interp(size, seen, shares)) * max(added - once - kept, 0),
             sum(member.startup_ns for member in own),
         )
@@ -106,22 +107,22 @@ def _costs(members: Sequence[MemberReport], sized: Sequence[MemberReport]) -> tu
     )
 
 
-def _first(members: Sequence[MemberReport]) -> MemberReport:
-    """The one that was captured first."""
-    return min(members, key=lambda member: member.index)
-
-
-def _once(members: Sequence[MemberReport]) -> int:
-    """Bytes that the first capture keeps over what its size explains, which is what the next size
-    keeps, scaled; all that it keeps is its own where there is no other."""
-    first = _first(members)
-    others = [member for member in members if member is not first and member.size]
-    if not first.size or not others:
-        return 0
-    size = first.size
-    near = min(others, key=lambda member: abs((member.size or 0) - size))
-    scaled = (near.own_bytes or 0) * max(size / (near.size or 1), 1.0)
-    return max((first.own_bytes or 0) - round(scaled), 0)
+def _explained_bytes(members: Sequence[MemberReport]) -> dict[int, float]:
+    """By the index of each member, the bytes of the pool that it keeps for its size: all, unless
+    they are far more than those that were captured later keep, scaled up to its size. A library
+    takes its workspace in the first captures that call it on a stream, and later ones find it."""
+    explained: dict[int, float] = {}
+    most = each = math.inf
+    for member in sorted(members, key=lambda member: member.index, reverse=True):
+        own = float(member.own_bytes or 0)
+        if member.size:
+            usual = max(most, each * member.size)
+            own = usual if own > _FAR_MORE * usual else own
+            if math.isinf(most):
+                most = each = 0.0
+            most, each = max(most, own), max(each, own / member.size)
+        explained[member.index] = own
+    return explained
 
 
 def _pool_needs(members: Sequence[MemberReport]) -> list[tuple[int, int]]:

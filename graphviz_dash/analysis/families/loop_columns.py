@@ -19,6 +19,7 @@ NONE: Final = -1
 KINDS: Final = tuple(StepKind)
 REPLAYED: Final = (KINDS.index(StepKind.REPLAY), KINDS.index(StepKind.SEGMENTS))
 """Codes of the kinds that replay graphs."""
+_REPLAY: Final = KINDS.index(StepKind.REPLAY)
 FALLBACK: Final = KINDS.index(StepKind.FALLBACK)
 CAPTURE: Final = KINDS.index(StepKind.CAPTURE)
 
@@ -71,12 +72,17 @@ class LoopColumns(Struct, frozen=True):
         return np.isin(self.kind, REPLAYED)
 
     def settled(self, rows: Ints) -> Ints:
-        """Those of ``rows`` whose period tells of a program that has run for a while: not the first
-        of each real size, where others are left. Libraries prepare themselves for a shape when they
-        first see it, as cuDNN's attention does for 30 ms."""
+        """Those of ``rows``, of one family, whose period tells of a program that has run for a
+        while, where others are left: not the first replay of each graph that is a step by itself,
+        nor the first step of each real size with eager work in it. Libraries prepare themselves for
+        a shape when they first see it, as cuDNN's attention does for 30 ms."""
         timed = rows[self.period_ns[rows] != NONE]
-        first = np.unique(self.real[timed], return_index=True)[1]
-        later = np.delete(timed, first) if (self.real[timed] != NONE).any() else timed
+        if not (self.real[timed] != NONE).any():
+            return timed
+        alone = self.kind[timed] == _REPLAY
+        which = np.where(alone, self.member[timed], self.real[timed])
+        first = np.unique(np.stack((alone, which)), axis=1, return_index=True)[1]
+        later: Ints = np.delete(timed, first)
         return later if len(later) else timed
 
 

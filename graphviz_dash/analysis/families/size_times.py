@@ -20,6 +20,8 @@ class ReplaySamples(Struct, frozen=True):
     """The other numbers of its key, which a ladder leaves as they are."""
     replay_ns: Floats
     """GPU times, in ns, shape (samples,); at least one."""
+    steps: int
+    """The steps that replayed it, sampled or not."""
 
 
 def median(values: Floats) -> float:
@@ -33,7 +35,8 @@ def size_times(samples: Sequence[ReplaySamples], times: Floats) -> tuple[Ints, F
 
     Where keys have other numbers besides, the time of a member is taken for the sum of one for its
     size and one for those numbers, fitted by least squares; a size has its own at the average of
-    the others. With a single number each size has the time of its member.
+    the others over the steps, which no ladder changes. With a single number each size has the time
+    of its member.
     """
     sizes: Ints = np.unique(np.array([member.size for member in samples], dtype=np.int64))
     rests = sorted({member.rest for member in samples})
@@ -44,7 +47,7 @@ def size_times(samples: Sequence[ReplaySamples], times: Floats) -> tuple[Ints, F
         rows[row, np.searchsorted(sizes, member.size)] = 1
         column = len(sizes) + rests.index(member.rest)
         rows[row, column] = 1
-        rows[-1, column] += len(member.replay_ns)
+        rows[-1, column] += member.steps
     rows[-1] /= max(rows[-1].sum(), 1)
     fit: Floats = np.asarray(np.linalg.pinv(rows), dtype=np.float64)
     return sizes, fit[: len(sizes), : len(samples)] @ times

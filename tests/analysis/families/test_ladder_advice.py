@@ -145,11 +145,16 @@ class TestReport:
 
     def test_keys_of_several_numbers(self) -> None:
         samples = tuple(
-            ReplaySamples(size, (rest,), np.array([10.0 * size + rest]))
-            for size, rest in ((1, 0), (2, 0), (1, 100), (4, 100))
+            ReplaySamples(size, (rest,), np.array([10.0 * size + rest] * count), steps)
+            for size, rest, count, steps in (
+                (1, 0, 3, 4),
+                (2, 0, 1, 6),
+                (1, 100, 2, 7),
+                (4, 100, 1, 3),
+            )
         )
         sizes, times = size_times(samples, np.array([m.replay_ns[0] for m in samples]))
-        # At the average of the other number, which is 50.
+        # At the average of the other number over the steps, however many were sampled: 50.
         assert sizes.tolist() == [1, 2, 4]
         assert times == pytest.approx([60, 70, 90])
 
@@ -207,7 +212,7 @@ class TestAdvice:
         sizes = (8, 16, 24, 32)
         data = LadderData(
             captured=tuple(SizeCosts(size, 0, 0, 0) for size in sizes),
-            samples=tuple(ReplaySamples(s, (), draw.normal(1e6, 5e4, 20)) for s in sizes),
+            samples=tuple(ReplaySamples(s, (), draw.normal(1e6, 5e4, 20), 20) for s in sizes),
             requests=draw.integers(1, 33, 500),
             fallback_sizes=np.zeros(0, dtype=np.int64),
             fallback_ns=np.zeros(0),
