@@ -33,7 +33,7 @@ def main() -> None:
     import collectors
     from collectors.program import watch
 
-    vars(watch)["_SAMPLED"] = ()
+    vars(watch)["_FIRST_TIMED"] = sys.maxsize
     without = {name: least(loop, captured(), repeats) for name, loop in LOOPS.items()}
     with tempfile.TemporaryDirectory() as folder, collectors.record(Path(folder), steps=0):
         graph = captured()

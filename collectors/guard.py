@@ -36,7 +36,13 @@ class Guard:
         trace: TracebackType | None,
     ) -> bool:
         """Whether an error is swallowed: where it is ours."""
-        if kind is None or not issubclass(kind, Exception) or _is_the_programs(trace):
+        return error is not None and self.keeps(error)
+
+    def keeps(self, error: BaseException) -> bool:
+        """Whether ``error``, which is being handled, is ours: then it is counted and goes no
+        further. For what runs again and again: entering a context takes longer than to try."""
+        kind, trace = type(error), error.__traceback__
+        if not isinstance(error, Exception) or _is_the_programs(trace):
             return False
         self.errors += 1
         if self.first is None:

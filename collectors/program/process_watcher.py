@@ -103,11 +103,14 @@ class ProcessWatcher:
 
     def label(self, name: Any, real: Any, phase: Any, key: Mapping[str, Any]) -> LabelScope | None:
         """The block of a label; None where nothing records."""
-        with self._guard:
+        try:
             if self._parents is not None:
                 self._follow_fork()
             if self._recorder is not None:
                 return self._recorder.loop.label(name, real, phase, key)
+        except Exception as error:
+            if not self._guard.keeps(error):
+                raise
         return None
 
     def begins(self, graph: object, pool: Any) -> ReplayCounter | None:

@@ -185,7 +185,7 @@ class ProgramRecorder:
     def disown(self) -> None:
         """In a forked child: it records nothing, and no file of the parent is touched."""
         self._stopped = True
-        self.loop.tick = None
+        self.loop.stop_ticking()
         self._compiled.stop()
         for capture in self._captures.values():
             capture.counter.awake = False
@@ -464,7 +464,7 @@ class ProgramRecorder:
 
     def _stop_ticking(self) -> None:
         self._stopped = True
-        self.loop.tick = None
+        self.loop.stop_ticking()
         self._ticking.close()
 
     def end_traces(self) -> None:

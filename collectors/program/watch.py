@@ -33,20 +33,32 @@ COUNTER: Final = "_graphviz_dash_counter"
 
 
 _REPLAY: Final = int(EventKind.REPLAY)
-_SAMPLED: Final = (3, 4)
-_ROUND: Final = len(_SAMPLED) * SAMPLED_EVERY
-"""Replays of a graph that are timed on the GPU: two in a row of so many, so that a step is whole
-that replays a graph twice; and the second, not the first, which is not like the others."""
+_FIRST_TIMED: Final = 2
+_PAIR: Final = 3
+_ROUND: Final = 2 * SAMPLED_EVERY
+_LATER: Final = 512
+_LATER_ROUND: Final = 16 * SAMPLED_EVERY
+
+
+def next_timed(replays: int) -> int:
+    """Which replay of a graph is timed on the GPU after that of number ``replays``: the second, not
+    the first, which is not like the others; then two in a row of so many, so that a step is whole
+    that replays a graph twice. A graph that has been replayed often is timed less often."""
+    if replays < _PAIR or replays % _ROUND == _PAIR:
+        return replays + 1
+    spacing = _ROUND if replays < _LATER else _LATER_ROUND
+    return (replays // spacing + 1) * spacing + _PAIR
 
 
 class ReplayCounter:
     """What is counted of one graph. The graph holds it, never the other way round.
 
     ``replays``: how often it was launched. ``awake``: whether the watcher is told of each replay.
-    ``note``: notes each launch, as an event of the graph ``number``; None: none does.
+    ``note``: notes each launch, as an event of the graph ``number``; None: none does. ``timed_at``:
+    which is timed on the GPU next.
     """
 
-    __slots__ = ("_graph", "awake", "id", "note", "number", "replays")
+    __slots__ = ("_graph", "awake", "id", "note", "number", "replays", "timed_at")
 
     def __init__(
         self, graph_id: str, graph: object | None, number: int = 0, note: Note | None = None
@@ -55,6 +67,7 @@ class ReplayCounter:
         self.number = number
         self.note = note
         self.replays = 0
+        self.timed_at = _FIRST_TIMED
         self.awake = graph is not None
         self._graph = weakref.ref(graph) if graph is not None else None
 
@@ -214,7 +227,8 @@ def _watched_replay(
             watcher.replays(counter)
         timer = None
         if note is not None:
-            if counter.replays % _ROUND in _SAMPLED or counter.replays == 2:
+            if counter.replays >= counter.timed_at:
+                counter.timed_at = next_timed(counter.replays)
                 timer = watcher.timer(counter)
             began = perf_counter_ns()
         # A context costs a replay a tenth. What torch makes of CUDA's answers and what a user at a

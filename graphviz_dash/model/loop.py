@@ -107,8 +107,8 @@ class GraphCost(Struct, frozen=True, forbid_unknown_fields=True):
     """The calls of later replays, at most LAUNCHES_KEPT of them, evenly over those that were
     noted."""
     gpu_ns: tuple[Count, ...]
-    """GPU time of replays between two CUDA events, of one replay in SAMPLED_EVERY; the first replay
-    is never among them."""
+    """GPU time of replays between two CUDA events, of one replay in SAMPLED_EVERY, and of fewer
+    once a graph has been replayed often; the first replay is never among them."""
     pool: tuple[Count, Count] | None
     """The allocator's id of its memory pool; None where it could not be asked."""
     pool_added_bytes: Count | None
@@ -179,7 +179,7 @@ class ProgramLoop(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 SAMPLED_EVERY: Final = 16
-"""One replay of a graph in so many has CUDA events around it."""
+"""One replay of a graph in so many has CUDA events around it, later fewer."""
 LAUNCHES_KEPT: Final = 256
 """Samples of a graph's launch times that are kept; of its GPU times as many."""
 LOOP_STEPS_KEPT: Final = 200_000

@@ -3,27 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from threading import get_ident
 from time import perf_counter_ns
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from collectors.program.loop.events import ScopeFacts
+from collectors.guard import Guard
+from collectors.program.loop.events import EventKind, LoopLog, ScopeFacts
 from graphviz_dash.model.loop import Phase
 
-LabelEnded: TypeAlias = Callable[[int, int], None]
-"""Gets the number of the facts of a label, and when its block began; raises nothing of ours."""
+Tick: TypeAlias = Callable[[str | None], None]
+"""Is called at the end of a step: with the engine whose step it was, or None."""
+
+_SCOPE: Final = int(EventKind.SCOPE)
+
+
+class LabelNotes:
+    """Where the blocks of labels are noted when they end."""
+
+    __slots__ = ("guard", "log", "tick")
+
+    def __init__(self, log: LoopLog, guard: Guard, tick: Tick) -> None:
+        self.log = log
+        self.guard = guard
+        self.tick: Tick | None = tick
+        """Is called at the end of each; None: no longer."""
 
 
 class LabelScope:
     """A block of the program that is one step. Made without ``__init__``, which would take as long
-    again: whoever makes it sets ``number`` and ``ended``."""
+    again: whoever makes it sets ``number`` and ``notes``. Nothing is called that need not be: a
+    program may have a block every 100 µs."""
 
-    __slots__ = ("_begin", "ended", "number")
+    __slots__ = ("_begin", "notes", "number")
 
     number: int
     """The number of the label's facts."""
-    ended: LabelEnded
-    """Is called when the block ends."""
+    notes: LabelNotes
+    """Where its block is noted."""
     _begin: int
 
     def __enter__(self) -> None:
@@ -37,7 +54,15 @@ class LabelScope:
         trace: TracebackType | None,
     ) -> None:
         """The step ends."""
-        self.ended(self.number, self._begin)
+        notes = self.notes
+        # A guard as a context takes as long as the note.
+        try:
+            notes.log.note_scope((_SCOPE, self.number, get_ident(), self._begin, perf_counter_ns()))
+            if notes.tick is not None:
+                notes.tick(None)
+        except Exception as ours:
+            if not notes.guard.keeps(ours):
+                raise
 
 
 def label_facts(

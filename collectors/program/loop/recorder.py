@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from threading import Lock, get_ident
 from time import perf_counter_ns
 from types import FrameType
@@ -24,7 +24,7 @@ from collectors.program.loop.events import (
     ScopeFacts,
 )
 from collectors.program.loop.gpu_times import GpuTimes, ReplayTimer
-from collectors.program.loop.labels import LabelScope, label_facts
+from collectors.program.loop.labels import LabelNotes, LabelScope, Tick, label_facts
 from collectors.program.loop.memory_costs import (
     Pool,
     PoolBytes,
@@ -51,17 +51,14 @@ class LoopRecorder:
             an engine with that engine.
     """
 
-    def __init__(
-        self, folder: ProcessFolder, guard: Guard, tick: Callable[[str | None], None]
-    ) -> None:
+    def __init__(self, folder: ProcessFolder, guard: Guard, tick: Tick) -> None:
         self.log = LoopLog()
         self.rest = Rest(self.log)
         """Which graphs are replayed without being noted."""
         self._engine: str | None = None
         self._folder = folder
         self._guard = guard
-        self.tick: Callable[[str | None], None] | None = tick
-        """Is called as above; None: no longer."""
+        self._notes = LabelNotes(self.log, guard, tick)
         self._gpu_times = GpuTimes(self.log)
         self._graphs: list[GraphFacts] = []
         self._labels: dict[object, int] = {}
@@ -69,7 +66,6 @@ class LoopRecorder:
         self._module_names: list[str] = []
         self._passes: dict[PassFacts, int] = {}
         self._passing: dict[int, int] = {}
-        self._on_label_end = self._label_ended
         self._naming = Lock()
         self._clean = True
         self.serves = False
@@ -194,14 +190,12 @@ class LoopRecorder:
             self._labels[said] = number
         scope = LabelScope()
         scope.number = number
-        scope.ended = self._on_label_end
+        scope.notes = self._notes
         return scope
 
-    def _label_ended(self, number: int, begin: int) -> None:
-        with self._guard:
-            self.log.note_scope((_SCOPE, number, get_ident(), begin, perf_counter_ns()))
-            if self.tick is not None:
-                self.tick(None)
+    def stop_ticking(self) -> None:
+        """Tells no longer of the ends of steps."""
+        self._notes.tick = None
 
     def _engine_stepped(self, engine: str, facts: ScopeFacts, begin: int) -> None:
         with self._guard:
@@ -211,8 +205,8 @@ class LoopRecorder:
             self.serves = True
             number = self.log.scope_number(facts)
             self.log.note_scope((_SCOPE, number, get_ident(), begin, perf_counter_ns()))
-            if self.tick is not None:
-                self.tick(engine)
+            if self._notes.tick is not None:
+                self._notes.tick(engine)
 
     def step_ended(self, now: int) -> None:
         """A step ended by the step clock."""

@@ -27,8 +27,8 @@ MODELS = {
         "num_key_value_heads": 8,
     },
 }
-"""A toy, whose steps take longer in Python than on the GPU; and 32 of the 80 layers of a Llama of 70
-billion, 59 GB in bfloat16."""
+"""A toy, whose steps take longer in Python than on the GPU; and 32 of the 80 layers of a Llama of
+70 billion, 59 GB in bfloat16."""
 
 CACHES = {"small": (512, 4096), "large": (256, 8192)}
 """Blocks of the cache, and what its tokens are padded to."""
