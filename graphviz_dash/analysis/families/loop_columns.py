@@ -76,7 +76,7 @@ class LoopColumns(Struct, frozen=True):
         while, where others are left: not the first replay of each graph that is a step by itself,
         nor the first step of each real size with eager work in it. Libraries prepare themselves for
         a shape when they first see it, as cuDNN's attention does for 30 ms."""
-        timed = rows[self.period_ns[rows] != NONE]
+        timed: Ints = rows[self.period_ns[rows] != NONE]
         if not (self.real[timed] != NONE).any():
             return timed
         alone = self.kind[timed] == _REPLAY
