@@ -109,8 +109,9 @@ class ProcessWatcher:
             if self._recorder is not None:
                 return self._recorder.loop.label(name, real, phase, key)
         except Exception as error:
-            if not self._guard.keeps(error):
-                raise
+            if self._guard.keeps(error):
+                return None
+            raise
         return None
 
     def begins(self, graph: object, pool: Any) -> ReplayCounter | None:

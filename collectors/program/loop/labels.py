@@ -61,8 +61,9 @@ class LabelScope:
             if notes.tick is not None:
                 notes.tick(None)
         except Exception as ours:
-            if not notes.guard.keeps(ours):
-                raise
+            if notes.guard.keeps(ours):
+                return
+            raise
 
 
 def label_facts(
