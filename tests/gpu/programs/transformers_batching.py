@@ -39,7 +39,7 @@ SHAPES = {
     ("small", "prefill"): ([150, 200, 250], (8, 8), 96),
     ("large", "mixed"): ([4, 10, 20, 60], (10, 90), 230),
     ("large", "decode"): ([4, 8, 16], (10, 120), 220),
-    ("large", "prefill"): ([150, 200, 250], (2, 40), 180),
+    ("large", "prefill"): ([150, 200, 250], (20, 60), 160),
 }
 """Lengths of prompts, the least and the most tokens that are generated for each, and how many
 requests there are."""
