@@ -76,6 +76,17 @@ def test_launches_come_one_after_another() -> None:
     assert schedule.total_ns == 26
 
 
+def test_kernels_beside_each_other_take_longer() -> None:
+    # The first begins alone, the copy is of no concern to it, and the last begins when all is done.
+    operations = [Operation(10, 0.1), Operation(10, 0.1), Operation(20, 1, engine=1)]
+    operations.append(Operation(10, 0.1, after=(0, 1, 2)))
+    waits: list[list[Wait]] = [[], [], [], [(0, 0), (1, 0), (2, 0)]]
+    begins_later = simulate(operations, waits, start_ns=3)
+    assert begins_later.end == (10, 13, 20, 30)
+    slower = simulate(operations, waits, crowding=0.5)
+    assert slower.end == (15, 15, 20, 30)
+
+
 def test_what_makes_no_node_takes_no_time() -> None:
     operations = [Operation(10, 1), Operation(99, 1, nodes=0), Operation(10, 1)]
     schedule = simulate(operations, [[], [], [(0, 2)]])

@@ -17,7 +17,7 @@ from graphviz_dash.planning.operations import (
     divided,
     least_time,
 )
-from graphviz_dash.planning.share import kernel_share
+from graphviz_dash.planning.share import KernelLaunch, kernel_pieces, kernel_share
 from graphviz_dash.planning.streams import line_verdict, plan_streams, replay_ns
 
 COSTS = StreamCosts(follow_ns=500, cross_ns=1500)
@@ -110,6 +110,15 @@ def test_a_share_is_told_from_the_launch() -> None:
     assert kernel_share("elementwise", 66, 448, 132, 14.0) == 0.5
     assert kernel_share("sgemm", 66, 160, 132, 14.0) == 0.5
     assert kernel_share("elementwise", 10_000, 32, 132, 14.0) == 1.0
+
+
+def test_blocks_that_add_up_in_turns_ask_for_their_place() -> None:
+    # Ten blocks fit a multiprocessor, and with those of a third of them its warps would be filled.
+    product = KernelLaunch("sm80_xmma_gemm_f32f32", 660, 64, 102, 9984)
+    (filling,) = kernel_pieces([product], 100_000, 132, (9, 0))
+    counters, in_turns = kernel_pieces([None, product], 100_000, 132, (9, 0))
+    assert (counters.share, in_turns.share) == (0.0, 0.5)
+    assert filling.share > 0.9
 
 
 @st.composite
