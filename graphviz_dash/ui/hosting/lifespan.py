@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from graphviz_dash.server_settings import settings_of
 from graphviz_dash.ui.hosting.access import access
+from graphviz_dash.ui.hosting.browser_address import keep_addresses
 from graphviz_dash.ui.hosting.cards_client import FIRST_CARDS
 from graphviz_dash.ui.hosting.document import OVERVIEW, first_requests
 from graphviz_dash.ui.hosting.ending import end_at_signals, end_with_starter, raise_descriptor_limit
-from graphviz_dash.ui.hosting.left_pages import keep_to_pages
 from graphviz_dash.ui.hosting.session_locks import share_locks
 from graphviz_dash.ui.hosting.sockets import no_delay
 from graphviz_dash.ui.hosting.switch import is_plain
@@ -43,7 +43,7 @@ async def lifespan(_: object) -> AsyncIterator[dict[str, Any] | None]:
         no_delay()
         sys.setswitchinterval(_TURN_S)
         share_locks()
-        keep_to_pages()
+        keep_addresses()
         FIRST_CARDS.begin(sys.argv[1:])
         threading.Thread(target=_prepare, name="graphviz-dash start", daemon=True).start()
     try:

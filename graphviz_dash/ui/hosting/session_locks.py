@@ -4,11 +4,16 @@ At a quick rerun Streamlit starts the next run while the last one still goes on 
 Each of them holds the same state of the session, under a lock of its own: the state that one copies
 for a list of choices changes while the other begins, and the page shows "dictionary changed size
 during iteration". It happens more often with the short turns of threads that the server takes.
+
+A run asks whether it was ended before it waits for its turn. It asks once more when it has it: what
+it would write, its address above all, would be the next run's by then.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from types import TracebackType
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -20,8 +25,33 @@ _LOCKS: Final[WeakValueDictionary[int, Any]] = WeakValueDictionary()
 _TURN: Final = threading.Lock()
 
 
+class _Turns:
+    """The turns of one run with the state."""
+
+    def __init__(self, lock: Any, end_if_asked: Callable[[], None]) -> None:
+        self._lock = lock
+        self._end_if_asked = end_if_asked
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        try:
+            self._end_if_asked()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._lock.release()
+
+
 def share_locks() -> None:
-    """From now on all runs of a session take turns with its state."""
+    """From now on all runs of a session take turns with its state, and one that was ended has no
+    more of them."""
     begin = SafeSessionState.__init__
     if hasattr(begin, _SHARED):
         return
@@ -30,7 +60,7 @@ def share_locks() -> None:
         begin(self, state, *rest, **named)
         with _TURN:
             lock = _LOCKS.setdefault(id(state), threading.RLock())
-        object.__setattr__(self, "_lock", lock)
+        object.__setattr__(self, "_lock", _Turns(lock, self._yield_callback))
 
     setattr(begin_with_shared, _SHARED, True)
     SafeSessionState.__init__ = begin_with_shared  # type: ignore[method-assign]

@@ -205,7 +205,7 @@ def test_a_large_graph_is_prepared_beside_the_page_and_can_be_cancelled(large: P
     # The legend found its place free.
     assert search.bounding_box() == bar_before
     # Then the page tells what it had left to the drawing.
-    expect(large.get_by_text("Longest nodes")).to_be_visible()
+    expect(large.get_by_text("Longest nodes", exact=True)).to_be_visible()
     expect(large.get_by_text("6,000 nodes, 5,999 edges").first).to_be_visible()
 
 

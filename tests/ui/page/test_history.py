@@ -318,3 +318,24 @@ def test_a_choice_that_is_answered_elsewhere_leaves_the_address_alone(
     # Nor does the next choice, which is of the page that is seen.
     page.get_by_role("radio", name="eager", exact=True).first.click()
     expect(page).to_have_url(re.compile("/export[?]experiment=branches&trace=eager$"))
+
+
+def test_what_a_drawing_says_meanwhile_does_not_take_a_choice_back(
+    slow_tab: tuple[Page, Answers],
+) -> None:
+    page, answers = slow_tab
+    follow(page, "graph?experiment=step")
+    drawing = canvas(page).element_handle()
+    idle(page)
+    answers.hold()
+    page.get_by_role("radio", name="partial").click()
+    answers.wait("script_finished")
+    assert answers.addresses == ["experiment=step&run=partial"]
+    answers.hold()
+    drawing.evaluate("canvas => canvas.__dag.setStateValue('loaded', 'again')")
+    answers.wait("script_finished")
+    assert answers.addresses == []
+    answers.release()
+    at(page, "/graph?experiment=step&run=partial")
+    idle(page)
+    expect(page.get_by_role("radio", name="partial", exact=True)).to_be_checked()
