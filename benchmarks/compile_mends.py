@@ -1,13 +1,16 @@
 """Whether mending the first cause saves what was promised, on models that the predictions were not
 made with. Needs a GPU with torch, torchvision, transformers and torch-geometric.
 
-    python -m benchmarks.compile_mends [--suite first|fresh|unseen] [--steps 160] [MODEL...]
+    python -m benchmarks.compile_mends [--suite first|fresh|unseen|further] [--steps 160]
+        [--processes 3] [MODEL...]
 
-Each model is written once as one may write it and once mended, and each of the two is compiled in a
-process of its own, all at the same time. Then one model is measured after another: both are timed
-in turns without a profiler, and then the first is traced. Prints a line a model: the first cause
-with its line, what was promised and what was saved (with half of what turns of one step differ by),
-or that it failed.
+Each model is written once as one may write it and once mended, and each of the two is compiled in
+several processes of its own, for two compilations of one step may differ by a tenth: first in one,
+all models at the same time, and then in the others, which take kernels from the first one's cache.
+Then one model is measured after another: all its processes are timed in turns without a profiler,
+and then the first is traced. Prints a line a model: the first cause with its line, what was
+promised and what was saved (the difference of the medians over the processes, with its standard
+error), or that it failed.
 """
 
 from __future__ import annotations
@@ -18,19 +21,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 import torch
 from torch import nn
 
-from benchmarks import compile_fresh_mends, compile_unseen_mends
+from benchmarks import compile_fresh_mends, compile_further_mends, compile_unseen_mends
 from benchmarks.compile_steps import (
     DEVICE,
+    MOST_TO_COMPILE,
     WARM_UP,
     Apart,
     Step,
     arguments,
+    error_of_median,
     folder_of,
     graphed,
     inference,
@@ -49,7 +55,8 @@ Build = Callable[[bool], Step]
 
 MODELS: Final[dict[str, Build]] = {}
 STEPS: Final = 160
-_TURNS: Final = 4
+PROCESSES: Final = 3
+_TURNS: Final = 2
 _WITHIN: Final = 0.2
 
 
@@ -228,9 +235,10 @@ SUITES: Final = {
     "first": MODELS,
     "fresh": compile_fresh_mends.MODELS,
     "unseen": compile_unseen_mends.MODELS,
+    "further": compile_further_mends.MODELS,
 }
 """The first ten were looked at when the predictions were made anew, the fresh ones when they were
-mended, the others never."""
+mended, the unseen ones when they were calibrated, the further ones never."""
 
 
 @dataclass(frozen=True)
@@ -249,90 +257,127 @@ class Promise:
 Told = Promise | list[int]
 
 
-def as_written(name: str, build: Build, count: int) -> Iterator[Told | None]:
+def as_written(_: str, build: Build, count: int, caches: Path) -> Iterator[Told | None]:
     """Times of the step, in ns, whenever they are asked for, and then what is promised."""
-    with folder_of(name) as folder, TemporaryDirectory() as caches:
-        # A graph from the cache does not say why it is split.
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = caches
+    # A graph from an earlier cache does not say why it is split.
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(caches)
+    with folder_of(build.__name__) as folder:
         seen = yield from observed(lambda: build(False), count // _TURNS, folder, _TURNS)
     causes = compile_causes(seen.compilation, seen.time, seen.step_ns) if seen.compilation else ()
     yield Promise(causes)
 
 
-def mended(_: str, build: Build, count: int) -> Iterator[Told | None]:
-    """Times of the mended step, in ns, as often as they are asked for."""
-    step = build(True)
+def timed_alone(
+    _: str, build: Callable[[], Step], count: int, caches: Path
+) -> Iterator[Told | None]:
+    """Times of a step, in ns, as often as they are asked for."""
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(caches)
+    step = build()
     timed(step, WARM_UP)
     yield None
     while True:
         yield settled_times(step, count // _TURNS)
 
 
-Pair = tuple[Apart[Told], Apart[Told]]
+@dataclass(frozen=True)
+class Model:
+    """The processes of a model."""
+
+    written: list[Apart[Told]]
+    """Those that run it as written; the first one is traced."""
+    mended: list[Apart[Told]]
+    """Those that run it mended."""
+
+    @property
+    def processes(self) -> list[Apart[Told]]:
+        """All of them, in the order in which they are timed."""
+        return [each for pair in zip(self.written, self.mended, strict=True) for each in pair]
 
 
-def started(models: Mapping[str, Build], count: int) -> list[Pair]:
-    """Two processes for each model, which begin to compile it as written and mended: what is
-    compiled or given up in one, such as code that both share, changes nothing in the other."""
-    return [
-        (
-            Apart(name, partial(as_written, build=build, count=count)),
-            Apart(name, partial(mended, build=build, count=count)),
-        )
-        for name, build in models.items()
-    ]
+def started(
+    models: Mapping[str, Build], count: int, processes: int, caches: Path
+) -> Iterator[Model]:
+    """Each model, once its first two processes have compiled it or failed to, and the others have
+    begun to; what is compiled or given up in one process changes nothing in another."""
+    firsts = []
+    for name, build in models.items():
+        folders = caches / name / "written", caches / name / "mended"
+        written = Apart(name, partial(as_written, build=build, count=count, caches=folders[0]))
+        again = [
+            partial(timed_alone, build=partial(build, is_mended), count=count, caches=folder)
+            for is_mended, folder in zip((False, True), folders, strict=True)
+        ]
+        firsts.append((Model([written], [Apart(name, again[1])]), again))
+    for model, again in firsts:
+        for process in model.processes:
+            process.is_ready(MOST_TO_COMPILE)
+        if not any(process.has_failed for process in model.processes):
+            for _ in range(processes - 1):
+                model.written.append(Apart(model.written[0].name, again[0]))
+                model.mended.append(Apart(model.written[0].name, again[1]))
+        yield model
 
 
-def row(pair: Pair) -> tuple[str, bool]:
+def row(model: Model) -> tuple[str, bool]:
     """The line of a model, and whether the promise was kept."""
-    outcomes = [process.measured() for _ in range(_TURNS) for process in pair]
-    outcomes.append(pair[0].measured())
-    failure = next((each.failure for each in outcomes if each.failure is not None), None)
-    name, (*told, promise) = pair[0].name, (each.result for each in outcomes)
-    if failure is not None or not isinstance(promise, Promise):
-        return f"| {name} | failed: {failure} | | | | | |", False
-    medians = [statistics.median(each) for each in told if isinstance(each, list)]
-    # What disturbs a turn makes it longer. How far turns differ says how well the least is known.
-    first, last = min(medians[::2]), min(medians[1::2])
-    spread = max(max(own) - min(own) for own in (medians[::2], medians[1::2]))
-    saved, cause = first - last, promise.first
-    measured = f"{saved / 1e3:.0f} ± {spread / 2e3:.0f}"
+    medians: dict[Apart[Told], list[float]] = {process: [] for process in model.processes}
+    for _ in range(_TURNS):
+        for process, own in medians.items():
+            result = process.measured().result
+            if isinstance(result, list):
+                own.append(statistics.median(result))
+    # What disturbs a turn makes it longer.
+    first, last = (
+        [min(medians[process]) for process in side if medians[process]]
+        for side in (model.written, model.mended)
+    )
+    outcome, name = model.written[0].measured(), model.written[0].name
+    promise = outcome.result
+    if not isinstance(promise, Promise) or not first or not last:
+        failure = outcome.failure or model.mended[0].measured().failure
+        return f"| {name} | failed: {failure} | | | | | | |", False
+    before = statistics.median(first)
+    saved, cause = before - statistics.median(last), promise.first
+    error = (error_of_median(first) ** 2 + error_of_median(last) ** 2) ** 0.5
+    measured = f"{saved / 1e3:.0f} ± {error / 1e3:.0f}"
+    count = f"{len(first)}+{len(last)}"
     if cause is None or isinstance(cause.saves_ns, Missing):
         named = ", ".join(each.rule.value for each in promise.causes)
         why = f"none with a saving ({named or 'no cause'})"
-        return f"| {name} | {why} | | {first / 1e3:.0f} | | {measured} | |", False
+        return f"| {name} | {why} | | {before / 1e3:.0f} | | {measured} | | {count} |", False
     off = cause.saves_ns / saved - 1 if saved > 0 else float("inf")
     place = cause.lines[0].text if cause.lines else ""
     line = (
-        f"| {name} | {cause.rule.value} | {place} | {first / 1e3:.0f} | "
-        f"{cause.saves_ns / 1e3:.0f} | {measured} | {off:+.0%} |"
+        f"| {name} | {cause.rule.value} | {place} | {before / 1e3:.0f} | "
+        f"{cause.saves_ns / 1e3:.0f} | {measured} | {off:+.0%} | {count} |"
     )
     return line, abs(off) <= _WITHIN
 
 
-def report(pairs: Sequence[Pair]) -> None:
+def report(models: Sequence[Model]) -> None:
     """Prints the table, one model measured after another."""
-    print("| model | first cause | line | before, µs | promised | saved | off |")
-    print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
+    print("| model | first cause | line | before, µs | promised | saved | off | processes |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
     kept = 0
-    for pair in pairs:
-        line, is_kept = row(pair)
-        for process in pair:
+    for each in models:
+        line, is_kept = row(each)
+        for process in each.processes:
             process.end()
         kept += is_kept
         print(line, flush=True)
-    print(f"{kept} of {len(pairs)} within {_WITHIN:.0%}", flush=True)
+    print(f"{kept} of {len(models)} within {_WITHIN:.0%}", flush=True)
 
 
 def main() -> None:
     """Prints the table."""
     names = tuple(name for suite in SUITES.values() for name in suite)
-    chosen = arguments(__doc__, names, tuple(SUITES), steps=STEPS)
+    chosen = arguments(__doc__, names, tuple(SUITES), steps=STEPS, processes=PROCESSES)
     suite = SUITES[chosen.suite]
-    models = {name: suite[name] for name in chosen.models or suite}
-    pairs = started(models, chosen.steps)
-    wait_until_ready(chain.from_iterable(pairs), chosen.seconds)
-    report(pairs)
+    wanted = {name: suite[name] for name in chosen.models or suite}
+    with TemporaryDirectory() as caches:
+        models = list(started(wanted, chosen.steps, chosen.processes, Path(caches)))
+        wait_until_ready(chain.from_iterable(each.processes for each in models), chosen.seconds)
+        report(models)
 
 
 if __name__ == "__main__":

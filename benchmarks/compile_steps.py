@@ -5,13 +5,14 @@ torch.compile share.
 from __future__ import annotations
 
 import argparse
+import math
 import multiprocessing
 import os
 import statistics
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -39,9 +40,11 @@ if DEVICE == "cpu":
     torch.cuda.synchronize = lambda: None
 
 WARM_UP: Final = 2 if DEVICE == "cpu" else 15
-SETTLE_S: Final = 0.0 if DEVICE == "cpu" else 0.4
+SETTLE_S: Final = 0.0 if DEVICE == "cpu" else 0.3
 """Seconds of steps before those that are timed."""
 TRACED: Final = 2 if DEVICE == "cpu" else 8
+MOST_TO_COMPILE: Final = 90.0
+"""Seconds that the first compilation of a model may take, where others wait for it."""
 MOST_TO_MEASURE: Final = 30.0
 """Seconds that one measurement may take."""
 
@@ -114,6 +117,13 @@ def settled_times(step: Step, count: int) -> list[int]:
     return timed(step, count)
 
 
+def error_of_median(values: Sequence[float]) -> float:
+    """The standard error of the median of normal values; nan of fewer than two."""
+    if len(values) < 2:
+        return math.nan
+    return math.sqrt(math.pi / 2 / len(values)) * statistics.stdev(values)
+
+
 @contextmanager
 def folder_of(name: str) -> Iterator[Path]:
     """A folder for the trace of a model, which is kept in ``COMPILE_BENCHMARK_FOLDER`` if that is
@@ -174,10 +184,18 @@ class Apart(Generic[Result]):
         self._process.start()
         its.close()
         self._failure: str | None = None
+        self._ready = False
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it measures nothing any more."""
+        return self._failure is not None
 
     def is_ready(self, seconds: float) -> bool:
         """Waits at most so long until it is ready; one that is late or fails measures nothing."""
-        return self._received(seconds).failure is None
+        if not self._ready:
+            self._ready = self._received(seconds).failure is None
+        return self._ready
 
     def measured(self) -> Outcome[Result]:
         """The next measurement."""

@@ -19,6 +19,12 @@ from graphviz_dash.analysis.compiled.step_parts import StepPart
 from graphviz_dash.analysis.compiled.step_time import PartTime, StepTime
 from graphviz_dash.model.absence import Fact, Missing
 
+REALISED: Final = 1.2
+"""What mending saved, as a multiple of what the step run again saves: the median of 23 mends on an
+H200 (torch 2.11), of three sets of them 1.12, 1.21 and 1.45; four in five were within 1.0 to 1.6.
+The trace does not tell what is missing. It is not that the profiler slows some of the CPU's work
+more: with a cost for each event in place of one factor promises were worse."""
+
 
 class StepCosts(Struct, frozen=True, dict=True):
     """What parts of compilations cost in a clean step."""
@@ -44,9 +50,10 @@ class StepCosts(Struct, frozen=True, dict=True):
         return clean_factor(self.pieces, self.step_ns)
 
     def saved(self, mended: Sequence[CpuPiece]) -> float:
-        """What a step of the pieces ``mended`` takes less, in ns; 0 where it takes more."""
+        """What a step of the pieces ``mended`` will take less, in ns; 0 where it takes more."""
         now = run_again(self.pieces, self.factor)
-        return max(0.0, now - run_again(mended, self.factor))
+        less = max(0.0, now - run_again(mended, self.factor))
+        return min(now, less * REALISED)
 
 
 def not_told(reason: str) -> Missing:

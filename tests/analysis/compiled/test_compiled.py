@@ -15,7 +15,7 @@ from graphviz_dash.analysis.compiled.clean_step import CpuPiece, first_node_ns
 from graphviz_dash.analysis.compiled.inputs import first_cpu_use, input_origin
 from graphviz_dash.analysis.compiled.program_tree import BoxKind, program_tree
 from graphviz_dash.analysis.compiled.rule_outcomes import rule_outcomes
-from graphviz_dash.analysis.compiled.savings import StepCosts
+from graphviz_dash.analysis.compiled.savings import REALISED, StepCosts
 from graphviz_dash.analysis.compiled.step_parts import StepPart
 from graphviz_dash.analysis.compiled.step_regions import step_regions
 from graphviz_dash.analysis.compiled.step_time import FrameCalls, StepDivider, StepTime, step_time
@@ -186,7 +186,7 @@ def test_a_break_costs_what_it_puts_between_and_the_graph_that_it_adds(time: Ste
     # What is left: 20 µs of CPU up to one launch, the work of both graphs, and 9 µs behind it.
     factor = StepCosts(time, 100.0 * US).factor
     left = (20 * US * factor) + first_node_ns() + 20 * US + 9 * US * factor
-    assert cause.saves_ns == pytest.approx(100 * US - left)
+    assert cause.saves_ns == pytest.approx(REALISED * (100 * US - left))
 
 
 def test_a_function_that_is_given_up_costs_the_graphs_of_what_it_calls(time: StepTime) -> None:
@@ -215,7 +215,7 @@ def test_copies_are_a_cause_where_they_are_a_tenth_of_the_step(time: StepTime) -
     assert cause.rule is CompileRuleId.COPIED_INPUTS
     assert cause.details == ("primals_1: 4,096 B",)
     # Of 4 µs of the CPU: the copy itself is done while the graph is launched.
-    assert cause.saves_ns == pytest.approx(4 * US * StepCosts(time, 30.0 * US).factor)
+    assert cause.saves_ns == pytest.approx(REALISED * 4 * US * StepCosts(time, 30.0 * US).factor)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_a_graph_from_the_cache_that_is_split_is_told_by_its_trace(time: StepTim
     # The dispatch and the launch of its second graph, whose work does not keep the CPU waiting.
     factor = StepCosts(twice, 100.0 * US).factor
     call_ns, _ = shipped_calibration().replay_cpu_ns
-    assert cause.saves_ns == pytest.approx(6 * US * factor + call_ns)
+    assert cause.saves_ns == pytest.approx(REALISED * (6 * US * factor + call_ns))
     known = msgspec.structs.replace(told, partitionings=(Partitioning("0/0", (split, split)),))
     assert CompileRuleId.SPLIT_UNTOLD not in causes(known, twice)
 
