@@ -80,12 +80,13 @@ def lasting_share(
     multiprocessors: int,
     compute_capability: tuple[int, int],
     *,
-    in_turns: bool = False,
+    behind_set: bool = False,
 ) -> float:
     """The part of the multiprocessors that ``kernel`` takes from others while it runs, 0 to 1: the
     place that its blocks occupy, or what its warps fill, whichever is more; over the time without
     its latency, unless so few blocks fit for their shared memory that others must wait for their
-    place meanwhile. Blocks that take turns (``in_turns``) fill nothing: most of them wait.
+    place meanwhile. A product behind a node that sets memory (``behind_set``) has counters
+    there, by which its blocks add up parts of a sum in turns: they fill nothing, for most wait.
 
     Fitted to 28 kinds of kernels on an H200, up to eight of each at a time (docs/parallel.md).
     """
@@ -103,7 +104,7 @@ def lasting_share(
     filling = _FILLING_PRODUCT_WARPS if is_product else _FILLING_WARPS
     occupied = min(kernel.blocks / (multiprocessors * max(resident, 1)), 1.0)
     filled = min(min(warps / filling, 1.0) * kernel.blocks / multiprocessors, 1.0)
-    if in_turns:
+    if behind_set and _TURNS.search(kernel.name):
         return occupied
     busy = max(duration_ns - _LATENCY_NS, 0.0) / duration_ns
     if shared_kib * 1024 < _FEW_BLOCKS * (kernel.shared_bytes + _DRIVER_SHARED):
@@ -119,8 +120,7 @@ def kernel_pieces(
 ) -> tuple[Piece, ...]:
     """The nodes of an operator that takes ``duration_ns`` in all, None being what is no kernel.
     Which takes how much is not known: each counts as one, and once more for each time that its
-    threads fill the GPU. Where a product follows a node that is no kernel, that sets the counters
-    by which its blocks take turns to add what they have to a common sum."""
+    threads fill the GPU."""
     threads, _ = _LIMITS.get(compute_capability, _USUAL_LIMITS)
     whole = max(multiprocessors, 1) * threads
     weights = [
@@ -138,7 +138,7 @@ def kernel_pieces(
                 unit_ns * weight,
                 multiprocessors,
                 compute_capability,
-                in_turns=ahead is None and bool(_TURNS.search(launch.name)),
+                behind_set=ahead is None,
             ),
         )
         for launch, weight, ahead in zip(

@@ -12,8 +12,8 @@ from msgspec import Struct
 from graphviz_dash.analysis.graph.critical_path import Dependencies
 from graphviz_dash.analysis.nodes.concurrency import Concurrency
 from graphviz_dash.analysis.nodes.measured_graph import NOT_SEEN, MeasuredGraph
-from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable
-from graphviz_dash.model.graph import KernelParams, MemcpyParams
+from graphviz_dash.analysis.nodes.node_table import NodeTable
+from graphviz_dash.model.graph import KernelParams, MemcpyParams, MemsetParams
 from graphviz_dash.model.parallel import Operator, ParallelPlan
 from graphviz_dash.model.run import Gpu
 from graphviz_dash.planning.operations import Operation
@@ -65,9 +65,8 @@ def graph_work(
     operations = []
     for index, node in enumerate(shown):
         graph, at = measured.nodes[node]
-        row = tables[graph].rows[at] if graph in tables else None
         duration = float(measured.p50[node])
-        share, engine = node_share(row, duration, gpu)
+        share, engine = node_share(tables.get(graph), at, duration, gpu)
         operations.append(Operation(duration, share, tuple(needs[index]), engine=engine))
     return GraphWork(
         tuple(operations),
@@ -98,9 +97,8 @@ def operator_work(
             if measured.p50[each] == NOT_SEEN:
                 continue
             graph, at = measured.nodes[each]
-            row = tables[graph].rows[at] if graph in tables else None
             duration = float(measured.p50[each])
-            share, engine = node_share(row, duration, gpu)
+            share, engine = node_share(tables.get(graph), at, duration, gpu)
             operations.append(Operation(duration, share, tuple(after), engine=engine))
             nodes.append((each,))
             last[index] = len(operations) - 1
@@ -121,10 +119,11 @@ def issued_streams(plan: ParallelPlan) -> tuple[int, ...]:
     )
 
 
-def node_share(row: NodeRow | None, duration_ns: float, gpu: Gpu) -> tuple[float, int]:
-    """The share that a node asks for of its engine, and which one that is. A kernel whose launch is
-    not known asks for all; copies within the device and sets for nothing."""
-    match None if row is None else row.node.params:
+def node_share(table: NodeTable | None, at: int, duration_ns: float, gpu: Gpu) -> tuple[float, int]:
+    """The share that node ``at`` of a graph asks for of its engine, and which one that is. A kernel
+    whose launch is not known asks for all; copies within the device and sets for nothing."""
+    rows = () if table is None else table.rows
+    match rows[at].node.params if rows else None:
         case KernelParams(grid=tuple(grid), block=tuple(block)) as kernel:
             launch = KernelLaunch(
                 kernel.demangled,
@@ -133,7 +132,13 @@ def node_share(row: NodeRow | None, duration_ns: float, gpu: Gpu) -> tuple[float
                 kernel.registers or 0,
                 (kernel.dynamic_shared or 0) + (kernel.static_shared or 0),
             )
-            share = lasting_share(launch, duration_ns, gpu.multiprocessors, gpu.compute_capability)
+            share = lasting_share(
+                launch,
+                duration_ns,
+                gpu.multiprocessors,
+                gpu.compute_capability,
+                behind_set=at > 0 and isinstance(rows[at - 1].node.params, MemsetParams),
+            )
             return share, 0
         case KernelParams() | None:
             return 1.0, 0
