@@ -269,7 +269,7 @@ def bound_sentence(advice: LadderAdvice) -> str:
 def step_sentence(family: FamilyReport) -> str:
     """How times are known, and what a step takes besides its replay."""
     text = (
-        "GPU times are medians of one replay in 16 with their quartiles; between sizes that were "
+        "GPU times are medians of sampled replays with their quartiles; between sizes that were "
         "sampled they are taken to lie on a straight line."
     )
     if family.step_ns is not None:

@@ -230,7 +230,7 @@ _PROGRAM = (
         "loop_replay", "Replays of a step in the loop", _NS, _RECORDED, _LOW,
         "Of a recorded program with families of graphs: GPU time of the replays of a step, the "
         "mean over the steps that replayed any, each with the median of its graphs' sampled "
-        "replays (one in 16, between CUDA events). Steps whose graphs were not sampled are left "
+        "replays (sampled, between CUDA events). Steps whose graphs were not sampled are left "
         "out.",
     ),
     Metric(

@@ -54,7 +54,7 @@ def members_table(entry: Entry, report: LoopReport, family: FamilyReport) -> Non
         element(
             "p",
             text(
-                f"{method}Select a row for its graph. GPU time is the median of one replay in 16 "
+                f"{method}Select a row for its graph. GPU time is the median of sampled replays "
                 "between CUDA events. Own memory: what its capture left allocated in the pool, "
                 "and 3,072 bytes a node for its executable."
             ),
