@@ -14,11 +14,13 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 
-from graphviz_dash.analysis.families.family_report import FamilyReport, loop_report
+from graphviz_dash.analysis.families.family_report import LoopReport, loop_report
 from graphviz_dash.analysis.families.ladder_data import LadderData, all_sizes, estimates, problem_of
 from graphviz_dash.analysis.families.ladder_inputs import ladder_data
 from graphviz_dash.analysis.families.ladder_problem import LadderUse, use_of
+from graphviz_dash.analysis.families.loop_columns import CAPTURE
 from graphviz_dash.ingest.load import load_outlines
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
@@ -31,38 +33,77 @@ def main() -> None:
     parser.add_argument("base", type=Path)
     parser.add_argument("others", type=Path, nargs="+")
     chosen = parser.parse_args()
-    _, _, base = recorded(chosen.base)
+    _, report = recorded(chosen.base)
+    base = ladder_data(report, report.families[0])
+    assert not isinstance(base, Missing), base
     print("| ladder | GPU time of a request: foretold | measured | off by ", end="")
     for what in ("besides", "sizes a second", "memory"):
         print(f"| {what}: foretold | measured | off by ", end="")
     print("|\n|" + " --- |" * 13)
     for path in chosen.others:
-        run, family, data = recorded(path)
-        foretold, own = use_with(base, data.today), use_with(data, data.today)
-        times = [use.total_ns / len(data.requests) for use in (foretold, own)]
-        besides = [base.step_ns or 0.0, data.step_ns or 0.0]
-        size = float(data.requests.mean())
-        rates = [size / (time + more) * 1e9 for time, more in zip(times, besides, strict=True)]
-        print(f"| {path.name} ({len(data.today)} sizes) ", end="")
+        run, report = recorded(path)
+        own = measured(run, report)
+        foretold = use_with(base, own.ladder)
+        time_ns = foretold.total_ns / len(base.requests)
+        rate = float(base.requests.mean()) / (time_ns + (base.step_ns or 0.0)) * 1e9
+        print(f"| {path.name} ({len(own.ladder)} sizes) ", end="")
         for pair, worded in (
-            (times, format_ns),
-            (besides, format_ns),
-            (rates, "{:,.0f}".format),
-            ([foretold.memory_bytes, measured_bytes(run, family)], format_bytes),
+            ((time_ns, own.replay_ns), format_ns),
+            ((base.step_ns or 0.0, own.besides_ns), format_ns),
+            ((rate, own.sizes_a_second), "{:,.0f}".format),
+            ((foretold.memory_bytes, own.memory_bytes), format_bytes),
         ):
             off = f"{pair[0] / pair[1] - 1:+.1%}" if pair[1] else "-"
             print(f"| {worded(pair[0])} | {worded(pair[1])} | {off} ", end="")
         print("|")
 
 
-def recorded(path: Path) -> tuple[Run, FamilyReport, LadderData]:
-    """The run of the experiment, its family of most steps, and what a ladder is chosen by."""
+class Measured(Struct, frozen=True):
+    """What a ladder came to: means over the steps of the program's own loop."""
+
+    ladder: tuple[int, ...]
+    """Its sizes."""
+    replay_ns: float
+    """GPU time of a step, in ns: by the median of each size, or what a step without a graph took
+    over the others."""
+    besides_ns: float
+    """What it took besides, in ns."""
+    sizes_a_second: float
+    """Real sizes of the steps over the time from each to the next."""
+    memory_bytes: int
+    """What the device had less when the graphs were there: by what the pool took of it, and by what
+    the driver says of the rest."""
+
+
+def recorded(path: Path) -> tuple[Run, LoopReport]:
+    """The run of the experiment, and its families, that of most steps first."""
     run = load_outlines(path)[0]
     report = loop_report(run)
     assert not isinstance(report, Missing), report
-    data = ladder_data(report, report.families[0])
-    assert not isinstance(data, Missing), data
-    return run, report.families[0], data
+    return run, report
+
+
+def measured(run: Run, report: LoopReport) -> Measured:
+    """What the ladder of the first family came to."""
+    family, columns = report.families[0], report.columns
+    own = np.flatnonzero((columns.family == family.index) & (columns.real > 0))
+    timed = columns.settled(own[columns.kind[own] != CAPTURE])
+    period = columns.period_ns[timed].astype(np.float64)
+    replay = np.maximum(period - (family.step_ns or 0.0), 0.0)
+    for member in family.members:
+        if member.gpu is not None:
+            served = columns.replayed[timed] & (columns.member[timed] == member.index)
+            replay[served] = member.gpu.median
+    assert run.loop is not None
+    outside = {cost.graph: cost.outside_bytes or 0 for cost in run.loop.graphs}
+    added = sum(member.pool_added_bytes or 0 for member in family.members)
+    return Measured(
+        ladder=tuple(sorted({member.size for member in family.members if member.size})),
+        replay_ns=float(replay.mean()),
+        besides_ns=float((period - replay).mean()),
+        sizes_a_second=float(columns.real[timed].sum() / period.sum() * 1e9),
+        memory_bytes=added + sum(outside[graph] for graph in family.graphs),
+    )
 
 
 def use_with(data: LadderData, ladder: tuple[int, ...]) -> LadderUse:
@@ -70,16 +111,6 @@ def use_with(data: LadderData, ladder: tuple[int, ...]) -> LadderUse:
     sizes = np.union1d(all_sizes(data, data.requests), np.array(ladder))
     requests, counts = np.unique(data.requests, return_counts=True)
     return use_of(problem_of(data, estimates(data), sizes, requests, counts.astype(float)), ladder)
-
-
-def measured_bytes(run: Run, family: FamilyReport) -> int:
-    """What the device had less when the graphs were there: by what the pool took of it, and by what
-    the driver says of the rest."""
-    assert run.loop is not None
-    outside = {cost.graph: cost.outside_bytes or 0 for cost in run.loop.graphs}
-    return sum(member.pool_added_bytes or 0 for member in family.members) + sum(
-        outside[graph] for graph in family.graphs
-    )
 
 
 if __name__ == "__main__":

@@ -7,7 +7,12 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final
 
-from graphviz_dash.analysis.families.family_report import FamilyReport, LoopReport, MemberReport
+from graphviz_dash.analysis.families.family_report import (
+    FamilyReport,
+    LoopReport,
+    MemberReport,
+    NodeBytes,
+)
 from graphviz_dash.analysis.families.kernel_changes import KernelChange
 from graphviz_dash.analysis.families.keys import key_text
 from graphviz_dash.analysis.families.ladder_advice import LadderAdvice
@@ -46,11 +51,23 @@ SIZE_SOURCES: Final = {
 _LISTED: Final = 12
 """Sizes that are named in a sentence."""
 
-POOL_METHOD: Final = (
-    "Memory: what each graph keeps of the pool, 3,072 bytes a node for its executable (driver "
-    "580), and the pool that the largest size needs, by the captures that made it larger."
-)
-"""How the memory of a ladder is reckoned."""
+
+def node_bytes_words(taken: NodeBytes) -> str:
+    """What executables take, and how it is known."""
+    how = (
+        f"by what {format_count(taken.graphs)} graphs took when they were instantiated"
+        if taken.graphs
+        else "as measured on driver 580"
+    )
+    return f"{format_count(round(taken.bytes))} bytes a node for its executable ({how})"
+
+
+def pool_method(taken: NodeBytes) -> str:
+    """How the memory of a ladder is reckoned."""
+    return (
+        f"Memory: what each graph keeps of the pool, {node_bytes_words(taken)}, and the pool that "
+        "the largest size needs, by the captures that made it larger."
+    )
 
 
 def member_title(family: GraphFamily, member: FamilyMember) -> str:

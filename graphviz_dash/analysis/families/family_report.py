@@ -38,9 +38,22 @@ _FEWEST: Final = 3
 _FEWEST_STEPS: Final = 32
 """Times to the next step from which one does: they vary with what the host does."""
 
-EXECUTABLE_BYTES_PER_NODE: Final = 3_072
+_USUAL_NODE_BYTES: Final = 3_072
 """Device memory outside the allocator that an executable takes for each node, measured on driver
-580; what the driver says is free goes in whole chunks and tells it of many graphs only."""
+580 with kernels of few arguments."""
+_FEWEST_MEASURED: Final = 32 * 2**20
+"""Bytes that executables take together from which they tell it themselves: the driver takes memory
+in chunks of 2 MiB."""
+
+
+class NodeBytes(Struct, frozen=True):
+    """What the executables of a program take of the device outside the allocator."""
+
+    bytes: float
+    """For each node."""
+    graphs: int
+    """By so many graphs, whose instantiations left so much less memory free; 0: by what was
+    measured elsewhere, for the program's own took too little to tell."""
 
 
 class MemberReport(Struct, frozen=True):
@@ -132,6 +145,8 @@ class FamilyReport(Struct, frozen=True):
     """By real size, ascending; or why padding is not known."""
     padding: PaddingCost | Missing
     """What padding took of all its steps of known size; missing with ``losses``."""
+    node_bytes: NodeBytes
+    """What executables are taken to need, of this family and the program's others."""
 
     @property
     def fallback_ns(self) -> float | None:
@@ -201,9 +216,9 @@ def loop_report(run: Run) -> LoopReport | Missing:
     costs = {cost.graph: cost for cost in loop.graphs}
     recorded = {graph.graph: graph for graph in recording.graphs}
     uses = Counter(g for f in loop.families for member in f.members for g in set(member.graphs))
+    graphs = _Graphs(costs, recorded, uses, _node_bytes(costs, recorded))
     families = [
-        _family(index, family, columns, _Graphs(costs, recorded, uses))
-        for index, family in enumerate(loop.families)
+        _family(index, family, columns, graphs) for index, family in enumerate(loop.families)
     ]
     families.sort(key=lambda family: -(family.replays + family.fallbacks))
     return LoopReport(
@@ -222,6 +237,19 @@ class _Graphs(Struct, frozen=True):
     costs: Mapping[str, GraphCost]
     recorded: Mapping[str, RecordedGraph]
     uses: Mapping[str, int]
+    node_bytes: NodeBytes
+
+
+def _node_bytes(costs: Mapping[str, GraphCost], recorded: Mapping[str, RecordedGraph]) -> NodeBytes:
+    known = [
+        (cost.outside_bytes, nodes)
+        for graph, cost in costs.items()
+        if cost.outside_bytes is not None and graph in recorded and (nodes := recorded[graph].nodes)
+    ]
+    taken = sum(taken for taken, _ in known)
+    if taken < _FEWEST_MEASURED:
+        return NodeBytes(_USUAL_NODE_BYTES, 0)
+    return NodeBytes(taken / sum(nodes for _, nodes in known), len(known))
 
 
 def _family(index: int, family: GraphFamily, columns: LoopColumns, graphs: _Graphs) -> FamilyReport:
@@ -251,6 +279,7 @@ def _family(index: int, family: GraphFamily, columns: LoopColumns, graphs: _Grap
         real_sizes=_real_sizes(columns, own),
         losses=losses,
         padding=_padding(samples, columns, own, losses),
+        node_bytes=graphs.node_bytes,
     )
 
 
@@ -286,7 +315,7 @@ def _member(
         first_launch_ns=_sum([cost.first_launch_ns for cost in costs]),
         own_bytes=_sum([cost.own_bytes for cost in costs]),
         pool_added_bytes=_sum([cost.pool_added_bytes for cost in costs]),
-        executable_bytes=None if nodes is None else nodes * EXECUTABLE_BYTES_PER_NODE,
+        executable_bytes=None if nodes is None else round(nodes * graphs.node_bytes.bytes),
     )
 
 

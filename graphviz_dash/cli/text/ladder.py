@@ -12,13 +12,13 @@ from graphviz_dash.cli.text.output import ABSENT, cell, plain_table, print_headi
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.families import (
-    POOL_METHOD,
     advice_sentence,
     bound_sentence,
     ceiling_sentence,
     interpolation_sentence,
     loop_sentence,
     loss_sentence,
+    pool_method,
     sizes_sentence,
     sizes_text,
 )
@@ -41,6 +41,7 @@ def print_ladder(
         click.echo(printable(f"No ladder: {advice.reason}."))
     else:
         _print_advice(advice)
+        click.echo(pool_method(family.node_bytes))
     if count:
         _print_members(family, count)
 
@@ -71,7 +72,6 @@ def _print_advice(advice: LadderAdvice) -> None:
     print_table(table)
     click.echo()
     click.echo(f"Best sizes: {sizes_text(advice.ladder.sizes)}")
-    click.echo(POOL_METHOD)
 
 
 def _request(advice: LadderAdvice, use: LadderUse) -> str:

@@ -13,11 +13,11 @@ from graphviz_dash.analysis.families.ladder_problem import Budget, LadderUse
 from graphviz_dash.charts.figures.families import ladder_chart
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.families import (
-    POOL_METHOD,
     advice_sentence,
     bound_sentence,
     ceiling_sentence,
     interpolation_sentence,
+    pool_method,
     sizes_text,
 )
 from graphviz_dash.ui.page import url_state
@@ -62,7 +62,7 @@ def ladder_panel(key: str, run: int, family: int, report: FamilyReport) -> None:
             draw(chart, f"ladder-{key}-{run}-{family}-{budget}")
     notes = (ceiling_sentence(result), interpolation_sentence(result), bound_sentence(result))
     show(*(element("p", text(note), "said") for note in notes if note))
-    show(element("p", text(POOL_METHOD), "muted"))
+    show(element("p", text(pool_method(report.node_bytes)), "muted"))
     # The page's own end, where the address is kept, does not come after a fragment.
     url_state.remember("graphs")
 

@@ -13,7 +13,7 @@ from graphviz_dash.analysis.families.family_report import (
 )
 from graphviz_dash.analysis.families.keys import key_text
 from graphviz_dash.errors import printable
-from graphviz_dash.narrative.families import KEY_METHODS, member_title
+from graphviz_dash.narrative.families import KEY_METHODS, member_title, node_bytes_words
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.navigation import carry, link
@@ -56,7 +56,7 @@ def members_table(entry: Entry, report: LoopReport, family: FamilyReport) -> Non
             text(
                 f"{method}Select a row for its graph. GPU time is the median of sampled replays "
                 "between CUDA events. Own memory: what its capture left allocated in the pool, "
-                "and 3,072 bytes a node for its executable."
+                f"and {node_bytes_words(family.node_bytes)}."
             ),
             "muted",
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,15 +21,18 @@ from graphviz_dash.analysis.families.ladder_advice import LadderAdvice, advise, 
 from graphviz_dash.analysis.families.ladder_data import (
     LadderData,
     SizeCosts,
+    all_sizes,
+    estimates,
+    problem_of,
 )
 from graphviz_dash.analysis.families.ladder_inputs import ladder_data
-from graphviz_dash.analysis.families.ladder_problem import Budget
+from graphviz_dash.analysis.families.ladder_problem import Budget, LadderUse, use_of
 from graphviz_dash.analysis.families.size_times import ReplaySamples, size_times
 from graphviz_dash.charts.figures.families import family_chart
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.loop import KeyMethod
-from graphviz_dash.narrative.families import loss_sentence
+from graphviz_dash.narrative.families import loss_sentence, pool_method
 from tests.loops import EAGER_NS, make_segmented, make_server, replay_ns, traffic
 from tests.samples import SAMPLES
 
@@ -234,3 +239,68 @@ class TestAdvice:
         report = reported(make_server(tmp_path, method=KeyMethod.GRIDS))
         family = family_of(report)
         assert key_text(family.family, family.members[0].member) == "batch 1 (in grids)"
+
+
+def remembered(path: Path, **changed: Callable[[int], int]) -> LoopReport:
+    """The report of a server whose graphs' costs are, by their place in the captures, others."""
+    run = load_run(path)
+    assert run.loop is not None
+    graphs = tuple(
+        replace(cost, **{name: of_place(place) for name, of_place in changed.items()})
+        for place, cost in enumerate(run.loop.graphs)
+    )
+    result = loop_report(replace(run, loop=replace(run.loop, graphs=graphs)))
+    assert not isinstance(result, Missing)
+    return result
+
+
+def ladder_use(data: LadderData, sizes: tuple[int, ...]) -> LadderUse:
+    requests, counts = np.unique(data.requests, return_counts=True)
+    every = all_sizes(data, data.requests)
+    return use_of(problem_of(data, estimates(data), every, requests, counts.astype(float)), sizes)
+
+
+class TestMemory:
+    def test_executables_of_many_nodes_tell_what_a_node_takes(self, tmp_path: Path) -> None:
+        path = make_server(tmp_path, nodes=1_600)
+        usual = family_of(remembered(path, outside_bytes=lambda _: 4 << 20))
+        assert (usual.node_bytes.bytes, usual.node_bytes.graphs) == (3_072, 0)
+        # In chunks of 2 MiB: of 6.25 MiB each, four times 6 and twice 8.
+        told = family_of(
+            remembered(path, outside_bytes=lambda place: (8 if place % 3 == 2 else 6) << 20)
+        )
+        assert told.node_bytes.graphs == 6
+        assert told.node_bytes.bytes * 1_600 == pytest.approx(40 / 6 * 2**20)
+        assert "by what 6 graphs took" in pool_method(told.node_bytes)
+        assert "as measured on driver 580" in pool_method(usual.node_bytes)
+
+    def test_workspaces_of_libraries_are_no_sizes_own(self, tmp_path: Path) -> None:
+        """A library takes one in the first capture, and another in the second, on another stream;
+        any ladder needs both."""
+        workspace = 32 << 20
+        path = make_server(tmp_path, nodes=5)
+        report = remembered(
+            path,
+            own_bytes=lambda place: workspace + 4_096 if place < 2 else 4_096,
+            pool_added_bytes=lambda place: workspace + (4 << 20) if place < 2 else 0,
+        )
+        data = data_of(report)
+        assert sum(costs.own_bytes for costs in data.captured) < 1 << 20
+        assert {costs.pool_bytes >= 2 * workspace for costs in data.captured} == {True}
+        whole = 2 * workspace + (8 << 20) + 6 * 5 * 3_072
+        assert ladder_use(data, data.today).memory_bytes == pytest.approx(whole, abs=1)
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_fewer_sizes_never_need_more(self, seed: int, tmp_path: Path) -> None:
+        draw = random.Random(seed)
+        report = remembered(
+            make_server(tmp_path),
+            own_bytes=lambda _: draw.choice((0, 512, 1 << 20, 33 << 20)),
+            pool_added_bytes=lambda _: draw.choice((0, 2 << 20, 20 << 20, 64 << 20)),
+        )
+        data = data_of(report)
+        for _ in range(20):
+            more = sorted(draw.sample(data.today, draw.randint(1, len(data.today))))
+            fewer = sorted(draw.sample(more, draw.randint(1, len(more))))
+            uses = [ladder_use(data, tuple(sizes)) for sizes in (fewer, more)]
+            assert uses[0].memory_bytes <= uses[1].memory_bytes

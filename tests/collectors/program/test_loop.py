@@ -166,6 +166,20 @@ def test_a_server_that_says_nothing_is_known_by_shapes_and_modules(tmp_path: Pat
     assert first.gpu_ns == (250_000,) * 3
 
 
+def test_a_graph_that_is_replayed_often_is_timed_less_often(tmp_path: Path) -> None:
+    program = """
+    for size in (4, 2, 1): warm_up(size)
+    for real in [1] * 1280: serve(real)
+    """
+    done = run(tmp_path, CAPTURE + SERVER + flat(program), "--steps", "0")
+    assert done.returncode == 0, done.stderr
+    timed = [i for i, ns in enumerate(loop_of(tmp_path).steps.gpu_ns[3:], 1) if ns is not None]
+    # The second, then one in 16, two in a row; behind 512 one in 128.
+    assert timed[:7] == [2, 3, 4, 35, 36, 67, 68]
+    assert sum(replay <= 512 for replay in timed) == 33
+    assert len(timed) == 33 + (1280 - 512) // 128
+
+
 def test_the_shape_of_a_weight_is_no_key(tmp_path: Path) -> None:
     """As the pieces of a compiled model are called, with their weights before what they work on."""
     program = """
