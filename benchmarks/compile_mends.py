@@ -1,39 +1,52 @@
 """Whether mending the first cause saves what was promised, on models that the predictions were not
 made with. Needs a GPU with torch, torchvision, transformers and torch-geometric.
 
-    python -m benchmarks.compile_mends [--suite first|fresh|unseen|further] [--steps 160]
-        [--processes 3] [MODEL...]
+    python -m benchmarks.compile_mends [--suite first|fresh|unseen|further|substantial]
+        [--steps 160] [--processes 3] [--seconds 120] [MODEL...]
 
 Each model is written once as one may write it and once mended, and each of the two is compiled in
 several processes of its own, for two compilations of one step may differ by a tenth: first in one,
-all models at the same time, and then in the others, which take kernels from the first one's cache.
-Then one model is measured after another: all its processes are timed in turns without a profiler,
-and then the first is traced. Prints a line a model: the first cause with its line, what was
-promised and what was saved (the difference of the medians over the processes, with its standard
-error), or that it failed.
+all models at the same time, and then, five models at a time, in the others, which take kernels from
+the first one's cache. Then one model is measured after another: all its processes are timed in
+turns without a profiler, each on the same two cores that nothing else uses, and then those that run
+it as written are traced, so that each has a promise of its own.
+
+Prints a line a model as soon as it is known: the first cause with its line, the median over the
+processes of what is promised, what each of them is promised, and what was saved (the difference of
+the medians over the processes, with its standard error), or that it failed. ``--seconds`` is for
+five models to be compiled in all their processes. COMPILE_BENCHMARK_FOLDER keeps a trace, the times
+and the account of each process that was traced, and the printed lines.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, NamedTuple
 
 import torch
 from torch import nn
 
-from benchmarks import compile_fresh_mends, compile_further_mends, compile_unseen_mends
+from benchmarks import (
+    compile_fresh_mends,
+    compile_further_mends,
+    compile_substantial_mends,
+    compile_unseen_mends,
+)
 from benchmarks.compile_steps import (
     DEVICE,
     MOST_TO_COMPILE,
     WARM_UP,
     Apart,
+    ObservedStep,
     Step,
     arguments,
     error_of_median,
@@ -47,9 +60,10 @@ from benchmarks.compile_steps import (
     wait_until_ready,
 )
 from benchmarks.compile_sums import vision
-from graphviz_dash.analysis.compiled.cause import CompileCause
 from graphviz_dash.analysis.compiled.causes import compile_causes
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.compilation import UserLine
+from graphviz_dash.model.compile_rules import CompileRuleId
 
 Build = Callable[[bool], Step]
 
@@ -58,6 +72,8 @@ STEPS: Final = 160
 PROCESSES: Final = 3
 _TURNS: Final = 2
 _WITHIN: Final = 0.2
+_AT_A_TIME: Final = 5
+"""Models that have all their processes at the same time: each process takes a GiB."""
 
 
 def model(build: Build) -> Build:
@@ -236,35 +252,72 @@ SUITES: Final = {
     "fresh": compile_fresh_mends.MODELS,
     "unseen": compile_unseen_mends.MODELS,
     "further": compile_further_mends.MODELS,
+    "substantial": compile_substantial_mends.MODELS,
 }
 """The first ten were looked at when the predictions were made anew, the fresh ones when they were
-mended, the unseen ones when they were calibrated, the further ones never."""
+mended, the unseen ones when they were calibrated, the further ones when promises were bounded; the
+substantial ones never."""
+
+
+class Place(NamedTuple):
+    """What a cause is known by in each process."""
+
+    rule: CompileRuleId
+    lines: tuple[UserLine, ...]
+
+    @property
+    def text(self) -> str:
+        """Its line, where one is known."""
+        return self.lines[0].text if self.lines else ""
 
 
 @dataclass(frozen=True)
 class Promise:
     """What is told of the step as written."""
 
-    causes: tuple[CompileCause, ...]
-    """All of its causes, the first one first."""
+    place: Place
+    """The first cause: the one that saves most, by the median over the processes."""
+    each_ns: tuple[float, ...]
+    """What mending it would save by each process, in ns; 0 where a process does not tell it."""
 
     @property
-    def first(self) -> CompileCause | None:
-        """The first whose saving is known."""
-        return next((each for each in self.causes if not isinstance(each.saves_ns, Missing)), None)
+    def ns(self) -> float:
+        """The promise that is scored."""
+        return statistics.median(self.each_ns)
 
 
-Told = Promise | list[int]
+Told = ObservedStep | list[int]
 
 
-def as_written(_: str, build: Build, count: int, caches: Path) -> Iterator[Told | None]:
-    """Times of the step, in ns, whenever they are asked for, and then what is promised."""
+def promise(seen: Sequence[ObservedStep]) -> Promise | str:
+    """What is promised by the processes that ran the step as written, or which causes without a
+    saving there are."""
+    account = seen[0].compilation
+    told: list[dict[Place, float]] = []
+    named: dict[CompileRuleId, None] = {}
+    for each in seen:
+        # Graphs from the first one's cache do not say why they are split: the account is its.
+        causes = compile_causes(account, each.time, each.step_ns) if account else ()
+        named.update((cause.rule, None) for cause in causes)
+        told.append({})
+        for cause in causes:
+            if not isinstance(cause.saves_ns, Missing):
+                told[-1].setdefault(Place(cause.rule, cause.lines[:1]), cause.saves_ns)
+    places = dict.fromkeys(place for causes_told in told for place in causes_told)
+    promises = [Promise(at, tuple(own.get(at, 0.0) for own in told)) for at in places]
+    first = max(promises, key=lambda each: each.ns, default=None)
+    return first or ", ".join(rule.value for rule in named) or "no cause"
+
+
+def as_written(
+    name: str, build: Build, count: int, caches: Path, number: int
+) -> Iterator[Told | None]:
+    """Times of the step, in ns, whenever they are asked for, and then what is seen of it."""
     # A graph from an earlier cache does not say why it is split.
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(caches)
-    with folder_of(build.__name__) as folder:
+    with folder_of(f"{name}/{number}") as folder:
         seen = yield from observed(lambda: build(False), count // _TURNS, folder, _TURNS)
-    causes = compile_causes(seen.compilation, seen.time, seen.step_ns) if seen.compilation else ()
-    yield Promise(causes)
+    yield seen
 
 
 def timed_alone(
@@ -279,93 +332,148 @@ def timed_alone(
         yield settled_times(step, count // _TURNS)
 
 
-@dataclass(frozen=True)
 class Model:
-    """The processes of a model."""
+    """The processes of a model: at first one that compiles it as written and one mended."""
 
-    written: list[Apart[Told]]
-    """Those that run it as written; the first one is traced."""
-    mended: list[Apart[Told]]
-    """Those that run it mended."""
+    def __init__(self, name: str, build: Build, count: int, caches: Path) -> None:
+        self.name = name
+        self._build, self._count, self._caches = build, count, caches / name
+        self.written: list[Apart[Told]] = []
+        """Those that run it as written."""
+        self.mended: list[Apart[Told]] = []
+        """Those that run it mended."""
+        self._start_pair()
 
     @property
     def processes(self) -> list[Apart[Told]]:
         """All of them, in the order in which they are timed."""
         return [each for pair in zip(self.written, self.mended, strict=True) for each in pair]
 
+    def start_others(self, processes: int) -> None:
+        """Starts the other processes, unless one of the first two has failed to compile; what is
+        compiled or given up in one process changes nothing in another."""
+        ready = [process.is_ready(MOST_TO_COMPILE) for process in self.processes]
+        for _ in range(processes - 1 if all(ready) else 0):
+            self._start_pair()
 
-def started(
-    models: Mapping[str, Build], count: int, processes: int, caches: Path
-) -> Iterator[Model]:
-    """Each model, once its first two processes have compiled it or failed to, and the others have
-    begun to; what is compiled or given up in one process changes nothing in another."""
-    firsts = []
-    for name, build in models.items():
-        folders = caches / name / "written", caches / name / "mended"
-        written = Apart(name, partial(as_written, build=build, count=count, caches=folders[0]))
-        again = [
-            partial(timed_alone, build=partial(build, is_mended), count=count, caches=folder)
-            for is_mended, folder in zip((False, True), folders, strict=True)
-        ]
-        firsts.append((Model([written], [Apart(name, again[1])]), again))
-    for model, again in firsts:
-        for process in model.processes:
-            process.is_ready(MOST_TO_COMPILE)
-        if not any(process.has_failed for process in model.processes):
-            for _ in range(processes - 1):
-                model.written.append(Apart(model.written[0].name, again[0]))
-                model.mended.append(Apart(model.written[0].name, again[1]))
-        yield model
+    def _start_pair(self) -> None:
+        written = partial(
+            as_written,
+            build=self._build,
+            count=self._count,
+            caches=self._caches / "written",
+            number=len(self.written),
+        )
+        mended = partial(
+            timed_alone,
+            build=partial(self._build, True),
+            count=self._count,
+            caches=self._caches / "mended",
+        )
+        self.written.append(Apart(self.name, written))
+        self.mended.append(Apart(self.name, mended))
 
 
-def row(model: Model) -> tuple[str, bool]:
-    """The line of a model, and whether the promise was kept."""
+@dataclass(frozen=True)
+class Tried:
+    """What was promised and measured of a model."""
+
+    name: str
+    promise: Promise | str
+    written_ns: tuple[float, ...]
+    """The time of the step as written in each process: of the turns' medians the least, for what
+    disturbs a turn makes it longer."""
+    mended_ns: tuple[float, ...]
+    """The same, mended."""
+
+    @property
+    def saved_ns(self) -> float:
+        """The difference of the medians over the processes."""
+        return statistics.median(self.written_ns) - statistics.median(self.mended_ns)
+
+    @property
+    def off(self) -> float:
+        """What was promised, over what was saved, less 1."""
+        if isinstance(self.promise, str) or self.saved_ns <= 0:
+            return float("inf")
+        return self.promise.ns / self.saved_ns - 1
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the promise was kept."""
+        return abs(self.off) <= _WITHIN
+
+    @property
+    def line(self) -> str:
+        """Its line of the table."""
+        error = math.hypot(error_of_median(self.written_ns), error_of_median(self.mended_ns))
+        cells = [self.name]
+        if isinstance(self.promise, str):
+            cells += [f"none with a saving ({self.promise})", ""]
+        else:
+            cells += [self.promise.place.rule.value, self.promise.place.text]
+        cells.append(f"{statistics.median(self.written_ns) / 1e3:.0f}")
+        off = ""
+        if isinstance(self.promise, str):
+            cells += ["", ""]
+        else:
+            off = f"{self.off:+.0%}"
+            each = ", ".join(f"{ns / 1e3:.0f}" for ns in self.promise.each_ns)
+            cells += [f"{self.promise.ns / 1e3:.0f}", each]
+        cells += [f"{self.saved_ns / 1e3:.0f} ± {error / 1e3:.0f}", off]
+        cells.append(f"{len(self.written_ns)}+{len(self.mended_ns)}")
+        return f"| {' | '.join(cells)} |"
+
+
+def tried(model: Model) -> Tried | str:
+    """Measures a model; why nothing could be measured, where it has failed."""
     medians: dict[Apart[Told], list[float]] = {process: [] for process in model.processes}
     for _ in range(_TURNS):
         for process, own in medians.items():
             result = process.measured().result
             if isinstance(result, list):
                 own.append(statistics.median(result))
-    # What disturbs a turn makes it longer.
-    first, last = (
-        [min(medians[process]) for process in side if medians[process]]
+    for process in model.written:
+        process.measured()
+        process.ask()  # it reads its trace while the next is traced
+    outcomes = [process.measured() for process in model.written]
+    seen = [each.result for each in outcomes if isinstance(each.result, ObservedStep)]
+    written, mended = (
+        tuple(min(medians[process]) for process in side if medians[process])
         for side in (model.written, model.mended)
     )
-    outcome, name = model.written[0].measured(), model.written[0].name
-    promise = outcome.result
-    if not isinstance(promise, Promise) or not first or not last:
-        failure = outcome.failure or model.mended[0].measured().failure
-        return f"| {name} | failed: {failure} | | | | | | |", False
-    before = statistics.median(first)
-    saved, cause = before - statistics.median(last), promise.first
-    error = (error_of_median(first) ** 2 + error_of_median(last) ** 2) ** 0.5
-    measured = f"{saved / 1e3:.0f} ± {error / 1e3:.0f}"
-    count = f"{len(first)}+{len(last)}"
-    if cause is None or isinstance(cause.saves_ns, Missing):
-        named = ", ".join(each.rule.value for each in promise.causes)
-        why = f"none with a saving ({named or 'no cause'})"
-        return f"| {name} | {why} | | {before / 1e3:.0f} | | {measured} | | {count} |", False
-    off = cause.saves_ns / saved - 1 if saved > 0 else float("inf")
-    place = cause.lines[0].text if cause.lines else ""
-    line = (
-        f"| {name} | {cause.rule.value} | {place} | {before / 1e3:.0f} | "
-        f"{cause.saves_ns / 1e3:.0f} | {measured} | {off:+.0%} | {count} |"
-    )
-    return line, abs(off) <= _WITHIN
+    if seen and written and mended:
+        return Tried(model.name, promise(seen), written, mended)
+    outcomes += [process.measured() for process in model.mended]
+    return next((each.failure for each in outcomes if each.failure), "nothing was traced")
 
 
-def report(models: Sequence[Model]) -> None:
-    """Prints the table, one model measured after another."""
-    print("| model | first cause | line | before, µs | promised | saved | off | processes |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
-    kept = 0
-    for each in models:
-        line, is_kept = row(each)
-        for process in each.processes:
+def report(models: Iterable[Model], kept_in: str | None = None) -> tuple[int, int]:
+    """Prints the lines of models, one measured after another; how many promises were kept, and of
+    how many."""
+    kept = count = 0
+    for model in models:
+        result = tried(model)
+        for process in model.processes:
             process.end()
-        kept += is_kept
+        count += 1
+        kept += isinstance(result, Tried) and result.is_kept
+        failed = f"| {model.name} | failed: {result} | | | | | | | |"
+        line = result.line if isinstance(result, Tried) else failed
         print(line, flush=True)
-    print(f"{kept} of {len(models)} within {_WITHIN:.0%}", flush=True)
+        if kept_in is not None:
+            with Path(kept_in, "lines.md").open("a") as file:
+                file.write(f"{line}\n")
+    return kept, count
+
+
+def print_head() -> None:
+    """Prints the head of the table."""
+    print(
+        "| model | first cause | line | before, µs | promised | by each process | saved | off "
+        "| processes |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        flush=True,
+    )
 
 
 def main() -> None:
@@ -373,11 +481,23 @@ def main() -> None:
     names = tuple(name for suite in SUITES.values() for name in suite)
     chosen = arguments(__doc__, names, tuple(SUITES), steps=STEPS, processes=PROCESSES)
     suite = SUITES[chosen.suite]
-    wanted = {name: suite[name] for name in chosen.models or suite}
+    begun = time.monotonic()
+    kept = count = 0
     with TemporaryDirectory() as caches:
-        models = list(started(wanted, chosen.steps, chosen.processes, Path(caches)))
-        wait_until_ready(chain.from_iterable(each.processes for each in models), chosen.seconds)
-        report(models)
+        waiting = [
+            Model(name, suite[name], chosen.steps, Path(caches)) for name in chosen.models or suite
+        ]
+        print_head()
+        while waiting:
+            together, waiting = waiting[:_AT_A_TIME], waiting[_AT_A_TIME:]
+            for model in together:
+                model.start_others(chosen.processes)
+            every = chain.from_iterable(model.processes for model in together)
+            wait_until_ready(every, chosen.seconds)
+            own, of = report(together, os.environ.get("COMPILE_BENCHMARK_FOLDER"))
+            kept, count = kept + own, count + of
+    print(f"{kept} of {count} within {_WITHIN:.0%}", flush=True)
+    print(f"in {time.monotonic() - begun:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

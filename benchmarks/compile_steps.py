@@ -40,13 +40,19 @@ if DEVICE == "cpu":
     torch.cuda.synchronize = lambda: None
 
 WARM_UP: Final = 2 if DEVICE == "cpu" else 15
-SETTLE_S: Final = 0.0 if DEVICE == "cpu" else 0.3
+SETTLE_S: Final = 0.0 if DEVICE == "cpu" else 0.2
 """Seconds of steps before those that are timed."""
 TRACED: Final = 2 if DEVICE == "cpu" else 8
-MOST_TO_COMPILE: Final = 90.0
+MOST_TO_COMPILE: Final = 120.0
 """Seconds that the first compilation of a model may take, where others wait for it."""
 MOST_TO_MEASURE: Final = 30.0
 """Seconds that one measurement may take."""
+
+_CORES: Final = sorted(os.sched_getaffinity(0))
+_ARE_MANY: Final = len(_CORES) >= 8
+_MEASURED_ON: Final = _CORES[-2:] if _ARE_MANY else _CORES
+"""Two cores: of a training step the backward has a thread of its own."""
+_OTHER_CORES: Final = _CORES[:-2] if _ARE_MANY else _CORES
 
 
 @dataclass(frozen=True)
@@ -111,10 +117,30 @@ def timed(step: Step, count: int) -> list[int]:
 def settled_times(step: Step, count: int) -> list[int]:
     """Times of ``count`` synchronised steps, in ns, behind some that wake GPU and CPU: a process
     that has waited for its turn is slow at first."""
-    until = time.monotonic() + SETTLE_S
-    while time.monotonic() < until:
-        timed(step, 1)
-    return timed(step, count)
+    with quiet_cores():
+        until = time.monotonic() + SETTLE_S
+        while time.monotonic() < until:
+            timed(step, 1)
+        return timed(step, count)
+
+
+@contextmanager
+def quiet_cores() -> Iterator[None]:
+    """Keeps all threads of this process on the two cores on which processes are measured, one after
+    another: it is not moved from core to core, and shares none with those that compile or read
+    traces, which :class:`Apart` keeps off them."""
+    _keep_on(_MEASURED_ON)
+    try:
+        yield
+    finally:
+        _keep_on(_OTHER_CORES)
+
+
+def _keep_on(cores: Collection[int]) -> None:
+    """Keeps all threads of this process on ``cores``, where the system lets it."""
+    for thread in os.listdir("/proc/self/task"):
+        with suppress(OSError):
+            os.sched_setaffinity(int(thread), cores)
 
 
 def error_of_median(values: Sequence[float]) -> float:
@@ -146,7 +172,8 @@ def observed(
     the trace, for CUPTI stays attached.
 
     Yields None when the step is compiled. With ``turns`` it is timed so often, each time ``count``
-    times when it is asked for, and yields the times.
+    times when it is asked for, and yields the times; and None once it is traced, before the trace
+    is read.
     """
     medians: list[float] = []
     with compile_account() as account:
@@ -161,7 +188,10 @@ def observed(
                 yield own
         compilation = account.result()
     path = folder / "trace.json.gz"
-    trace_steps(step, TRACED, path)
+    with quiet_cores():
+        trace_steps(step, TRACED, path)
+    if turns:
+        yield None
     step_ns = min(medians)
     (folder / "step.json").write_bytes(msgspec.json.encode((step_ns, compilation)))
     trace = read_trace(path)
@@ -185,6 +215,7 @@ class Apart(Generic[Result]):
         its.close()
         self._failure: str | None = None
         self._ready = False
+        self._is_asked = False
 
     @property
     def has_failed(self) -> bool:
@@ -199,10 +230,16 @@ class Apart(Generic[Result]):
 
     def measured(self) -> Outcome[Result]:
         """The next measurement."""
-        if self._failure is None:
+        self.ask()
+        self._is_asked = False
+        return self._received(MOST_TO_MEASURE)
+
+    def ask(self) -> None:
+        """Begins the next measurement, for which :meth:`measured` waits."""
+        if self._failure is None and not self._is_asked:
             with suppress(BrokenPipeError):  # it has died: there is no answer
                 self._mine.send(None)
-        return self._received(MOST_TO_MEASURE)
+        self._is_asked = True
 
     def end(self) -> None:
         """Ends the process."""
@@ -234,6 +271,7 @@ def wait_until_ready(processes: Iterable[Apart[Any]], seconds: float) -> None:
 
 def _answer(connection: Connection, measure: Callable[[str], Iterator[object]], name: str) -> None:
     try:
+        _keep_on(_OTHER_CORES)
         for item in measure(name):
             connection.send((item, None))
             connection.recv()

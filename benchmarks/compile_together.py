@@ -44,16 +44,19 @@ def main() -> None:
         tuple(wanted(compile_recorder.STEPS)), chosen.recorded, compile_recorder.COUNT
     )
     with TemporaryDirectory() as caches:
-        models = compile_mends.started(
-            wanted(_MENDS), compile_mends.STEPS, chosen.mended, Path(caches)
-        )
-        mends = list(models)
+        mends = [
+            compile_mends.Model(name, build, compile_mends.STEPS, Path(caches))
+            for name, build in wanted(_MENDS).items()
+        ]
+        for model in mends:
+            model.start_others(chosen.mended)
         print(f"compiled first in {time.monotonic() - begun:.0f} s", flush=True)
         of_mends = chain.from_iterable(each.processes for each in mends)
         left = max(0.0, begun + chosen.seconds - time.monotonic())
         wait_until_ready((*sums, *of_mends, *chain.from_iterable(recorder)), left)
         print(f"compiled in {time.monotonic() - begun:.0f} s", flush=True)
         compile_sums.report(sums)
+        compile_mends.print_head()
         compile_mends.report(mends)
         compile_recorder.report(recorder)
     print(f"all in {time.monotonic() - begun:.0f} s")
