@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from graphviz_dash.analysis.compiled.saving_range import SavingRange
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import UserLine
 from graphviz_dash.model.compile_rules import CompileRuleId
@@ -29,6 +30,8 @@ class CompileCause(Struct, frozen=True):
     """What mending it would save in each step, in ns of a clean step."""
     once_ns: int | None
     """What it cost once, in ns: compilations that it made; None where that is not told."""
+    saves_range: SavingRange | None = None
+    """How sure ``saves_ns`` is; None where it is not known."""
     details: tuple[str, ...] = ()
     """Guards that failed, operators, inputs with their sizes."""
     hints: tuple[str, ...] = ()

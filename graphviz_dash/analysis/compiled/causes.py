@@ -4,7 +4,10 @@ and with what mending it would save.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
+
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.compiled.cause import CompileCause
 from graphviz_dash.analysis.compiled.dynamo_causes import break_causes, recompile_causes
@@ -15,8 +18,10 @@ from graphviz_dash.analysis.compiled.recording_causes import (
     skip_causes,
     warning_causes,
 )
+from graphviz_dash.analysis.compiled.saving_range import saving_range
 from graphviz_dash.analysis.compiled.savings import StepCosts
 from graphviz_dash.analysis.compiled.split_causes import split_causes
+from graphviz_dash.analysis.compiled.step_parts import StepPart
 from graphviz_dash.analysis.compiled.step_time import StepTime
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import Compilation
@@ -32,6 +37,7 @@ def compile_causes(
     step_ns: float | Missing,
     *,
     runs_freely: bool = False,
+    process_medians: Sequence[float] = (),
 ) -> tuple[CompileCause, ...]:
     """The causes that ``compilation`` tells, the one that saves most first.
 
@@ -40,6 +46,7 @@ def compile_causes(
         time: where the time of its traced steps goes.
         step_ns: the time of a clean step, in ns.
         runs_freely: whether that step was not waited for at its end, as the traced ones are.
+        process_medians: its medians in the processes in which it was timed, in ns.
     """
     costs = None
     if not isinstance(time, Missing) and not isinstance(step_ns, Missing):
@@ -56,7 +63,22 @@ def compile_causes(
         *warning_causes(compilation, frames, costs),
     ]
     causes = [cause for cause in candidates if not _is_negligible(cause, step_ns)]
+    if costs is not None:
+        causes = [_ranged(cause, costs, process_medians) for cause in causes]
     return tuple(sorted(causes, key=_order))
+
+
+def _ranged(
+    cause: CompileCause, costs: StepCosts, process_medians: Sequence[float]
+) -> CompileCause:
+    """The cause with how sure its saving is, where that is known."""
+    if isinstance(cause.saves_ns, Missing):
+        return cause
+    parts = costs.time.parts
+    work = sum(part.busy_ns for part in parts if part.part is not StepPart.COPIES)
+    most = costs.step_ns - work
+    own = saving_range(cause.saves_ns, costs.step_ns, most, process_medians)
+    return replace(cause, saves_range=own)
 
 
 def _is_negligible(cause: CompileCause, step_ns: float | Missing) -> bool:

@@ -130,10 +130,11 @@ def _places(compilation: Compilation) -> dict[GraphBreak, _Place | None]:
     """The place of each break in the function that is compiled, for the innermost line may be in
     one that Dynamo had inlined; None where its lines are not told."""
     frames = {frame.id: frame for frame in compilation.frames}
-    places = {}
+    places: dict[GraphBreak, _Place | None] = {}
     for graph_break in compilation.breaks:
         line = _own_line(graph_break, frames.get(graph_break.frame or ""))
-        places[graph_break] = line and _Place(line.file, line.function, line.line)
+        own = None if line is None else _Place(line.file, line.function, line.line)
+        places[graph_break] = own
     return places
 
 

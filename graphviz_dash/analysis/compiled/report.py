@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -16,7 +17,7 @@ from graphviz_dash.analysis.compiled.slices import has_compiled_code
 from graphviz_dash.analysis.compiled.step_parts import StepPart
 from graphviz_dash.analysis.compiled.step_time import StepTime, step_time
 from graphviz_dash.analysis.metrics.recorded_metrics import recorded_step_ns
-from graphviz_dash.analysis.metrics.run_metrics import clean_step_ns
+from graphviz_dash.analysis.metrics.run_metrics import clean_step_ns, step_times
 from graphviz_dash.analysis.trace.steps import Step, steps
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.compilation import Compilation
@@ -68,7 +69,13 @@ def compile_report(
     time = _time(run, compilation, traced_steps)
     step_ns = _step_ns(run)
     runs_freely = clean_step_ns(run) is None
-    causes = compile_causes(compilation, time, step_ns, runs_freely=runs_freely)
+    causes = compile_causes(
+        compilation,
+        time,
+        step_ns,
+        runs_freely=runs_freely,
+        process_medians=_process_medians(run),
+    )
     causes = (*ended_step_causes(run.manifest.failures, compilation), *causes)
     return CompileReport(
         run=run.name,
@@ -104,6 +111,12 @@ def _time(
         return why_missing(run, Fact.TRACED_PASS)
     own = steps(run.replay_trace) if traced_steps is None else traced_steps
     return step_time(run.replay_trace, own, compilation)
+
+
+def _process_medians(run: Run) -> list[float]:
+    """The median step of each process of the clean pass, in ns."""
+    own = step_times(run.clean) if run.clean is not None else []
+    return [median(times) for times in own if times]
 
 
 def _step_ns(run: Run) -> float | Missing:

@@ -60,7 +60,8 @@ class StepCosts(Struct, frozen=True, dict=True):
         idle, left = now - work, run_again(mended, self.factor) - work
         if left >= idle or idle <= 0:
             return 0.0
-        return idle * (1 - (max(0.0, left) / idle) ** REALISED)
+        less: float = 1 - (max(0.0, left) / idle) ** REALISED
+        return idle * less
 
 
 def not_told(reason: str) -> Missing:

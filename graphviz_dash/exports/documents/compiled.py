@@ -36,6 +36,9 @@ class CompileCauseDocument(TypedDict):
     compilations: list[str]
     times: Count
     saves: Ns | None
+    saves_low: Ns | None
+    saves_high: Ns | None
+    saves_clear: bool | None
     saves_reason: Sentence | None
     once: Ns | None
     details: list[str]
@@ -135,7 +138,7 @@ def _parts(time: StepTime, step_ns: float | None) -> list[StepPartDocument]:
 
 def cause_document(cause: CompileCause) -> CompileCauseDocument:
     """The document of one cause."""
-    rule = COMPILE_RULES[cause.rule]
+    rule, own = COMPILE_RULES[cause.rule], cause.saves_range
     return {
         "rule": rule.id.value,
         "title": rule.title,
@@ -144,6 +147,9 @@ def cause_document(cause: CompileCause) -> CompileCauseDocument:
         "compilations": list(cause.frames),
         "times": cause.times,
         "saves": None if isinstance(cause.saves_ns, Missing) else cause.saves_ns,
+        "saves_low": None if own is None else own.low_ns,
+        "saves_high": None if own is None else own.high_ns,
+        "saves_clear": None if own is None else own.is_clear,
         "saves_reason": reason_of(cause.saves_ns),
         "once": cause.once_ns,
         "details": list(cause.details),

@@ -14,7 +14,14 @@ from graphviz_dash.charts.figures.compiled import step_parts_chart
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import UserLine
 from graphviz_dash.model.compile_rules import COMPILE_RULES
-from graphviz_dash.narrative.compiled import METHOD, cause_title, compile_sentence, saving_text
+from graphviz_dash.narrative.compiled import (
+    METHOD,
+    SAVING_METHOD,
+    cause_title,
+    compile_sentence,
+    saving_badge,
+    saving_text,
+)
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import Chosen, draw, figure
 from graphviz_dash.ui.page.markup import element, show, text
@@ -101,6 +108,8 @@ def cause_cards(causes: Sequence[CompileCause]) -> Iterable[str]:
     """A card for each cause, those behind the first few folded; what saves least is only counted
     where they are too many to be read."""
     cards = [cause_card(number, cause) for number, cause in enumerate(causes[:_MOST], 1)]
+    if any(cause.saves_range is not None for cause in causes):
+        yield element("p", text(f"{SAVING_METHOD}."), "muted")
     yield from cards[:_FIRST]
     if len(causes) <= _FIRST:
         return
@@ -135,8 +144,7 @@ def compile_rules(outcomes: Sequence[CompileRuleOutcome]) -> str:
 def cause_card(number: int, cause: CompileCause) -> str:
     """The card of the cause ``number``: its line, what it costs and what to write instead."""
     rule = COMPILE_RULES[cause.rule]
-    saves = isinstance(cause.saves_ns, Missing)
-    badge = element("span", text(f"saves {saving_text(cause)}") if not saves else "once", "badge")
+    badge = element("span", text(saving_badge(cause)), "badge")
     head = element(
         "header",
         element("span", text(number), "count")

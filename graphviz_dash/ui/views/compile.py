@@ -93,8 +93,11 @@ def _tiles(report: CompileReport) -> str:
         *_compilations(report),
     ]
     if saved and step:
-        share = format_percent(max(saved) / step)
-        cells.append(("Mending the first saves", format_ns(max(saved)), f"{share} of the step"))
+        first = next(cause for cause in report.causes if cause.saves_ns == max(saved))
+        sure = first.saves_range is None or first.saves_range.is_clear
+        share = f"{format_percent(max(saved) / step)} of the step"
+        note = share if sure else f"{share}, too small to tell"
+        cells.append(("Mending the first saves", format_ns(max(saved)), note))
     return tiles(cells)
 
 

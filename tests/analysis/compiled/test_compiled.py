@@ -204,6 +204,22 @@ def test_a_function_that_is_given_up_costs_the_graphs_of_what_it_calls(time: Ste
     assert saves.reason.startswith("the whole function runs eagerly")
 
 
+def test_a_break_in_a_helper_adds_what_resumes_its_caller(time: StepTime) -> None:
+    helper = UserLine("model.py", 2, "shown", "print(x)")
+    place = UserLine("model.py", 5, "forward")
+    called = UserLine("model.py", 8, "forward", "shown(x)")
+    frames = (
+        msgspec.structs.replace(FRAMES[0], place=place, callers=(UserLine("main.py", 1),)),
+        FRAMES[1],
+    )
+    lines = (helper, called, UserLine("main.py", 1))
+    told = compilation(frames=frames, breaks=(msgspec.structs.replace(BREAK, lines=lines),))
+    cause = causes(told, time)[CompileRuleId.PYTHON_SIDE_EFFECT]
+    assert cause.lines[0] == helper
+    alone = causes(compilation(), time)[CompileRuleId.PYTHON_SIDE_EFFECT]
+    assert cause.saves_ns == alone.saves_ns
+
+
 def test_a_clean_program_has_no_cause(time: StepTime) -> None:
     told = Compilation("2.11", (), frames=FRAMES[:1], functions=FUNCTIONS, nodes=NODES)
     assert compile_causes(told, time, 100.0 * US) == ()

@@ -18,6 +18,7 @@ from graphviz_dash.model.compile_rules import COMPILE_RULES
 from graphviz_dash.model.doctor import CheckStatus
 from graphviz_dash.narrative.compiled import (
     METHOD,
+    SAVING_METHOD,
     cause_place,
     cause_title,
     compile_sentence,
@@ -86,6 +87,8 @@ def print_causes(causes: Sequence[CompileCause], count: int) -> None:
         _print_cause(number, cause)
     if len(causes) > count:
         click.echo(f"  and {len(causes) - count} more")
+    if any(cause.saves_range is not None for cause in causes[:count]):
+        click.echo(f"{SAVING_METHOD}.")
 
 
 def print_rules(outcomes: Sequence[CompileRuleOutcome]) -> None:
