@@ -54,7 +54,7 @@ def break_causes(compilation: Compilation, costs: StepCosts | None) -> Iterator[
         )
         reason = first.reason
         places = {place_of[graph_break] for graph_break in together}
-        added = {rest for place in places for rest in rests.get(place, ())}
+        added = {rest for each in places for rest in rests.get(each, ())}
         # Functions between the outermost and the line are compiled by themselves because of it.
         added |= set(own[1:])
         # So are those that are called where the rest runs eagerly.
@@ -167,8 +167,8 @@ def _rests(compilation: Compilation) -> dict[_Place | None, list[str]]:
     rests: dict[_Place | None, list[str]] = {}
     for frame in compilation.frames:
         if frame.resumes and frame.place is not None:
-            place = _Place(frame.place.file, frame.function, frame.place.line)
-            rests.setdefault(place, []).append(frame.id)
+            behind = _Place(frame.place.file, frame.function, frame.place.line)
+            rests.setdefault(behind, []).append(frame.id)
     return rests
 
 
