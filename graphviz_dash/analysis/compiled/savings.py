@@ -25,8 +25,7 @@ H200 (torch 2.11), of three sets of them 1.12, 1.21 and 1.45; four in five were 
 The trace does not tell what is missing. It is not that the profiler slows some of the CPU's work
 more: with a cost for each event in place of one factor promises were worse. It is the power of
 what is left of the GPU's idle time, which gives so many times as much where that saving is small,
-and never more than the idle time there is: three mends that each took more than half of a step
-saved 0.9 to 1.1 times as much."""
+and never more than the idle time there is."""
 
 
 class StepCosts(Struct, frozen=True, dict=True):
