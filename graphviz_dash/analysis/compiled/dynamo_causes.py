@@ -106,15 +106,15 @@ def _saved_by_compiling(
 
 def _called_in(compilation: Compilation, functions: Collection[str]) -> dict[str, UserLine]:
     """The compilations that are called in those of ``functions``, each with the line that does."""
-    places = [frame.place for frame in compilation.frames if frame.id in functions and frame.place]
+    begins = [frame.place for frame in compilation.frames if frame.id in functions and frame.place]
     return {
         frame.id: caller
         for frame in compilation.frames
         if not frame.resumes
         for caller in reversed(frame.callers)
-        for place in places
-        if (caller.file, caller.function) == (place.file, place.function)
-        and caller.line >= place.line
+        for begin in begins
+        if (caller.file, caller.function) == (begin.file, begin.function)
+        and caller.line >= begin.line
     }
 
 

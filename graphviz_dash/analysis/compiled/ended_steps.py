@@ -87,9 +87,9 @@ def _failed_operator(failure: Failure, frames: Sequence[CompiledFrame]) -> _Fail
         for match in _FRAME.finditer(failure.traceback)
     }
     innermost = [
-        (on_stack[place.file, frame.function], frame)
+        (on_stack[begin.file, frame.function], frame)
         for frame in frames
-        if (place := frame.place) is not None and (place.file, frame.function) in on_stack
+        if (begin := frame.place) is not None and (begin.file, frame.function) in on_stack
     ]
     inside = [frame for _, frame in sorted(innermost, key=lambda each: -each[0])]
     named = _SOURCE_NODES.findall(failure.traceback)

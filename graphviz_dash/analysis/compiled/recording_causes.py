@@ -251,7 +251,7 @@ def warning_causes(
             times=sum(warning.times for warning in together),
             saves_ns=saves,
             once_ns=None,
-            details=tuple(f"called at {place}" for place in places)[1:8],
+            details=tuple(f"called at {caller}" for caller in places)[1:8],
         )
 
 
