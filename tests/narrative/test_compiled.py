@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.compiled.report import compile_report
+from graphviz_dash.analysis.compiled.saving_range import SavingRange
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.narrative.compiled import compile_sentence
+from graphviz_dash.narrative.compiled import compile_sentence, saving_badge, saving_text
 from tests.samples import SAMPLES
 
 
@@ -35,3 +37,15 @@ def test_what_is_to_be_mended_first_if_anything(run: str, said: str) -> None:
     report = compile_report(load_run(SAMPLES / run))
     assert not isinstance(report, Missing)
     assert said in compile_sentence(report)
+
+
+def test_a_saving_is_told_with_its_range_or_as_too_small() -> None:
+    report = compile_report(load_run(SAMPLES / "compile-mends/mended-2"))
+    assert not isinstance(report, Missing)
+    (cause,) = report.causes
+    assert saving_text(cause) == "234 µs a step (140 µs to 249 µs)"
+    assert saving_badge(cause) == "saves 234 µs a step"
+    assert compile_sentence(report).endswith("234 µs of 365 µs (64.1%), or 140 µs to 249 µs.")
+    small = replace(cause, saves_ns=9e3, saves_range=SavingRange(0.0, 24e3, 15e3, is_clear=False))
+    assert saving_text(small).endswith("too small to tell: processes differ by 15.0 µs")
+    assert saving_badge(small) == "too small to tell"
