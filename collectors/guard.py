@@ -8,10 +8,13 @@ whatever comes: everything behind it names the errors that it expects, as elsewh
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType, TracebackType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+A = TypeVar("A")
+T = TypeVar("T")
 
 
 class Guard:
@@ -36,17 +39,26 @@ class Guard:
         trace: TracebackType | None,
     ) -> bool:
         """Whether an error is swallowed: where it is ours."""
-        return error is not None and self.keeps(error)
+        return error is not None and self._keeps(error)
 
-    def keeps(self, error: BaseException) -> bool:
-        """Whether ``error``, which is being handled, is ours: then it is counted and goes no
-        further. For what runs again and again: entering a context takes longer than to try."""
-        kind, trace = type(error), error.__traceback__
+    def result_of(self, function: Callable[[A], T], argument: A) -> T | None:
+        """What ``function`` returns; None where an error of ours ended it. For what runs again and
+        again: to enter a context takes longer."""
+        try:
+            return function(argument)
+        except Exception as error:
+            if not self._keeps(error):
+                raise
+            return None
+
+    def _keeps(self, error: BaseException) -> bool:
+        """Whether ``error``, which is being handled, is ours: then it is counted."""
+        trace = error.__traceback__
         if not isinstance(error, Exception) or _is_the_programs(trace):
             return False
         self.errors += 1
         if self.first is None:
-            self.first = _named(kind, error, trace)
+            self.first = _named(type(error), error, trace)
         return True
 
 

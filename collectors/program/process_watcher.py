@@ -8,14 +8,14 @@ before: most children of a training program load data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from collectors.guard import Guard
 from collectors.program.files import ProcessFolder, Settings
 from collectors.program.loop.gpu_times import ReplayTimer
-from collectors.program.loop.labels import LabelScope
+from collectors.program.loop.labels import LabelScope, Said
 from collectors.program.recorder import ProgramRecorder
 from collectors.program.watch import ReplayCounter, watch_graphs
 
@@ -101,18 +101,14 @@ class ProcessWatcher:
 
     # What torch's methods call.
 
-    def label(self, name: Any, real: Any, phase: Any, key: Mapping[str, Any]) -> LabelScope | None:
+    def label(self, said: Said) -> LabelScope | None:
         """The block of a label; None where nothing records."""
-        try:
-            if self._parents is not None:
+        if self._parents is not None:
+            with self._guard:
                 self._follow_fork()
-            if self._recorder is not None:
-                return self._recorder.loop.label(name, real, phase, key)
-        except Exception as error:
-            if self._guard.keeps(error):
-                return None
-            raise
-        return None
+        if self._recorder is None:
+            return None
+        return self._guard.result_of(self._recorder.loop.label, said)
 
     def begins(self, graph: object, pool: Any) -> ReplayCounter | None:
         """A capture is about to begin, perhaps the first in a forked child."""

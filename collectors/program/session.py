@@ -59,7 +59,7 @@ def label(
         phase: ``prefill``, ``decode`` or ``mixed``.
         key: the numbers by which the family's graphs differ; the first is the padded size.
     """
-    scope = _active.label(name, real, phase, key) if _active is not None else None
+    scope = _active.label((name, real, phase, *key.items())) if _active is not None else None
     return scope if scope is not None else _NOTHING
 
 

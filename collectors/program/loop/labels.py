@@ -12,6 +12,9 @@ from collectors.guard import Guard
 from collectors.program.loop.events import EventKind, LoopLog, ScopeFacts
 from graphviz_dash.model.loop import Phase
 
+Said: TypeAlias = tuple[Any, ...]
+"""What a label says, as it was said: name, real, phase and the pairs of its key."""
+
 Tick: TypeAlias = Callable[[str | None], None]
 """Is called at the end of a step: with the engine whose step it was, or None."""
 
@@ -55,15 +58,11 @@ class LabelScope:
     ) -> None:
         """The step ends."""
         notes = self.notes
-        # A guard as a context takes as long as the note.
-        try:
-            notes.log.note_scope((_SCOPE, self.number, get_ident(), self._begin, perf_counter_ns()))
-            if notes.tick is not None:
+        # As a replay is noted: one call into C with numbers of ours, which needs no guard.
+        notes.log.note_scope((_SCOPE, self.number, get_ident(), self._begin, perf_counter_ns()))
+        if notes.tick is not None:
+            with notes.guard:
                 notes.tick(None)
-        except Exception as ours:
-            if notes.guard.keeps(ours):
-                return
-            raise
 
 
 def label_facts(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from threading import Lock, get_ident
 from time import perf_counter_ns
 from types import FrameType
@@ -24,7 +23,7 @@ from collectors.program.loop.events import (
     ScopeFacts,
 )
 from collectors.program.loop.gpu_times import GpuTimes, ReplayTimer
-from collectors.program.loop.labels import LabelNotes, LabelScope, Tick, label_facts
+from collectors.program.loop.labels import LabelNotes, LabelScope, Said, Tick, label_facts
 from collectors.program.loop.memory_costs import (
     Pool,
     PoolBytes,
@@ -179,14 +178,14 @@ class LoopRecorder:
         if number is not None:
             self.log.add(EventKind.PASS, number, begin, perf_counter_ns())
 
-    def label(self, name: Any, real: Any, phase: Any, key: Mapping[str, Any]) -> LabelScope:
+    def label(self, said: Said) -> LabelScope:
         """The block of a label."""
-        said = (name, real, phase, *key, *key.values())
         number = self._labels.get(said)
         if number is None:
             self.serves = True
             self.rest.end()
-            number = self.log.scope_number(label_facts(name, real, phase, key))
+            name, real, phase, *key = said
+            number = self.log.scope_number(label_facts(name, real, phase, dict(key)))
             self._labels[said] = number
         scope = LabelScope()
         scope.number = number
