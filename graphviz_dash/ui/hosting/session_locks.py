@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from types import TracebackType
+from contextlib import ExitStack
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -33,19 +33,12 @@ class _Turns:
         self._end_if_asked = end_if_asked
 
     def __enter__(self) -> None:
-        self._lock.acquire()
-        try:
+        with ExitStack() as turn:
+            turn.enter_context(self._lock)
             self._end_if_asked()
-        except BaseException:
-            self._lock.release()
-            raise
+            turn.pop_all()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._lock.release()
 
 
