@@ -6,6 +6,7 @@ that issue the collectives of a group in different orders wait for each other fo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import torch
@@ -42,17 +43,31 @@ def collective_writes(
     if function._schema.name == "c10d::send":
         return []
     values: list[torch.Tensor] = []
-    for position, argument in enumerate(function._schema.arguments):
-        if not argument.name.startswith("input"):
-            value = args[position] if position < len(args) else kwargs.get(argument.name)
+    for name, value in _given(function, args, kwargs):
+        if not name.startswith("input"):
             values += tensors(value)
     return values
 
 
-def join(function: Any, result: Any) -> None:
+def _given(
+    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Iterator[tuple[str, Any]]:
+    """The arguments of a call by their names, None for what was left out."""
+    for position, argument in enumerate(function._schema.arguments):
+        value = args[position] if position < len(args) else kwargs.get(argument.name)
+        yield argument.name, value
+
+
+def join(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
     """Lets the current stream wait for a collective that the library put onto a stream of its own,
-    as the program does later with an asynchronous one: that finds nothing left to wait for."""
+    as the program does later with an asynchronous one: that finds nothing left to wait for.
+
+    A call that is not asynchronous is waited for by torch before it returns to the program; its
+    handle may be none (NCCL, from torch 2.8 on), and asking that crashes.
+    """
     if function.namespace == "c10d":
+        if dict(_given(function, args, kwargs)).get("async_op") is False:
+            return
         for leaf in tree_leaves(result):
             if isinstance(leaf, torch.ScriptObject):
                 leaf.wait()

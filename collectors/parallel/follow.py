@@ -90,7 +90,7 @@ class Follower(TorchDispatchMode):
     def _called(self, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         result = function(*args, **kwargs)
         if self.joins_collectives and is_collective(function):
-            join(function, result)
+            join(function, args, kwargs, result)
         return result
 
     def copy_results(self, index: int, result: Any) -> None:

@@ -88,7 +88,7 @@ class Observer(TorchDispatchMode):
         result = function(*args, **kwargs)
         talks = is_collective(function)
         if talks:
-            join(function, result)
+            join(function, args, kwargs, result)
         self._nodes = nodes_so_far()
         self._deferred = source or str(function) if talks and self._nodes == before else None
         if _large_blocks() > blocks:

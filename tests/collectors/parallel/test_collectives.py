@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import pytest
 
@@ -14,6 +15,7 @@ from torch import distributed
 from torch.distributed import _functional_collectives as functional
 
 from collectors.parallel import observer as observer_module
+from collectors.parallel.collectives import join
 from collectors.parallel.observer import Observer
 from collectors.parallel.refusal import RefusedError
 from graphviz_dash.planning.operators import Need, dependencies
@@ -85,6 +87,29 @@ def test_collectives_are_a_chain_and_their_readers_need_them() -> None:
         ("aten.mul.Tensor", "aten.add.Tensor", Need.READ_AFTER_WRITE),
     }
     assert not any(operator.opaque for operator in observer.operators)
+
+
+class Handle:
+    """As NCCL's where a call is not asynchronous: none inside, so that asking it crashes."""
+
+    def wait(self) -> None:
+        raise AssertionError
+
+
+@pytest.mark.parametrize("asynchronous", [True, False])
+def test_only_what_is_asynchronous_is_waited_for(
+    asynchronous: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "ScriptObject", Handle)
+    reduce = torch.ops.c10d.allreduce_.default
+    args = ([torch.ones(4)], None, None, None)
+    if "async_op" not in {argument.name for argument in reduce._schema.arguments}:
+        pytest.skip("this torch has a handle for every collective")
+    with pytest.raises(AssertionError) if asynchronous else nullcontext():
+        join(reduce, (*args, asynchronous), {}, ([], Handle()))
+    # As the schema has it where nothing is given.
+    with pytest.raises(AssertionError):
+        join(reduce, args, {}, ([], Handle()))
 
 
 @pytest.mark.usefixtures("launches")
