@@ -26,7 +26,7 @@ from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import Chosen, draw, figure
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.navigation import link
-from graphviz_dash.ui.page.rules import inline_code, rule_row, status_counts
+from graphviz_dash.ui.page.rules import inline_code, rule_advice, rule_row, status_counts
 from graphviz_dash.ui.state.compiled import compiled, has_compiled_trace
 from graphviz_dash.units import counted, format_count, format_ns
 
@@ -171,20 +171,8 @@ def cause_card(number: int, cause: CompileCause) -> str:
             if value
         ),
     )
-    right = (
-        element("h4", "The rule")
-        + element("p", inline_code(rule.text))
-        + element("h4", "What to write instead")
-        + element("p", inline_code(rule.advice))
-        + element(
-            "div",
-            element("pre", _code(rule.wrong), "wrong", **{"aria-label": "Breaks the rule"})
-            + element("pre", _code(rule.right), "right", **{"aria-label": "Keeps the rule"}),
-            "example",
-        )
-        + "".join(
-            element("p", element("b", "torch: ") + inline_code(hint)) for hint in cause.hints[:2]
-        )
+    right = rule_advice(rule, "What to write instead") + "".join(
+        element("p", element("b", "torch: ") + inline_code(hint)) for hint in cause.hints[:2]
     )
     body = element("div", left, "found") + element("div", right, "advice")
     return element("article", head + element("div", body, "columns"), "doctor-card silent")
@@ -204,7 +192,3 @@ def _line(line: UserLine) -> str:
 
 def _lines(code: str) -> str:
     return "<br>".join(text(line) for line in code.splitlines())
-
-
-def _code(code: str) -> str:
-    return "\n".join(text(line) for line in code.splitlines())

@@ -36,6 +36,26 @@ def rule_row(rule: Rule | CompileRule, status: CheckStatus, note: str | None, ki
     return element("details", summary + inside)
 
 
+def rule_advice(rule: Rule | CompileRule, heading: str) -> str:
+    """The rule, under ``heading`` what to do about it, and code that breaks and that keeps it."""
+    return (
+        element("h4", "The rule")
+        + element("p", inline_code(rule.text))
+        + element("h4", text(heading))
+        + element("p", inline_code(rule.advice))
+        + element(
+            "div",
+            element("pre", _code(rule.wrong), "wrong", **{"aria-label": "Breaks the rule"})
+            + element("pre", _code(rule.right), "right", **{"aria-label": "Keeps the rule"}),
+            "example",
+        )
+    )
+
+
+def _code(code: str) -> str:
+    return "\n".join(text(line) for line in code.splitlines())
+
+
 def status_mark(status: CheckStatus) -> str:
     """The sign of a status."""
     word, sign = _STATUS[status]

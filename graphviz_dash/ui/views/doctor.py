@@ -16,7 +16,7 @@ from graphviz_dash.narrative.doctor import difference_text, evidence_text, verdi
 from graphviz_dash.ui.page.compile_causes import compiled_diagnosis
 from graphviz_dash.ui.page.frame import choose_run, chosen_experiment
 from graphviz_dash.ui.page.markup import element, show, text
-from graphviz_dash.ui.page.rules import doctor_rules, inline_code
+from graphviz_dash.ui.page.rules import doctor_rules, rule_advice
 from graphviz_dash.ui.page.undiagnosed import undiagnosed
 from graphviz_dash.ui.page.widgets import facts
 from graphviz_dash.units import counted, format_count
@@ -105,19 +105,9 @@ def _card(finding: Finding) -> str:
     if finding.message:
         left += element("p", text(finding.message), "doctor-error")
     left += _facts(finding)
-    right = (
-        element("h4", "The rule")
-        + element("p", inline_code(rule.text))
-        + element("h4", "What to do instead")
-        + element("p", inline_code(rule.advice))
-        + element(
-            "div",
-            element("pre", _lines(rule.wrong), "wrong", **{"aria-label": "Breaks the rule"})
-            + element("pre", _lines(rule.right), "right", **{"aria-label": "Keeps the rule"}),
-            "example",
-        )
+    body = element("div", left, "found") + element(
+        "div", rule_advice(rule, "What to do instead"), "advice"
     )
-    body = element("div", left, "found") + element("div", right, "advice")
     return element("article", head + element("div", body, "columns"), f"doctor-card {kind}")
 
 
@@ -212,8 +202,3 @@ def _equal_outputs(equal: list[OutputCheck]) -> list[str]:
         text(counted(shapes, "shape")),
         text(difference_text(equal[0])),
     ]
-
-
-def _lines(code: str) -> str:
-    """Several lines as HTML text."""
-    return "\n".join(text(line) for line in code.split("\n"))

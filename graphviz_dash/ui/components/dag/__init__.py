@@ -20,6 +20,7 @@ from graphviz_dash.charts.shades import IDLE
 from graphviz_dash.ui.components.component_data import DagData, Palette, as_data, both_themes
 from graphviz_dash.ui.components.dag.api import routes
 from graphviz_dash.ui.components.scripts import one_script
+from graphviz_dash.ui.components.selection import latest_selection
 
 __all__ = ["dag_view", "routes"]
 
@@ -115,33 +116,7 @@ def dag_view(
         on_fold_change=lambda: _refolded(key, on_fold),
         on_loaded_change=_nothing,
     )
-    return _latest(f"{key}:selection", state.get("selected"), selected)
-
-
-class _Memory(Struct):
-    """What a session last saw: the click, what the page asked for, the outcome."""
-
-    click: object
-    asked: int | None
-    node: int | None
-
-
-def _latest(slot: str, click: Any, asked: int | None) -> int | None:
-    """The node that was selected last: by a click of the reader, or by the page asking anew.
-
-    Both reach every run of the script again and again, so what counts is which of them changed.
-    """
-    if not isinstance(click, dict):
-        st.session_state.pop(slot, None)
-        return asked
-    memory: _Memory | None = st.session_state.get(slot)
-    if memory is None or click != memory.click:
-        memory = _Memory(click, asked, _node(click))
-    elif asked != memory.asked:
-        # Also to None: going back in the browser's history takes the selection back.
-        memory = _Memory(click, asked, asked)
-    st.session_state[slot] = memory
-    return memory.node
+    return latest_selection(f"{key}:selection", state.get("selected"), selected, _node)
 
 
 def _clicked(key: str, on_select: Callable[[int | None], None] | None) -> None:

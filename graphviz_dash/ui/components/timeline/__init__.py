@@ -30,6 +30,7 @@ from graphviz_dash.ui.components.component_data import (
     both_themes,
 )
 from graphviz_dash.ui.components.scripts import one_script
+from graphviz_dash.ui.components.selection import latest_selection
 from graphviz_dash.ui.components.timeline.api import card, routes
 from graphviz_dash.ui.state.store import UnknownKeyError
 
@@ -126,33 +127,8 @@ def timeline_view(
         on_selected_change=lambda: _clicked(key, on_select),
         on_ruler_change=lambda: _measured(key, on_ruler),
     )
-    token = _latest(f"{key}:selection", state.get("selected"), selected)
+    token = latest_selection(f"{key}:selection", state.get("selected"), selected, _token)
     return _resolve(experiment_key, dict(zip(names, chosen, strict=True)), token)
-
-
-class _Memory(Struct):
-    """What a session last saw of a selection: the click, what the page asked for, the outcome."""
-
-    click: object
-    asked: str | None
-    token: str | None
-
-
-def _latest(slot: str, click: Any, asked: str | None) -> str | None:
-    """The token that was selected last: by a click of the reader, or by the page asking anew.
-
-    Both reach every run of the script again and again, so what counts is which of them changed.
-    """
-    if not isinstance(click, dict):
-        st.session_state.pop(slot, None)
-        return asked
-    memory: _Memory | None = st.session_state.get(slot)
-    if memory is None or click != memory.click:
-        memory = _Memory(click, asked, _token(click))
-    elif asked != memory.asked:
-        memory = _Memory(click, asked, asked)
-    st.session_state[slot] = memory
-    return memory.token
 
 
 def _resolve(key: str, steps: dict[str, int | None], token: str | None) -> Selection | None:
