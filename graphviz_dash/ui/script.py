@@ -14,7 +14,7 @@ from graphviz_dash.ui.state.store import ClosedError
 
 chosen = st.navigation(pages(), position="hidden")
 name = name_of(chosen)
-url_state.arrive(name)
+url_state.arrive()
 # Before the page is drawn: a visitor who leaves meanwhile ends this run, and finds it as chosen.
 url_state.remember(name)
 if is_plain():

@@ -17,6 +17,7 @@ from graphviz_dash.narrative.families import KEY_METHODS, member_title, node_byt
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.navigation import carry, link
+from graphviz_dash.ui.page.picked_row import picking
 from graphviz_dash.ui.state.catalogue import Entry
 
 _MIB: Final = 1 << 20
@@ -42,7 +43,7 @@ def members_table(entry: Entry, report: LoopReport, family: FamilyReport) -> Non
         hide_index=True,
         height="content" if len(members) <= 12 else 420,
         key=key,
-        on_select=lambda: _picked(key),
+        on_select=picking(key, _pick),
         selection_mode="single-cell",
         placeholder="–",
         alt="Graphs of the family; a selected row leads to its drawing",
@@ -108,10 +109,8 @@ def _chosen(members: tuple[MemberReport, ...]) -> int | None:
     return row if row is not None and row < len(members) else None
 
 
-def _picked(key: str) -> None:
-    state: Any = st.session_state.get(key)
-    cells = state["selection"]["cells"] if state else []
-    url_state.change({_MEMBER: str(cells[0][0]) if cells else None})
+def _pick(row: int | None) -> None:
+    url_state.change({_MEMBER: None if row is None else str(row)})
 
 
 def _lead(entry: Entry, report: LoopReport, graphs: list[str], title: str) -> None:

@@ -5,18 +5,21 @@ once. So each change is one entry of the browser's history, and links, reloads a
 of their own.
 
 Browser and script speak at the same time: what one of them says may reach the other when the
-visitor has already gone elsewhere. :func:`arrive` and :func:`widget_of` see to it that the address
-he went to stands.
+visitor has already gone elsewhere. :func:`arrive`, :func:`widget_of` and :func:`while_here` see to
+it that the address he went to stands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, ParamSpec, TypeAlias
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from graphviz_dash.ui.page.markup import plain
+
+P = ParamSpec("P")
 
 Parameters: TypeAlias = dict[str, list[str]]
 
@@ -26,7 +29,7 @@ _VISITED: Final = "addresses"
 _TOLD: Final = "told-address"
 """The parameters that the browser was last told."""
 _PAGE: Final = "page"
-"""The page of this session's last run."""
+"""The page of this session's last run, as Streamlit names it."""
 _MOST_SEGMENTS: Final = 6
 _MOST_LISTED: Final = 200
 
@@ -54,11 +57,12 @@ def change(values: Mapping[str, str | Sequence[str] | None]) -> None:
         _tell(after)
 
 
-def arrive(page: str) -> None:
-    """Begins a run of ``page``. Where the browser was last told another address it is told this
+def arrive() -> None:
+    """Begins a run of a page. Where the browser was last told another address it is told this
     one: a link or Back led here, and what an earlier run still said of its own address may have
     reached the browser since."""
-    st.session_state[_PAGE] = page
+    context = get_script_run_ctx()
+    st.session_state[_PAGE] = context.page_script_hash if context is not None else None
     here = parameters()
     if st.session_state.get(_TOLD) != here:
         _tell(here)
@@ -67,6 +71,27 @@ def arrive(page: str) -> None:
 def _tell(address: Parameters) -> None:
     st.session_state[_TOLD] = address
     st.query_params.from_dict(address)
+
+
+def while_here(act: Callable[P, None]) -> Callable[P, None]:
+    """``act``, called by what this run of a page draws, for as long as the visitor is at this page
+    and its experiment. A drawing or a table stays in the browser until it has heard of the next
+    page: what is said in it until then is of no use there, and must not get into its address."""
+    page, experiment_here = st.session_state.get(_PAGE), value(EXPERIMENT)
+
+    def act_here(*args: P.args, **kwargs: P.kwargs) -> None:
+        if _asked_page() == page and value(EXPERIMENT) == experiment_here:
+            act(*args, **kwargs)
+
+    return act_here
+
+
+def _asked_page() -> str | None:
+    """The page that is about to run, before it does. The request for it may be the one that also
+    says what was picked on the page before; one that names no page means the same again."""
+    context = get_script_run_ctx()
+    asked = None if context is None else context.pages_manager.intended_page_script_hash
+    return asked or st.session_state.get(_PAGE)
 
 
 def remember(page: str) -> None:
@@ -146,7 +171,7 @@ def _count(name: str) -> str:
 
 
 def _changed(name: str, key: str, page: str | None, pick: Callable[[Any], None]) -> None:
-    if key == _key(name) and page == st.session_state.get(_PAGE):
+    if key == _key(name) and page == _asked_page():
         pick(st.session_state.get(key))
 
 

@@ -91,7 +91,7 @@ def _node(chosen: Chosen, owner: tuple[str, str, int]) -> None:
             icon=":material/code:",
             key="same-line",
             type="tertiary",
-            on_click=find_in_graph,
+            on_click=url_state.while_here(find_in_graph),
             args=(source,),
             help="Marks the nodes in the graph that the same line launched.",
         )

@@ -14,6 +14,7 @@ from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
 from graphviz_dash.charts.dag.node_note import work_name
 from graphviz_dash.errors import printable
 from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.picked_row import picking
 
 FIND: Final = "find"
 """The parameter of the address that says what is searched for in the drawing."""
@@ -90,7 +91,9 @@ def _shown(
         hide_index=True,
         height=_HEIGHT,
         key=key,
-        on_select=lambda: _picked(key, [row.node.index for row in rows], first, slot),
+        on_select=picking(
+            key, lambda row: _pick([each.node.index for each in rows], row, first, slot)
+        ),
         selection_mode="single-cell",
         selection_default=_cell(first is not None and bool(rows) and rows[0].node.index == first),
         placeholder="–",
@@ -103,11 +106,9 @@ def _cell(chosen: bool) -> Any:
     return {"selection": {"cells": [(0, "Node")]}} if chosen else None
 
 
-def _picked(key: str, nodes: list[int], first: int | None, slot: str) -> None:
-    state: Any = st.session_state.get(key)
-    cells = state["selection"]["cells"] if state else []
-    if cells and cells[0][0] < len(nodes):
-        node = nodes[cells[0][0]]
+def _pick(nodes: list[int], row: int | None, first: int | None, slot: str) -> None:
+    if row is not None and row < len(nodes):
+        node = nodes[row]
         st.session_state[slot], st.session_state[f"{slot}+"] = node, first
         url_state.change({"node": str(node)})
 
@@ -152,7 +153,7 @@ def line_table(whole: WholeGraph, identity: str, selected: int | None) -> None:
             hide_index=True,
             height="content" if len(lines) <= 12 else _HEIGHT,
             key=key,
-            on_select=lambda: _line_picked(key, [line.source for line in lines]),
+            on_select=picking(key, lambda row: _pick_line([line.source for line in lines], row)),
             selection_mode="single-cell",
             selection_default={"selection": {"cells": [(0, "Source line")]}} if own else None,
             placeholder="–",
@@ -160,8 +161,6 @@ def line_table(whole: WholeGraph, identity: str, selected: int | None) -> None:
         )
 
 
-def _line_picked(key: str, sources: list[str]) -> None:
-    state: Any = st.session_state.get(key)
-    cells = state["selection"]["cells"] if state else []
-    if cells and cells[0][0] < len(sources):
-        url_state.change({FIND: sources[cells[0][0]]})
+def _pick_line(sources: list[str], row: int | None) -> None:
+    if row is not None and row < len(sources):
+        url_state.change({FIND: sources[row]})

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from heapq import nsmallest
-from typing import Any, Final
+from typing import Final
 
 import streamlit as st
 
@@ -16,6 +16,7 @@ from graphviz_dash.charts.palette import CATEGORY
 from graphviz_dash.charts.shades import Theme, shade
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.markup import element, show, text
+from graphviz_dash.ui.page.picked_row import picking
 
 _LONGEST: Final = 14
 
@@ -60,6 +61,7 @@ def longest_nodes(nodes: NodeTable, identity: str) -> None:
     names = [node_lines(row)[0] for row in rows]
     modules = [module_tail(row.origin.module) for row in rows]
     kernels = [work_name(row.node) for row in rows]
+    key = f"longest-{identity}"
     st.dataframe(
         {
             # Columns that would say nothing, or the same again, leave their room to the names.
@@ -75,24 +77,17 @@ def longest_nodes(nodes: NodeTable, identity: str) -> None:
         },
         hide_index=True,
         height="content",
-        key=f"longest-{identity}",
-        on_select=selecting(f"longest-{identity}", [row.node.index for row in rows]),
+        key=key,
+        on_select=picking(key, lambda row: _select([each.node.index for each in rows], row)),
         selection_mode="single-cell",
         placeholder="–",
         alt="The longest nodes of the graph with their median time",
     )
 
 
-def selecting(key: str, nodes: Sequence[int]) -> Callable[[], None]:
-    """What to call when a cell of the table ``key`` is selected: it selects that row's node."""
-
-    def chosen() -> None:
-        state: Any = st.session_state.get(key)
-        cells = state["selection"]["cells"] if state else []
-        if cells and cells[0][0] < len(nodes):
-            url_state.change({"node": str(nodes[cells[0][0]])})
-
-    return chosen
+def _select(nodes: Sequence[int], row: int | None) -> None:
+    if row is not None and row < len(nodes):
+        url_state.change({"node": str(nodes[row])})
 
 
 def _pair(field: Field) -> str:

@@ -49,9 +49,9 @@ def render() -> None:
         shown,
         step=_step_number(step),
         selected=url_state.value("select"),
-        on_select=_select,
+        on_select=url_state.while_here(_select),
         ruler=url_state.value("ruler"),
-        on_ruler=lambda span: url_state.change({"ruler": span}),
+        on_ruler=url_state.while_here(_measure),
         key=f"timeline-{chosen.key}",
         height=640,
     )
@@ -79,6 +79,10 @@ def _step_number(choice: str) -> int | None:
 
 def _select(token: str | None) -> None:
     url_state.change({"select": token})
+
+
+def _measure(span: str | None) -> None:
+    url_state.change({"ruler": span})
 
 
 def _baseline_first(chosen: Chosen) -> list[Run]:

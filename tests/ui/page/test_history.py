@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import BrowserContext, ElementHandle, Locator, Page, expect
 
 from tests.ui.standing import follow, leave_for
 from tests.ui.tabs import tab
@@ -339,3 +339,43 @@ def test_what_a_drawing_says_meanwhile_does_not_take_a_choice_back(
     at(page, "/graph?experiment=step&run=partial")
     idle(page)
     expect(page.get_by_role("radio", name="partial", exact=True)).to_be_checked()
+
+
+LEFT = {
+    "node": ("graph", "dag.setStateValue('selected', {node: 3})"),
+    "find": ("graph", "dag.setStateValue('found', 'gemm')"),
+    "fold": ("graph", "dag.setStateValue('fold', 'module')"),
+    "select": ("timeline", "timeline.setStateValue('selected', {slice: 'graph/g1', at: 1})"),
+    "ruler": ("timeline", "timeline.setStateValue('ruler', {span: [0, 9], at: 1})"),
+}
+"""What may still be done in the drawing of a page that was left, by the parameter it becomes."""
+
+
+def drawn(page: Page, name: str) -> ElementHandle:
+    """The drawing of a page that was gone to, once it is there."""
+    follow(page, f"{name}?experiment=step")
+    what = page.locator("canvas[aria-label]:not([aria-label*=loading])")
+    expect(what).to_have_count(1)
+    idle(page)
+    return what.element_handle()
+
+
+@pytest.mark.parametrize("name", LEFT)
+@pytest.mark.parametrize("passing", [(), PAGE_IS_KNOWN], ids=["page", "widgets"])
+def test_what_is_picked_on_a_page_that_was_left_is_not_in_the_next_address(
+    slow_tab: tuple[Page, Answers], name: str, passing: tuple[str, ...]
+) -> None:
+    page, answers = slow_tab
+    path, pick = LEFT[name]
+    drawing = drawn(page, path)
+    answers.hold(passing)
+    leave_for(page, "doctor?experiment=step")
+    answers.wait("script_finished")
+    answers.hold(passing)
+    drawing.evaluate(f"canvas => canvas.__{pick}")
+    answers.wait("script_finished")
+    assert set(answers.addresses) <= {"experiment=step"}
+    answers.release()
+    expect(page.get_by_role("heading", name="Doctor of step", exact=True)).to_be_attached()
+    idle(page)
+    at(page, "/doctor?experiment=step")

@@ -51,6 +51,7 @@ def _show(name: str) -> None:
     )
 
     st.navigation(pages(), position="hidden")
+    url_state.arrive()
     top_bar(name)
     views = {
         "overview": overview,

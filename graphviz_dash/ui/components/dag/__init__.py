@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import streamlit as st
-from msgspec import Struct
 
 from graphviz_dash.analysis.fold.fold import FoldBy
 from graphviz_dash.charts.palette import CRITICAL
