@@ -25,10 +25,8 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -66,15 +64,6 @@ from graphviz_dash.analysis.compiled.causes import compile_causes
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import UserLine
 from graphviz_dash.model.compile_rules import CompileRuleId
-
-_LIBRARIES: Final = (
-    "torch._dynamo",
-    "torch_geometric.nn",
-    "torchvision",
-    "transformers.models.bert.modeling_bert",
-    "transformers.models.llama.modeling_llama",
-)
-"""What is imported once, before there are processes: none of them uses the GPU or has threads."""
 
 Build = Callable[[bool], Step]
 
@@ -493,9 +482,6 @@ def main() -> None:
     chosen = arguments(__doc__, names, tuple(SUITES), steps=STEPS, processes=PROCESSES)
     suite = SUITES[chosen.suite]
     begun = time.monotonic()
-    for library in _LIBRARIES:
-        with suppress(ImportError):  # the models that need it will tell
-            import_module(library)
     kept = count = 0
     with TemporaryDirectory() as caches:
         waiting = [
