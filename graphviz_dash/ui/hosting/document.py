@@ -117,6 +117,40 @@ its path or its query would get into the address of the other page.
 
 A link of ours is followed as Forward is, to an address that is new: the front end has the server
 run that page and keeps the document. Without this script a link loads the page it leads to."""
+_PLACES: Final = """<script>
+{
+  const places = new Map()
+  const main = () => document.querySelector('[data-testid="stMain"]')
+  const ready = '[data-testid="stApp"][data-test-script-state="notRunning"]'
+  let path = location.pathname
+  let wanted = null
+  const settle = (since) => {
+    const shown = main()
+    if (wanted === null || !shown) return
+    if (shown.scrollHeight - shown.clientHeight >= wanted) shown.scrollTop = wanted
+    const isThere = Math.abs(shown.scrollTop - wanted) < 2 && document.querySelector(ready)
+    if (performance.now() - since > (isThere ? 600 : 10000)) wanted = null
+    else setTimeout(() => settle(since), 50)
+  }
+  const note = () => {
+    const shown = main()
+    if (wanted === null && shown && location.pathname === path)
+      places.set(location.href, shown.scrollTop)
+  }
+  addEventListener("scroll", note, true)
+  addEventListener("popstate", (event) => {
+    if (location.pathname === path) return
+    path = location.pathname
+    wanted = event.isTrusted ? places.get(location.href) || null : null
+    if (wanted === null) places.delete(location.href)
+    else settle(performance.now())
+  }, true)
+  for (const act of ["pointerdown", "keydown", "wheel", "touchstart"])
+    addEventListener(act, () => { wanted = null; note() }, {capture: true, passive: true})
+}
+</script>"""
+"""Back and Forward to another page lead to where it was left. A browser sees to that where the
+document itself is scrolled: Streamlit scrolls a part of it, and begins each page at its top."""
 _SCHEME: Final = """<script>
 {
   const ready = '[data-testid="stApp"][data-test-script-state="notRunning"]'
@@ -189,7 +223,7 @@ def completed(document: bytes, page: str) -> bytes:
     wins over Streamlit's styles in the head, and with the page's first requests named in its
     head."""
     style = b"<style>" + STYLE.read_bytes() + b"</style>" + (_FRESH + _later()).encode()
-    head = _HISTORY + _SCHEME + first_requests(OTHERS if page else OVERVIEW)
+    head = _HISTORY + _PLACES + _SCHEME + first_requests(OTHERS if page else OVERVIEW)
     if page in CHARTS:
         head += _CHARTS % _addresses(("PlotlyChart",))
     document = _UNUSED.sub(b"", document, 1)

@@ -259,9 +259,11 @@ def no_experiments(listed: Catalogue) -> None:
     )
 
 
-def empty(title: str, *lines: str) -> None:
-    """An empty state: what is not there, and why or what to do."""
+def empty(title: str, *lines: str, command: str | None = None) -> None:
+    """An empty state: what is not there, and why or what to do, with the ``command`` that does."""
     body = "".join(element("p", text(line)) for line in lines)
+    if command is not None:
+        body += element("pre", text(command))
     show(element("div", element("h2", text(title)) + body, "empty"))
 
 

@@ -79,12 +79,14 @@ def _nothing(chosen: Chosen) -> None:
         empty(
             "This experiment holds no recorded program",
             "Which of many graphs a program replays, at what size and how often, is seen where the "
-            f"program itself is recorded: {_RECORD}",
+            "program itself is recorded:",
+            command=_RECORD,
         )
     elif any(run.loop is None and run.recording.graphs[1:] for run in recorded if run.recording):
         empty(
             "This recording does not tell which graph a step replayed",
-            f"It was made before bundle format 4. Record the program again: {_RECORD}",
+            "It was made before bundle format 4. Record the program again:",
+            command=_RECORD,
         )
     else:
         empty(

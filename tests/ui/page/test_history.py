@@ -31,8 +31,8 @@ def canvas(page: Page) -> Locator:
     """The DAG, once it is drawn."""
     # While one graph takes another's place, both are there for a moment.
     expect(page.locator(".dag canvas")).to_have_count(1)
-    found = page.locator(".dag canvas")
-    expect(found).to_have_attribute("data-boxes", re.compile(r"[1-9]"))
+    found = page.locator('.dag canvas[data-boxes]:not([data-boxes=""], [data-boxes="0"])')
+    expect(found).to_have_count(1)
     return found
 
 
@@ -163,6 +163,31 @@ def test_the_old_address_of_the_overview_leads_there(new_tab: Page, made: str) -
     new_tab.goto(f"{made}/overview")
     expect(new_tab.locator(".hero").first).to_be_visible()
     assert new_tab.url == f"{made}/"
+
+
+def test_back_leads_to_where_a_page_was_left_and_a_link_to_its_top(page: Page) -> None:
+    follow(page, "compare?experiment=step")
+    idle(page)
+    main = page.get_by_test_id("stMain")
+    expect(page.locator(".js-plotly-plot").first).to_be_visible()
+    main.evaluate("main => main.scrollTo(0, 400)")
+    expect(main).to_have_js_property("scrollTop", 400)
+    in_bar(page, "Doctor").click()
+    expect(page.get_by_role("heading", name="Doctor of step", exact=True)).to_be_attached()
+    expect(main).to_have_js_property("scrollTop", 0)
+    idle(page)
+    page.go_back()
+    expect(main).to_have_js_property("scrollTop", 400)
+    idle(page)
+    expect(main).to_have_js_property("scrollTop", 400)
+    page.go_forward()
+    expect(page.get_by_role("heading", name="Doctor of step", exact=True)).to_be_attached()
+    expect(main).to_have_js_property("scrollTop", 0)
+    idle(page)
+    in_bar(page, "Compare").click()
+    expect(page.locator(".js-plotly-plot").first).to_be_visible()
+    idle(page)
+    expect(main).to_have_js_property("scrollTop", 0)
 
 
 CHOICES = {
