@@ -43,7 +43,7 @@ PAGES: Final = {
 }
 """Each page with an experiment that has something to draw there, and what is there once it has."""
 
-WIDTHS: Final = (2560, 1681, 1441, 1424, 1241, 1100, 921, 701, 641, 441, 360)
+WIDTHS: Final = (2560, 1681, 1441, 1424, 1241, 1100, 921, 841, 701, 641, 481, 441, 360)
 """The narrowest windows of those that the style sheets and Streamlit lay out alike: what has place
 there has it in wider ones. Between 921 and 1240 the links at the top take one row or two. And the
 widest screen that is common, and a laptop's window, in which the bar at the top once broke."""
@@ -128,6 +128,11 @@ COVERED: Final = """
   const main = document.querySelector('[data-testid="stMain"]')
   if (main.scrollWidth > main.clientWidth + 1) {
     wrong.push(`what the page shows is ${main.scrollWidth - main.clientWidth} px wider than it`)
+  }
+  const {top: barTop, bottom: barEnd} = bar.getBoundingClientRect()
+  for (const part of bar.querySelectorAll("a, img, input")) {
+    const {top, bottom} = part.getBoundingClientRect()
+    if (top < barTop || bottom > barEnd) wrong.push(`${part.textContent} leaves the bar`)
   }
   // As Streamlit's front end says that a page is being made.
   const status = document.createElement("div")
