@@ -38,6 +38,7 @@ from benchmarks.compile_steps import (
     error_of_median,
     graphed,
     inference,
+    quiet_cores,
     random,
     settled_times,
     timed,
@@ -159,7 +160,8 @@ def settled_median(step: Step, count: int) -> float:
     gc.collect()
     gc.disable()
     settled_times(step, 1)
-    return min(statistics.median(timed(step, count // _TURNS)) for _ in range(_TURNS))
+    with quiet_cores():
+        return min(statistics.median(timed(step, count // _TURNS)) for _ in range(_TURNS))
 
 
 def result_of(step: Step) -> str:
