@@ -12,7 +12,7 @@ from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import CompilationFact
 from graphviz_dash.model.compile_rules import COMPILE_RULES, CompileRuleId
-from graphviz_dash.units import counted, format_ns, format_percent
+from graphviz_dash.units import counted, format_ns
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.compiled.cause import CompileCause
@@ -149,17 +149,11 @@ def _place(cause: CompileCause) -> str:
 def _saving(report: CompileReport, cause: CompileCause) -> str:
     if isinstance(cause.saves_ns, Missing) or isinstance(report.step_ns, Missing):
         return ""
-    share = cause.saves_ns / report.step_ns if report.step_ns else 0.0
-    return (
-        f", which would save {format_ns(cause.saves_ns)} of {format_ns(report.step_ns)} "
-        f"({format_percent(share)}){_sureness(cause)}"
-    )
-
-
-def _sureness(cause: CompileCause) -> str:
     own = cause.saves_range
+    saved, step = format_ns(cause.saves_ns), format_ns(report.step_ns)
     if own is None:
-        return ""
+        return f", which would save {saved} of {step}"
     if own.is_clear:
-        return f", or {format_ns(own.low_ns)} to {format_ns(own.high_ns)}"
-    return ": too small to tell from what processes differ by"
+        ends = f"{format_ns(own.low_ns)} to {format_ns(own.high_ns)}"
+        return f", which would save {saved} ({ends}) of {step}"
+    return f", which would save {saved} of {step}: too small to tell from what processes differ by"
