@@ -16,7 +16,7 @@ from graphviz_dash.analysis.compiled.rule_outcomes import CompileRuleOutcome, ru
 from graphviz_dash.analysis.compiled.slices import has_compiled_code
 from graphviz_dash.analysis.compiled.step_parts import StepPart
 from graphviz_dash.analysis.compiled.step_time import StepTime, step_time
-from graphviz_dash.analysis.metrics.recorded_metrics import recorded_step_ns
+from graphviz_dash.analysis.metrics.recorded_step import recorded_step_ns
 from graphviz_dash.analysis.metrics.run_metrics import clean_step_ns, step_times
 from graphviz_dash.analysis.trace.steps import Step, steps
 from graphviz_dash.model.absence import Fact, Missing

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 from msgspec import Struct
 
 from graphviz_dash.analysis.metrics.machine_state import MachineDoubt, of_machine
-from graphviz_dash.analysis.metrics.recorded_metrics import recorded_step_ns
+from graphviz_dash.analysis.metrics.recorded_step import recorded_step_ns
 from graphviz_dash.analysis.metrics.run_metrics import Figure, step_times
 from graphviz_dash.analysis.metrics.thresholds import (
     DRIFT,

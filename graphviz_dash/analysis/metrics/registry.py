@@ -206,9 +206,11 @@ _PROGRAM = (
         "traced window, divided by their number. The GPU is waited for before the first and after "
         "the last of them and not between, so this is what a step takes in the program's own "
         "loop, with its data loading and logging. What a step is the recording says (an explicit "
-        "call, an optimizer's step, a cycle of graph replays, a forward). Absent where a profiler "
-        "had run before. It is one total divided by a count, without a spread, and is never "
-        "compared with a clean pass.",
+        "call, an optimizer's step, a cycle of graph replays, a forward). Where the program ended "
+        "before that wait it is the mean time from one step of its families of graphs to the next, "
+        "of 32 steps or more, unless that is less than their replays take on the GPU. Absent where "
+        "a profiler had run before. It is one total divided by a count, without a spread, and is "
+        "never compared with a clean pass.",
     ),
     Metric(
         "recorded_speedup", "Speedup in the program's loop", _X, _RECORDED, _HIGH,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.metrics.low_confidence import communication_share
-from graphviz_dash.analysis.metrics.recorded_metrics import recorded_step_ns
+from graphviz_dash.analysis.metrics.recorded_step import recorded_step_ns
 from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
 from graphviz_dash.analysis.metrics.run_selection import may_be_eager
 from graphviz_dash.analysis.prediction.predict import Prediction, predict

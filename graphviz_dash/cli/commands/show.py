@@ -9,9 +9,9 @@ import click
 
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.derived_metrics import EQUATION
+from graphviz_dash.analysis.comparison.recorded_figures import RECORDED_RELATIVE
 from graphviz_dash.analysis.comparison.relative_metrics import COMPILED, PREDICTED, RELATIVE
 from graphviz_dash.analysis.comparison.result import RunComparison
-from graphviz_dash.analysis.metrics.recorded_metrics import RECORDED_RELATIVE
 from graphviz_dash.analysis.metrics.run_metrics import Figure
 from graphviz_dash.analysis.nodes.concurrency import run_concurrency
 from graphviz_dash.analysis.nodes.node_table import node_tables

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphviz_dash.analysis.origins.graph_identity import graph_identities
 from graphviz_dash.model.recording import RecordedGraph
-from tests.analysis.metrics.test_recorded_metrics import recording
+from tests.analysis.comparison.test_recorded_figures import recording
 from tests.analysis.scenes import Scene, graph_of, kernel
 
 

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.derived_metrics import EQUATION
+from graphviz_dash.analysis.comparison.recorded_figures import RECORDED_RELATIVE
 from graphviz_dash.analysis.comparison.relative_metrics import COMPILED, PREDICTED, RELATIVE
-from graphviz_dash.analysis.metrics.recorded_metrics import RECORDED_RELATIVE
 from graphviz_dash.cli.commands.serve import require_free, server_command
 from graphviz_dash.errors import InputError, MissingRequirementError
 from graphviz_dash.ingest.cache import TraceCache

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from graphviz_dash.analysis.families.loop_step import loop_step_ns
+from graphviz_dash.analysis.metrics.recorded_step import recorded_step_ns, untimed
 from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
-from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.model.absence import Missing
 
 if TYPE_CHECKING:
-    from graphviz_dash.model.recording import Recording
     from graphviz_dash.model.run import Run
 
 RECORDED_RELATIVE: Final = ("recorded_speedup", "recorded_saving")
@@ -26,7 +27,7 @@ def recorded_figures(run: Run) -> Iterator[Figure]:
         for metric in ("recorded_step", "recorded_replays"):
             yield absent(metric, _not_recorded(run))
         return
-    step_ns = recorded_step_ns(recording)
+    step_ns = _step_of_run(run)
     if isinstance(step_ns, Missing):
         yield absent("recorded_step", step_ns)
     else:
@@ -49,27 +50,16 @@ def recorded_relative(run: Run, against: Run | Missing) -> Iterator[Figure]:
             return
 
 
-def recorded_step_ns(recording: Recording) -> float | Missing:
-    """ns of a step in the program's loop."""
-    if recording.boundary_kind is None:
-        return _untimed("nothing in the program looked like a step")
-    if not recording.step_ns:
-        return _untimed(
-            f"no step was timed after the last capture ({recording.steps} steps in all)"
-        )
-    if recording.profiler_seen:
-        return _untimed("a profiler had run in the process, which slows every launch from then on")
-    if recording.drain_ns is None:
-        return _untimed("the program ended before its GPU work was waited for at a step's end")
-    return (sum(recording.step_ns) + recording.drain_ns) / len(recording.step_ns)
-
-
-def _untimed(reason: str) -> Missing:
-    return Missing(Fact.RECORDED_STEP, reason)
-
-
 def _step_of_run(run: Run) -> float | Missing:
-    return _not_recorded(run) if run.recording is None else recorded_step_ns(run.recording)
+    """ns of a step in the program's loop; of a server that nothing waited for, by its families."""
+    recording = run.recording
+    if recording is None:
+        return _not_recorded(run)
+    step_ns = recorded_step_ns(recording)
+    if isinstance(step_ns, Missing) and run.loop is not None and not recording.profiler_seen:
+        of_loop = loop_step_ns(run.loop)
+        return step_ns if of_loop is None else of_loop
+    return step_ns
 
 
 def _step_of_baseline(run: Run) -> float | Missing:
@@ -79,5 +69,5 @@ def _step_of_baseline(run: Run) -> float | Missing:
 
 def _not_recorded(run: Run) -> Missing:
     if run.manifest.sources:
-        return _untimed("it was imported: no program was recorded")
-    return _untimed(f"mode {run.mode.value} is collected in passes, not recorded")
+        return untimed("it was imported: no program was recorded")
+    return untimed(f"mode {run.mode.value} is collected in passes, not recorded")
