@@ -8,13 +8,10 @@ whatever comes: everything behind it names the errors that it expects, as elsewh
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, TracebackType
-from typing import Any, Final, TypeVar
-
-A = TypeVar("A")
-T = TypeVar("T")
+from typing import Any, Final
 
 
 class Guard:
@@ -40,16 +37,6 @@ class Guard:
     ) -> bool:
         """Whether an error is swallowed: where it is ours."""
         return error is not None and self._keeps(error)
-
-    def result_of(self, function: Callable[[A], T], argument: A) -> T | None:
-        """What ``function`` returns; None where an error of ours ended it. For what runs again and
-        again: to enter a context takes longer."""
-        try:
-            return function(argument)
-        except Exception as error:
-            if not self._keeps(error):
-                raise
-            return None
 
     def _keeps(self, error: BaseException) -> bool:
         """Whether ``error``, which is being handled, is ours: then it is counted."""

@@ -103,12 +103,12 @@ class ProcessWatcher:
 
     def label(self, said: Said) -> LabelScope | None:
         """The block of a label; None where nothing records."""
-        if self._parents is not None:
-            with self._guard:
+        with self._guard:
+            if self._parents is not None:
                 self._follow_fork()
-        if self._recorder is None:
-            return None
-        return self._guard.result_of(self._recorder.loop.label, said)
+            if self._recorder is not None:
+                return self._recorder.loop.label(said)
+        return None
 
     def begins(self, graph: object, pool: Any) -> ReplayCounter | None:
         """A capture is about to begin, perhaps the first in a forked child."""

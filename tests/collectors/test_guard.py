@@ -21,10 +21,6 @@ def late(_number: int, _frame: FrameType | None) -> None:
     raise LateError
 
 
-def raised(kind: type[BaseException]) -> None:
-    raise kind
-
-
 class Caller:
     def method(self, number: int, frame: FrameType | None) -> None:
         late(number, frame)
@@ -50,22 +46,11 @@ def test_without_an_error_nothing_is_counted() -> None:
     assert (guard.errors, guard.first) == (0, None)
 
 
-def test_a_call_gives_its_result_or_nothing() -> None:
-    guard = Guard()
-    assert guard.result_of({"known": 1}.__getitem__, "known") == 1
-    assert guard.result_of({"known": 1}.__getitem__, "unknown") is None
-    assert guard.errors == 1
-    assert guard.first is not None
-    assert guard.first.startswith("KeyError at guard.py:")
-
-
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
 def test_what_ends_a_program_passes(kind: type[BaseException]) -> None:
     guard = Guard()
     with pytest.raises(kind), guard:
         raise kind
-    with pytest.raises(kind):
-        guard.result_of(raised, kind)
     assert guard.errors == 0
 
 
