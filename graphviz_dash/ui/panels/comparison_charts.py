@@ -38,7 +38,8 @@ def comparison_charts(key: str, result: Comparison, run: RunComparison | None) -
                 st.caption(
                     "Recorded steps are from one boundary to the next on the CPU, which runs ahead "
                     "of the GPU until its queue is full; the step in the program's loop is their "
-                    "sum and the wait at the end, over their number."
+                    "sum and the wait at the end, over their number; where the program ended "
+                    "before it, the mean time from one step of its families of graphs to the next."
                 )
     chart = None
     if run is not None:
