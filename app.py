@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from graphviz_dash.ui.hosting.lifespan import lifespan
-from graphviz_dash.ui.hosting.server import PAGES, middleware, routes
+from graphviz_dash.app.hosting.lifespan import lifespan
+from graphviz_dash.app.hosting.server import PAGES, middleware, routes
 
 app = st.App(PAGES, routes=routes(), middleware=middleware(), lifespan=lifespan)

@@ -60,7 +60,7 @@ from benchmarks.compile_steps import (
     wait_until_ready,
 )
 from benchmarks.compile_sums import vision
-from graphviz_dash.analysis.compiled.causes import compile_causes
+from graphviz_dash.features.torch_compile.analysis.causes import compile_causes
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import UserLine
 from graphviz_dash.model.compile_rules import CompileRuleId

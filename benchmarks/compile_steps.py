@@ -24,8 +24,8 @@ import torch
 
 from collectors.compiled.account import compile_account
 from collectors.passes.traced_steps import trace_steps
-from graphviz_dash.analysis.compiled.step_time import StepTime, step_time
 from graphviz_dash.analysis.trace.steps import steps
+from graphviz_dash.features.torch_compile.analysis.step_time import StepTime, step_time
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import Compilation

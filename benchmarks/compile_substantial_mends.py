@@ -19,7 +19,7 @@ from torch import nn
 from benchmarks.compile_steps import DEVICE, Step, graphed, inference, random
 from benchmarks.compile_sums import vision
 from collectors.compiled.account import compile_account
-from graphviz_dash.analysis.compiled.causes import compile_causes
+from graphviz_dash.features.torch_compile.analysis.causes import compile_causes
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.compilation import Compilation
 

@@ -32,8 +32,8 @@ from benchmarks.compile_steps import (
     random,
     wait_until_ready,
 )
-from graphviz_dash.analysis.compiled.step_parts import StepPart
-from graphviz_dash.analysis.compiled.step_time import StepTime
+from graphviz_dash.analysis.step_comparison.step_parts import StepPart
+from graphviz_dash.features.torch_compile.analysis.step_time import StepTime
 from graphviz_dash.model.absence import Missing
 
 MODELS: Final[dict[str, Callable[[], Step]]] = {}

@@ -19,7 +19,7 @@ import torch._dynamo
 
 from collectors.compiled.account import CompileAccount
 from collectors.guard import Guard
-from graphviz_dash.analysis.compiled.inputs import first_write
+from graphviz_dash.features.torch_compile.analysis.inputs import first_write
 from graphviz_dash.model.compilation import Compilation, UserLine
 
 HERE = Path(__file__).name

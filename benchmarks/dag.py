@@ -26,12 +26,12 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.dag_graphs import make_graphs  # noqa: E402
-from graphviz_dash.analysis.fold.fold import FoldBy, fold  # noqa: E402
 from graphviz_dash.analysis.nodes.whole_graph import whole_graph  # noqa: E402
-from graphviz_dash.charts.dag.colours import ColourBy  # noqa: E402
-from graphviz_dash.charts.dag.folded import folded  # noqa: E402
-from graphviz_dash.charts.dag.layout import ALL  # noqa: E402
-from graphviz_dash.charts.dag.view import dag_view  # noqa: E402
+from graphviz_dash.features.graph.drawing.colours import ColourBy  # noqa: E402
+from graphviz_dash.features.graph.drawing.folded import folded  # noqa: E402
+from graphviz_dash.features.graph.drawing.layout import ALL  # noqa: E402
+from graphviz_dash.features.graph.drawing.view import dag_view  # noqa: E402
+from graphviz_dash.features.graph.folding.fold import FoldBy, fold  # noqa: E402
 from graphviz_dash.ingest.load import load_run  # noqa: E402
 from graphviz_dash.ui.state.store import COLLECTION  # noqa: E402
 from tests.chromium import system_chromium  # noqa: E402

@@ -19,7 +19,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from graphviz_dash.importers.fleet import answers, collect_fleet, write_fleet
+from graphviz_dash.features.ranks.fleet_import import answers, collect_fleet, write_fleet
 from graphviz_dash.importers.locations import find_locations
 from graphviz_dash.importers.tasks import executor_for
 

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from graphviz_dash.analysis.comparison.gate import DEFAULT_LIMIT
-from graphviz_dash.analysis.comparison.gated import GatedFigure, TimeSeries, Verdict, hold_times
+from graphviz_dash.features.gate.gate import DEFAULT_LIMIT
+from graphviz_dash.features.gate.gated import GatedFigure, TimeSeries, Verdict, hold_times
 
 Floats = npt.NDArray[np.float64]
 SAMPLES = Path(__file__).parents[1] / "sample_traces"

@@ -18,8 +18,8 @@ import msgspec
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from graphviz_dash.analysis.diff.graph_diff import diff_graphs  # noqa: E402
-from graphviz_dash.analysis.diff.update_prediction import predict_update  # noqa: E402
+from graphviz_dash.features.graph.diff.graph_diff import diff_graphs  # noqa: E402
+from graphviz_dash.features.graph.diff.update_prediction import predict_update  # noqa: E402
 from graphviz_dash.model.graph import (  # noqa: E402
     CapturedGraph,
     GraphEdge,

@@ -16,11 +16,16 @@ from pathlib import Path
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.families.family_report import LoopReport, loop_report
-from graphviz_dash.analysis.families.ladder_data import LadderData, all_sizes, estimates, problem_of
-from graphviz_dash.analysis.families.ladder_inputs import ladder_data
-from graphviz_dash.analysis.families.ladder_problem import LadderUse, use_of
-from graphviz_dash.analysis.families.loop_columns import CAPTURE
+from graphviz_dash.analysis.loop.family_report import LoopReport, loop_report
+from graphviz_dash.analysis.loop.loop_columns import CAPTURE
+from graphviz_dash.features.ladder.analysis.ladder_data import (
+    LadderData,
+    all_sizes,
+    estimates,
+    problem_of,
+)
+from graphviz_dash.features.ladder.analysis.ladder_inputs import ladder_data
+from graphviz_dash.features.ladder.analysis.ladder_problem import LadderUse, use_of
 from graphviz_dash.ingest.load import load_outlines
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run

@@ -20,14 +20,14 @@ import numpy as np
 from playwright.sync_api import Browser, sync_playwright
 
 from benchmarks.page_figures import Row, row, show
-from graphviz_dash.analysis.families.family_report import LoopReport, loop_report
-from graphviz_dash.analysis.families.kernel_changes import kernel_changes
-from graphviz_dash.analysis.families.ladder_advice import advise, ladder_basis
-from graphviz_dash.analysis.families.ladder_inputs import ladder_data
-from graphviz_dash.analysis.families.ladder_problem import Budget, LadderProblem
-from graphviz_dash.analysis.families.ladder_search import best_ladder
+from graphviz_dash.analysis.loop.family_report import LoopReport, loop_report
 from graphviz_dash.bundle.read import read_node_names
-from graphviz_dash.charts.figures.families import family_chart
+from graphviz_dash.features.ladder.analysis.kernel_changes import kernel_changes
+from graphviz_dash.features.ladder.analysis.ladder_advice import advise, ladder_basis
+from graphviz_dash.features.ladder.analysis.ladder_inputs import ladder_data
+from graphviz_dash.features.ladder.analysis.ladder_problem import Budget, LadderProblem
+from graphviz_dash.features.ladder.analysis.ladder_search import best_ladder
+from graphviz_dash.features.ladder.charts.families import family_chart
 from graphviz_dash.ingest.load import load_outlines
 from graphviz_dash.model.absence import Missing
 from tests.chromium import system_chromium

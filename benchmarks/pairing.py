@@ -24,7 +24,7 @@ import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.graph.critical_path import Dependencies, critical_path
-from graphviz_dash.analysis.step.pairing import NOTHING, WorkSequence, pair_items
+from graphviz_dash.analysis.step_comparison.pairing import NOTHING, WorkSequence, pair_items
 
 SIZES = (10_000, 100_000, 1_000_000)
 DIFFER = (0.02, 0.1)

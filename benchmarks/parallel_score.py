@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from graphviz_dash.analysis.parallel.measured import chosen_attempt
+from graphviz_dash.features.prediction.analysis.measured import chosen_attempt
 from graphviz_dash.model.parallel import ParallelPlan
 from graphviz_dash.planning.operations import (
     MEASURED_COSTS,

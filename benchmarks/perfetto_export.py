@@ -30,11 +30,11 @@ import numpy as np
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
 
-from graphviz_dash.exports.trace.chrome import export_chrome
-from graphviz_dash.exports.trace.lanes import event_places
-from graphviz_dash.exports.trace.perfetto import _Writer, export_perfetto
-from graphviz_dash.exports.trace.scene import Lane, Scene, build_scene
-from graphviz_dash.exports.trace.slices import ArgKind, SliceTable
+from graphviz_dash.features.perfetto.trace.chrome import export_chrome
+from graphviz_dash.features.perfetto.trace.lanes import event_places
+from graphviz_dash.features.perfetto.trace.perfetto import _Writer, export_perfetto
+from graphviz_dash.features.perfetto.trace.scene import Lane, Scene, build_scene
+from graphviz_dash.features.perfetto.trace.slices import ArgKind, SliceTable
 from graphviz_dash.importers.bundles import import_files
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Experiment

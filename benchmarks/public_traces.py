@@ -19,9 +19,9 @@ from typing import Any
 from graphviz_dash.analysis.prediction.idle_time import IdleCause, idle_time
 from graphviz_dash.analysis.prediction.predict import predict
 from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
-from graphviz_dash.analysis.ranks.fleet import summarise
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
 from graphviz_dash.errors import GraphvizDashError
+from graphviz_dash.features.ranks.fleet import summarise
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.trace import Trace

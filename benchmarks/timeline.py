@@ -26,8 +26,8 @@ from timeline_traces import large_experiment
 
 from graphviz_dash.analysis.replays.replays import identities_of, match_replays
 from graphviz_dash.analysis.trace.lanes import trace_lanes
-from graphviz_dash.charts.timeline.run import ChosenRun, choose, run_timeline
-from graphviz_dash.charts.timeline.view import timeline_view
+from graphviz_dash.features.timeline.view.run import ChosenRun, choose, run_timeline
+from graphviz_dash.features.timeline.view.view import timeline_view
 from graphviz_dash.ingest.load import load_experiment
 from tests.chromium import system_chromium
 from tests.serving import ROOT, served

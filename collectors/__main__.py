@@ -12,7 +12,7 @@ from types import FrameType
 
 import click
 
-from collectors.cli import collect
+from collectors.collection.cli import collect
 from graphviz_dash.errors import GraphvizDashError, printable
 
 _INTERRUPTED = 130

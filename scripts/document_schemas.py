@@ -9,8 +9,8 @@ import json
 import sys
 from pathlib import Path
 
+from graphviz_dash.app.documents.schemas import document_schema
 from graphviz_dash.exports.documents.envelope import VERSIONS
-from graphviz_dash.exports.documents.schemas import document_schema
 
 
 def schema_files() -> dict[str, str]:

@@ -23,7 +23,7 @@ from graphviz_dash.analysis.metrics.thresholds import (
     UNLIKE_OBSERVER,
     WIDE_SPREAD,
 )
-from graphviz_dash.narrative.launch import metrics_chapter
+from graphviz_dash.features.launch.narrative import metrics_chapter
 
 _INTRODUCTION = """\
 # Metrics

@@ -18,12 +18,13 @@ from typing import Any, Final, Literal, get_args, get_origin
 
 import msgspec
 
-from graphviz_dash.charts.dag.edges import EdgeList
-from graphviz_dash.charts.dag.repeat_card import RepeatCard
-from graphviz_dash.charts.dag.view import DagView
-from graphviz_dash.charts.timeline.model import TimelineView
-from graphviz_dash.charts.timeline.ruler import Measured
-from graphviz_dash.charts.timeline.slice_card import SliceCard
+from graphviz_dash.features.graph.drawing.edges import EdgeList
+from graphviz_dash.features.graph.drawing.repeat_card import RepeatCard
+from graphviz_dash.features.graph.drawing.view import DagView
+from graphviz_dash.features.graph.page.component.api import Drawing, Hits
+from graphviz_dash.features.timeline.view.model import TimelineView
+from graphviz_dash.features.timeline.view.ruler import Measured
+from graphviz_dash.features.timeline.view.slice_card import SliceCard
 from graphviz_dash.ui.components.component_data import (
     DagData,
     Palette,
@@ -31,7 +32,6 @@ from graphviz_dash.ui.components.component_data import (
     ProgramData,
     TimelineData,
 )
-from graphviz_dash.ui.components.dag.api import Drawing, Hits
 from graphviz_dash.ui.state.jobs import Standing
 
 COMPONENTS: Final = Path(__file__).parents[1] / "graphviz_dash" / "ui" / "components"

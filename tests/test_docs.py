@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from graphviz_dash import __version__
-from graphviz_dash.cli.main import cli
+from graphviz_dash.app.cli.main import cli
 
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^(`{3,}|~{3,}).*?^\1[ ]*$", re.MULTILINE | re.DOTALL)

@@ -17,11 +17,11 @@ import pytest
 from benchmarks.fuzz_readers import DOT, GRAPH, LOGS, SNAPSHOT, database
 from graphviz_dash.bundle.launch import read_launch, write_launch
 from graphviz_dash.errors import GraphvizDashError, InputError
-from graphviz_dash.exports.trace.chrome import export_chrome
-from graphviz_dash.exports.trace.perfetto import export_perfetto
+from graphviz_dash.features.perfetto.trace.chrome import export_chrome
+from graphviz_dash.features.perfetto.trace.perfetto import export_perfetto
+from graphviz_dash.features.ranks.fleet_import import write_fleet
 from graphviz_dash.importers.archives import unpack_experiment
 from graphviz_dash.importers.bundles import import_files
-from graphviz_dash.importers.fleet import write_fleet
 from graphviz_dash.ingest import cache
 from graphviz_dash.ingest.cache import TraceCache, open_trace
 from graphviz_dash.ingest.formats import debug_dot, graph_data

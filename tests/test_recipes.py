@@ -21,7 +21,7 @@ BLOCK: Final = re.compile(
 )
 TRIES: Final = {
     "Add a metric": """
-        from graphviz_dash.cli.main import main
+        from graphviz_dash.app.cli.main import main
         assert main(["show", "sample_traces/fork-join/graph"]) == 0
     """,
     "Add a workload": """
@@ -55,7 +55,7 @@ TRIES: Final = {
     """,
     "Add a foreign format": """
         from pathlib import Path
-        from graphviz_dash.cli.main import main
+        from graphviz_dash.app.cli.main import main
         Path("edges.txt").write_text("# edges\\n0 1\\n1 2\\n")
         assert main(["import", "edges.txt", "-o", "imported"]) == 0
         assert main(["show", "imported/edges"]) == 0

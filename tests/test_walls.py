@@ -166,7 +166,7 @@ def test_what_a_gpu_server_needs_is_msgspec_alone() -> None:
 
 
 def test_the_collect_command_loads_neither_torch_nor_a_dataframe_engine() -> None:
-    found = loaded_by(["collectors.cli", "collectors.collect"])
+    found = loaded_by(["collectors.collection.cli", "collectors.collection.collect"])
     assert third_party(found) <= {"click", "msgspec"}
     assert {name for name in found if name.startswith("graphviz_dash.")} <= set(
         modules_of("graphviz_dash.model")

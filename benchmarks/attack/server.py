@@ -86,7 +86,7 @@ def dashboard(
             # As a shell starts what runs in the background; the dashboard shall hear of it.
             signal.signal(signal.SIGINT, signal.default_int_handler)
         # As the installed command, which does not look into the working folder either.
-        serve = [sys.executable, "-P", "-m", "graphviz_dash.cli.main", "serve"]
+        serve = [sys.executable, "-P", "-m", "graphviz_dash.app.cli.main", "serve"]
         command = subprocess.Popen(
             [*serve, "--port", str(port), *options],
             cwd=folder,

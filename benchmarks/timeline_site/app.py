@@ -21,9 +21,9 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from timeline_traces import written
 
+from graphviz_dash.app.hosting.lifespan import lifespan
+from graphviz_dash.app.hosting.server import PAGES, middleware, routes
 from graphviz_dash.model.run import Experiment
-from graphviz_dash.ui.hosting.lifespan import lifespan
-from graphviz_dash.ui.hosting.server import PAGES, middleware, routes
 from graphviz_dash.ui.state import store
 from graphviz_dash.ui.state.jobs import JOBS
 

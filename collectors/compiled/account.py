@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
+from collectors.collection.paths import short_path
 from collectors.compiled.taps import Taps
 from collectors.compiled.trees import MUTATED, TREES, Trees, read_trees
 from collectors.guard import Guard
-from collectors.paths import short_path
 from graphviz_dash.bundle.compile_log import STRUCTURED, CompileLog
 from graphviz_dash.bundle.cudagraph_log import LOGGED, CudagraphLog
 from graphviz_dash.model.compilation import (

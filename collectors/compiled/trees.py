@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from collectors.paths import short_path
+from collectors.collection.paths import short_path
 from graphviz_dash.bundle.compile_stacks import stack_lines
 from graphviz_dash.model.compilation import (
     CopiedInput,

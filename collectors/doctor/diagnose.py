@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from collectors.collection.machine import machine_environment
 from collectors.doctor.requests import COMPILATION_FILE, REPORT_FILE, ProgramSettings
-from collectors.machine import machine_environment
 from collectors.program.launcher import ProgramExit, run_program, why_unwatched
 from graphviz_dash import __version__
 from graphviz_dash.bundle import parts

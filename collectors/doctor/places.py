@@ -12,7 +12,7 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Final
 
-from collectors.paths import GENERATED, short_path
+from collectors.collection.paths import GENERATED, short_path
 from graphviz_dash.model.doctor import CodePlace
 
 _AROUND: Final = 3

@@ -13,9 +13,9 @@ from pathlib import Path
 import msgspec
 import torch
 
+from collectors.collection.failures import describe
 from collectors.doctor.examine import examine
 from collectors.doctor.requests import REPORT_FILE, DoctorRequest
-from collectors.failures import describe
 from collectors.passes.parameters import arguments_of
 from collectors.process.lifeline import die_with_parent
 from collectors.process.requests import FAILURE_FILE

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import click
 
+from collectors.collection.machine import machine_environment
+from collectors.collection.requirements import require
 from collectors.launch import processes as running
 from collectors.launch import requests
-from collectors.machine import machine_environment
 from collectors.predict.cli import predict
-from collectors.requirements import require
 from graphviz_dash import __version__
 from graphviz_dash.bundle.launch import LAUNCH_FILE, write_launch
 from graphviz_dash.errors import InputError

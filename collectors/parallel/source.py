@@ -9,7 +9,7 @@ from types import FrameType
 
 import torch
 
-from collectors.paths import short_path
+from collectors.collection.paths import short_path
 
 _TORCH = str(Path(torch.__file__).parent)
 _OURS = str(Path(__file__).parent.parent)

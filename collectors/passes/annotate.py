@@ -22,7 +22,7 @@ from torch.nn.modules.module import (
 )
 from torch.overrides import TorchFunctionMode
 
-from collectors.paths import GENERATED, short_path
+from collectors.collection.paths import GENERATED, short_path
 from graphviz_dash.model.marks import MODULE, SOURCE
 
 _TORCH = str(Path(torch.__file__).parent)

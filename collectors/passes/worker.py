@@ -19,7 +19,7 @@ from typing import NoReturn
 
 import msgspec
 
-from collectors.failures import describe
+from collectors.collection.failures import describe
 from collectors.process.fork_server import SERVE, serve
 from collectors.process.lifeline import die_with_parent
 from collectors.process.requests import FAILURE_FILE, NO_SPACE, PassRequest
@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> int:
     faulthandler.enable(all_threads=False)
     try:
         if arguments[0] == "--environment":
-            from collectors.environment import read_environment
+            from collectors.collection.environment import read_environment
 
             if len(arguments) > 2:
                 from collectors.process.process_group import select_device

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from collectors.requirements import require
+from collectors.collection.requirements import require
 from graphviz_dash.errors import InputError, printable
 
 CALIBRATION = "collectors.predict.calibration"

@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from collectors.machine import machine_environment
+from collectors.collection.machine import machine_environment
 from collectors.predict.requests import DONE, EAGER, GRAPH, SuiteRequest
 from collectors.process.lifeline import PARENT
 from collectors.process.requests import ABSENT_FILE, FAILURE_FILE, TRACE_FILE

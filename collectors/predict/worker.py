@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import torch
 
-from collectors.failures import describe
+from collectors.collection.failures import describe
 from collectors.passes.capture_listener import recording
 from collectors.passes.executor import LifeListener, warm_up
 from collectors.passes.modes import make_ready

@@ -11,8 +11,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from collectors.machine import WORKER
-from collectors.nvidia_smi import driver_version
+from collectors.collection.machine import WORKER
+from collectors.collection.nvidia_smi import driver_version
 from collectors.program.files import (
     CAPTURE_TRACE_FILE,
     COMPILATION_FILE,

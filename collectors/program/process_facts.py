@@ -14,9 +14,10 @@ import torch
 from msgspec.structs import replace
 
 from collectors.allocator.statistics import memory_use
+from collectors.collection.environment import read_environment
+from collectors.collection.failures import describe
+from collectors.collection.ranks import kept_settings
 from collectors.driver.topology import DriverError
-from collectors.environment import read_environment
-from collectors.failures import describe
 from collectors.program.files import (
     ENVIRONMENT_FILE,
     FAILURE_FILE,
@@ -24,7 +25,6 @@ from collectors.program.files import (
     Identity,
     ProcessFolder,
 )
-from collectors.ranks import kept_settings
 from graphviz_dash.errors import GraphvizDashError
 from graphviz_dash.model.recording import StartMethod
 from graphviz_dash.model.run import Pass, RankGroup

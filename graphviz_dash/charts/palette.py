@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from graphviz_dash.analysis.compiled.step_parts import StepPart
-from graphviz_dash.analysis.diff.graph_diff import Change
 from graphviz_dash.analysis.memory.report import MemoryPart
 from graphviz_dash.analysis.metrics.run_selection import ran_eagerly
-from graphviz_dash.analysis.step.eager_change import EagerChange
+from graphviz_dash.analysis.step_comparison.eager_change import EagerChange
+from graphviz_dash.analysis.step_comparison.step_parts import StepPart
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.charts.shades import (
     BLUE,
@@ -27,6 +26,7 @@ from graphviz_dash.charts.shades import (
     YELLOW,
     Shade,
 )
+from graphviz_dash.features.graph.diff.graph_diff import Change
 from graphviz_dash.model.graph import NodeKind
 from graphviz_dash.model.run import BASELINE_MODE, Run
 

@@ -8,8 +8,8 @@ from typing import Final
 import polars as pl
 
 from graphviz_dash.analysis.comparison.result import Comparison
-from graphviz_dash.analysis.step.typical_step import TypicalStep, WorkItem
-from graphviz_dash.analysis.step.waterfall import Cause, CauseTimes, Waterfall
+from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep, WorkItem
+from graphviz_dash.analysis.step_comparison.waterfall import Cause, CauseTimes, Waterfall
 from graphviz_dash.model.absence import Missing
 
 _PARTS: Final = tuple(cause.name.lower() for cause in Cause)

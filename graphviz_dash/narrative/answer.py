@@ -16,7 +16,7 @@ from graphviz_dash.analysis.comparison.verdict import Outcome
 from graphviz_dash.analysis.failures import when
 from graphviz_dash.analysis.metrics.low_confidence import OtherWorkload
 from graphviz_dash.analysis.prediction.predict import Recommendation
-from graphviz_dash.analysis.step.waterfall import Basis, Cause
+from graphviz_dash.analysis.step_comparison.waterfall import Basis, Cause
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.narrative.prediction import (

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterable
 
 from graphviz_dash.analysis.doctor import CaptureOutcome, Diagnosis, diagnose, replays_differ
-from graphviz_dash.analysis.rerun import examined
 from graphviz_dash.errors import printable
+from graphviz_dash.guidance.rerun import examined
 from graphviz_dash.model.doctor import DoctorReport, Evidence, Finding, OutputCheck
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import Run

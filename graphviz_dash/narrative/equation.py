@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from graphviz_dash.analysis.step.waterfall import Basis, Waterfall
+from graphviz_dash.analysis.step_comparison.waterfall import Basis, Waterfall
 from graphviz_dash.errors import printable
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.numbers import spread_text

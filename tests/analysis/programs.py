@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.step.pairing import NOTHING, WorkSequence
+from graphviz_dash.analysis.step_comparison.pairing import NOTHING, WorkSequence
 
 
 class Kernel(Struct, frozen=True):

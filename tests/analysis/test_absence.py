@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from graphviz_dash.analysis.absence import recorded_reason, why_missing
-from graphviz_dash.charts.timeline.run import run_timeline
 from graphviz_dash.errors import InputError
-from graphviz_dash.exports.trace.run_alignment import align
+from graphviz_dash.features.perfetto.trace.run_alignment import align
+from graphviz_dash.features.timeline.view.run import run_timeline
 from graphviz_dash.model.absence import Fact, manifest_name
 from graphviz_dash.model.run import Absent, ExecutionMode, Failure, Pass, Run
 from tests.analysis.frames import clean_timings, make_experiment, make_run

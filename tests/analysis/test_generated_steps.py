@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.prediction.predict import predict
-from graphviz_dash.exports.trace.perfetto import export_perfetto
-from graphviz_dash.exports.trace.perfetto_check import check_trace
+from graphviz_dash.features.perfetto.trace.perfetto import export_perfetto
+from graphviz_dash.features.perfetto.trace.perfetto_check import check_trace
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing

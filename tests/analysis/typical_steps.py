@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphviz_dash.analysis.step.typical_step import TypicalStep, typical_step
+from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep, typical_step
 from graphviz_dash.model.run import Run
 from tests.analysis.frames import Frames, clean_timings, make_run, steps_trace
 

@@ -9,9 +9,9 @@ from typing import Final
 import pytest
 
 from graphviz_dash.analysis.memory.report import MemoryPart
+from graphviz_dash.app.hosting.server import PAGES
 from graphviz_dash.charts import palette, shades
 from graphviz_dash.charts.shades import Shade, Theme, shade
-from graphviz_dash.ui.hosting.server import PAGES
 from tests.charts.colour_vision import VISIONS, contrast, distance
 
 APART: Final = 7.0

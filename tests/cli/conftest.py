@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from graphviz_dash.app.cli.main import main
 from graphviz_dash.bundle.launch import write_launch
-from graphviz_dash.cli.main import main
 from graphviz_dash.model.launch import Topology
 from graphviz_dash.model.run import Failure, Pass
 from tests.analysis.launches import lines, recording, series

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from graphviz_dash.app.cli.main import main
 from graphviz_dash.cli import loading
-from graphviz_dash.cli.main import main
 from tests.builders import make_experiment
 
 TRACE = Path(__file__).parents[2] / "sample_traces/mlp-train/eager/traces/replay.json.gz"

@@ -16,7 +16,7 @@ from types import ModuleType
 
 from collectors.passes import worker
 from collectors.process.requests import PassRequest
-from tests.collectors.test_collect import ENVIRONMENT, write_results
+from tests.collectors.collection.test_collect import ENVIRONMENT, write_results
 
 _STEP = 0.02
 
@@ -52,5 +52,5 @@ if __name__ == "__main__":
 
     for kind in ("plan", "clean", "capture", "traced", "memory"):
         _module(f"collectors.passes.{kind}", run=_run)
-    _module("collectors.environment", read_environment=lambda: ENVIRONMENT)
+    _module("collectors.collection.environment", read_environment=lambda: ENVIRONMENT)
     sys.exit(worker.main(sys.argv[1:]))

@@ -25,9 +25,9 @@ PYTHONPATH = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
 COLLECTOR = """
 import sys
 from pathlib import Path
-from collectors import machine
-from collectors import cli
-from graphviz_dash.cli import main as command_line
+from collectors.collection.collection import machine
+from collectors.collection.collection import cli
+from graphviz_dash.app.cli import main as command_line
 
 machine.WORKER = (sys.executable, "-m", "tests.collectors.fake_worker")
 cli.require = lambda *modules: None

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from collectors.cli import collect
-from collectors.failures import describe
-from collectors.paths import short_path
+from collectors.collection.cli import collect
+from collectors.collection.failures import describe
+from collectors.collection.paths import short_path
 from collectors.workloads import BUILT_IN, factory_path, load_factory
 from graphviz_dash.bundle.demangle import demangle
 from graphviz_dash.errors import InputError, MissingRequirementError

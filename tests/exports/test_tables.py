@@ -12,20 +12,20 @@ import polars as pl
 import pytest
 from msgspec.structs import replace
 
+from graphviz_dash.analysis.attribution.attribution import attribute
 from graphviz_dash.analysis.nodes.node_table import build_node_table
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, whole_graph
-from graphviz_dash.analysis.origins.attribution import attribute
-from graphviz_dash.cli.main import main
+from graphviz_dash.app.cli.main import main
 from graphviz_dash.dot_text import quoted
 from graphviz_dash.errors import InputError, printable
-from graphviz_dash.exports.dot import export_dot
 from graphviz_dash.exports.tables import as_csv, as_parquet, node_frame, write_table
+from graphviz_dash.features.graph.dot_export import export_dot
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.graph import CapturedGraph, EdgeType, GraphEdge
-from tests.analysis.nodes.test_whole_graph import whole_of
 from tests.analysis.replays.test_conditionals import GRAPHS
 from tests.builders import STEP, captured_graph, make_experiment, make_run
+from tests.features.graph.test_whole_graph import whole_of
 from tests.gold import assert_gold
 
 HOSTILE = '"]; a -> b; [label="=cmd|x" \\N \\" <b>&lt;\n\x1b[2J'

@@ -31,7 +31,7 @@ SEMAPHORES = "nodes of external semaphores"
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> BundleContents:
-    from collectors.cli import collect
+    from collectors.collection.cli import collect
 
     output = tmp_path_factory.mktemp("all-nodes") / "all-nodes"
     result = CliRunner().invoke(

@@ -24,7 +24,7 @@ COPIES = ("cudaMemcpyAsync", "cudaMemsetAsync")
 
 
 def collect(output: Path, workload: str) -> Result:
-    from collectors.cli import collect as command
+    from collectors.collection.cli import collect as command
 
     return CliRunner().invoke(
         command,

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.analysis.compiled.cause import CompileCause
-from graphviz_dash.analysis.compiled.causes import compile_causes
+from graphviz_dash.features.torch_compile.analysis.cause import CompileCause
+from graphviz_dash.features.torch_compile.analysis.causes import compile_causes
 from graphviz_dash.model.absence import Fact, Missing
 
 pytest.importorskip("torch", reason="needs a CUDA GPU; torch is not installed")

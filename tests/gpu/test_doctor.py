@@ -39,7 +39,7 @@ class Examined:
 
 def doctor(folder: Path, *arguments: str) -> Examined:
     command = (
-        "import sys; from graphviz_dash.cli.main import main; sys.exit(main(sys.argv[1:]))",
+        "import sys; from graphviz_dash.app.cli.main import main; sys.exit(main(sys.argv[1:]))",
         *("doctor", "-o", str(folder), *arguments),
     )
     done = subprocess.run(
@@ -291,7 +291,7 @@ def test_a_program_that_captures_nothing_is_watched_step_by_step(tmp_path: Path)
 def test_a_failed_mode_of_collect_holds_its_cause(tmp_path: Path) -> None:
     from click.testing import CliRunner
 
-    from collectors.cli import collect
+    from collectors.collection.cli import collect
 
     result = CliRunner().invoke(
         collect,

@@ -55,7 +55,7 @@ def test_its_flops_are_those_that_torch_counts() -> None:
     ],
 )
 def test_a_wrong_parameter_is_one_line(tmp_path: Path, setting: str, said: str) -> None:
-    from collectors.cli import collect
+    from collectors.collection.cli import collect
     from graphviz_dash.errors import GraphvizDashError
 
     arguments = ["--workload=gpt-train", f"--set={setting}", f"-o{tmp_path / 'x'}"]

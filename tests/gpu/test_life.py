@@ -18,18 +18,18 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs a CUDA GPU; torch is not installed")
 driver = pytest.importorskip("cuda.bindings.driver", reason="needs cuda-python")
 
+from collectors.collection.environment import read_environment
 from collectors.driver.calls import call
 from collectors.driver.capabilities import ask_device_launch, ask_update, enabled
 from collectors.driver.topology import read_graph, read_graph_and_handles
-from collectors.environment import read_environment
 from collectors.passes.capture_listener import executable_of, recording
 from collectors.passes.modes import Replays, make_ready
 from collectors.workloads.creation_order import CHAINS, CreationOrder, Order
 from collectors.workloads.explicit import Builder, Kernels, new_graph
 from collectors.workloads.graph_update import VARIANTS, graph_update
 from collectors.workloads.superset import LAYERS, Depth, Superset
-from graphviz_dash.analysis.diff.update_prediction import predict_update
 from graphviz_dash.analysis.graph.device_launch import Launchable, device_launch
+from graphviz_dash.features.graph.diff.update_prediction import predict_update
 from graphviz_dash.model.graph import NodeKind
 from graphviz_dash.model.run import ExecutionMode
 

@@ -22,7 +22,7 @@ TENSORS = LAYERS * 12 + 5
 
 @pytest.fixture(scope="module")
 def passes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, MemoryPass]:
-    from collectors.cli import collect
+    from collectors.collection.cli import collect
 
     output = tmp_path_factory.mktemp("memory") / "gpt"
     settings = {

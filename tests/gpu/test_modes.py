@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from collectors.collection import SUPPORTED
+from collectors.collection.collection import SUPPORTED
 from graphviz_dash.bundle.read import BundleContents, read_bundle
 from graphviz_dash.errors import GraphvizDashError
 from graphviz_dash.model.graph import NodeKind
@@ -21,7 +21,7 @@ MODES = ("callables", "partial", "compile")
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, BundleContents]:
-    from collectors.cli import collect
+    from collectors.collection.cli import collect
 
     output = tmp_path_factory.mktemp("modes") / "mlp-train"
     result = CliRunner().invoke(
@@ -188,7 +188,7 @@ def test_modules_on_several_streams_are_not_compiled() -> None:
 
 @pytest.mark.timeout(400)
 def test_compiled_without_graphs_it_launches_none(tmp_path: Path) -> None:
-    from collectors.cli import collect
+    from collectors.collection.cli import collect
 
     options = ["--iterations=6", "--processes=1", "--traced-iterations=3", f"--output={tmp_path}"]
     arguments = ["--workload=mlp-train", "--modes=eager,compile-default", *options]

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def collected(folder: Path, workload: str, modes: str) -> dict[str, BundleContents]:
-    from collectors.cli import collect
+    from collectors.collection.cli import collect
 
     output = folder / workload
     result = CliRunner().invoke(

@@ -16,7 +16,7 @@ CUPTI = importlib.util.find_spec("cupti") is not None
 
 
 def collected(folder: Path, workload: str, modes: str, *more: str) -> dict[str, BundleContents]:
-    from collectors.cli import collect
+    from collectors.collection.cli import collect
 
     output = folder / workload
     arguments = [

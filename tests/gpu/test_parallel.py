@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from graphviz_dash.analysis.parallel.measured import chosen_attempt
 from graphviz_dash.bundle.read import read_bundle
+from graphviz_dash.features.prediction.analysis.measured import chosen_attempt
 from graphviz_dash.model.parallel import Verdict
 from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.planning.proof import node_ranges
@@ -161,7 +161,7 @@ def test_kernels_that_no_operator_shows_keep_their_order() -> None:
 
 @pytest.mark.timeout(400)
 def test_the_mode_is_collected(tmp_path: Path) -> None:
-    from collectors.cli import collect
+    from collectors.collection.cli import collect
 
     options = ["--iterations=6", "--processes=1", "--traced-iterations=3", f"--output={tmp_path}"]
     arguments = ["--workload=decode", "--modes=graph,parallel", *options]

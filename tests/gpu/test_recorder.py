@@ -18,7 +18,7 @@ from graphviz_dash.model.run import ExecutionMode
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
-COLLECT = (sys.executable, "-m", "graphviz_dash.cli.main", "collect")
+COLLECT = (sys.executable, "-m", "graphviz_dash.app.cli.main", "collect")
 
 
 def run(command: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -36,7 +36,7 @@ LINES = 15
 def start(output: Path, *options: str, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [
-            *(sys.executable, "-m", "graphviz_dash.cli.main", "collect", "-o", str(output)),
+            *(sys.executable, "-m", "graphviz_dash.app.cli.main", "collect", "-o", str(output)),
             *("--iterations=20", "--processes=1", *options),
         ],
         cwd=HERE,

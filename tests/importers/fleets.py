@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.analysis.ranks.fleet import FleetAnswer
-from graphviz_dash.importers import tasks
-from graphviz_dash.importers.fleet import (
+from graphviz_dash.features.ranks.fleet import FleetAnswer
+from graphviz_dash.features.ranks.fleet_import import (
     Fleet,
     answers,
     collect_fleet,
 )
+from graphviz_dash.importers import tasks
 from graphviz_dash.importers.locations import find_locations
 from tests.trace_builder import TraceBuilder
 

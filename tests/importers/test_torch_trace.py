@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from graphviz_dash.analysis.compiled.report import compile_report
+from graphviz_dash.features.torch_compile.analysis.report import compile_report
 from graphviz_dash.importers.bundles import import_files
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Missing

@@ -48,7 +48,9 @@ def test_commands_take_it_from_the_environment(
     tmp_path: Path, value: str, code: int, said: str
 ) -> None:
     file = replay(tmp_path / "a.json.gz")
-    program = "import sys; from graphviz_dash.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    program = (
+        "import sys; from graphviz_dash.app.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    )
     ran = subprocess.run(
         [sys.executable, "-c", program, "import", str(file), "-o", str(tmp_path / "out")],
         capture_output=True,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.prediction.predict import Prediction
-from graphviz_dash.analysis.step.waterfall import Basis, Waterfall
+from graphviz_dash.analysis.step_comparison.waterfall import Basis, Waterfall
 from graphviz_dash.ingest.load import load_experiment, load_pair
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import ExecutionMode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.step.waterfall import CauseTimes, Waterfall, waterfall
+from graphviz_dash.analysis.step_comparison.waterfall import CauseTimes, Waterfall, waterfall
 from graphviz_dash.narrative.equation import ranks_method, waterfall_method
 from tests.analysis.typical_steps import eager_run, graphed_run, typical_of
 from tests.samples import compared_sample

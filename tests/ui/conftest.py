@@ -13,9 +13,10 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from streamlit.components.v2 import manifest_scanner
 
+from graphviz_dash.app.overview import page as overview
+from graphviz_dash.features.graph.page import page as graph
 from graphviz_dash.server_settings import STARTED_IN_VARIABLE
 from graphviz_dash.ui.state import catalogue
-from graphviz_dash.ui.views import graph, overview
 from tests.bundle.examples import MEMORY_PASS
 from tests.experiments import chain, fork_join, make_experiment, make_run
 from tests.loops import make_server

@@ -12,7 +12,7 @@ from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import ExecutionMode
 
 if TYPE_CHECKING:
-    from graphviz_dash.analysis.step.waterfall import CauseTimes, Waterfall
+    from graphviz_dash.analysis.step_comparison.waterfall import CauseTimes, Waterfall
     from graphviz_dash.model.run import Experiment, Run
 
 

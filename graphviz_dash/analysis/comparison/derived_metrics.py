@@ -9,7 +9,7 @@ from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.metrics.low_confidence import communication_share
 from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, one_off_cost, present
 from graphviz_dash.analysis.metrics.thresholds import MUCH_COMMUNICATION
-from graphviz_dash.analysis.step.waterfall import Basis, Cause, Waterfall
+from graphviz_dash.analysis.step_comparison.waterfall import Basis, Cause, Waterfall
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.units import format_percent
 

@@ -34,7 +34,7 @@ from graphviz_dash.analysis.prediction.evaluation import prediction_figures
 if TYPE_CHECKING:
     from graphviz_dash.analysis.metrics.graph_coverage import Coverage
     from graphviz_dash.analysis.prediction.predict import Prediction
-    from graphviz_dash.analysis.step.waterfall import Waterfall
+    from graphviz_dash.analysis.step_comparison.waterfall import Waterfall
     from graphviz_dash.analysis.trace.steps import Step
     from graphviz_dash.model.absence import Missing
     from graphviz_dash.model.run import Run

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from graphviz_dash.analysis.comparison.recorded_figures import recorded_figures, recorded_relative
-from graphviz_dash.analysis.families.loop_metrics import loop_figures
+from graphviz_dash.analysis.loop.loop_metrics import loop_figures
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.metrics.run_metrics import Figure

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from graphviz_dash.analysis.families.loop_step import loop_step_ns
+from graphviz_dash.analysis.loop.loop_step import loop_step_ns
 from graphviz_dash.analysis.metrics.recorded_step import recorded_step_ns, untimed
 from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
 from graphviz_dash.model.absence import Missing

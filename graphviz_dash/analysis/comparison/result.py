@@ -16,8 +16,8 @@ from graphviz_dash.analysis.metrics.low_confidence import LowConfidence
 from graphviz_dash.analysis.metrics.run_metrics import Figure
 from graphviz_dash.analysis.metrics.run_selection import family
 from graphviz_dash.analysis.prediction.predict import Prediction
-from graphviz_dash.analysis.step.time_by_category import TimeByCategory
-from graphviz_dash.analysis.step.waterfall import Waterfall
+from graphviz_dash.analysis.step_comparison.time_by_category import TimeByCategory
+from graphviz_dash.analysis.step_comparison.waterfall import Waterfall
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import ExecutionMode, Failure
 

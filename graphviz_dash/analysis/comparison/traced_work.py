@@ -15,15 +15,19 @@ from graphviz_dash.analysis.metrics.graph_coverage import Coverage, coverage
 from graphviz_dash.analysis.metrics.run_selection import family
 from graphviz_dash.analysis.ranks.ranks import families
 from graphviz_dash.analysis.ranks.waits import RankWaits, rank_waits
-from graphviz_dash.analysis.step.clean_step_model import model_step
-from graphviz_dash.analysis.step.time_by_category import (
+from graphviz_dash.analysis.step_comparison.clean_step_model import model_step
+from graphviz_dash.analysis.step_comparison.time_by_category import (
     TimeByCategory,
     Waiting,
     time_by_category,
     traced_wait_ns,
 )
-from graphviz_dash.analysis.step.typical_step import TypicalStep, typical_step
-from graphviz_dash.analysis.step.waterfall import Waterfall, collective_arrivals, waterfall
+from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep, typical_step
+from graphviz_dash.analysis.step_comparison.waterfall import (
+    Waterfall,
+    collective_arrivals,
+    waterfall,
+)
 from graphviz_dash.analysis.trace.steps import Step, steps
 from graphviz_dash.model.absence import Fact, Missing
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.absence import NO_GPU_WORK, UNMARKED
 from graphviz_dash.analysis.arrays import Ints, column, encode
-from graphviz_dash.analysis.origins.origins import NodeOrigin, Origins
+from graphviz_dash.analysis.attribution.origins import NodeOrigin, Origins
 from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
 from graphviz_dash.analysis.trace.gpu_records import missing_gpu_work
 from graphviz_dash.analysis.trace.lanes import link_launches

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.analysis.attribution.origins import NodeOrigin
 from graphviz_dash.analysis.graph.critical_path import Dependencies, critical_path
 from graphviz_dash.analysis.graph.memory_dependencies import (
     knows_memory,
@@ -25,7 +26,6 @@ from graphviz_dash.analysis.graph.memory_dependencies import (
     unknown_nodes,
 )
 from graphviz_dash.analysis.graph.topology import visible_edges
-from graphviz_dash.analysis.origins.origins import NodeOrigin
 from graphviz_dash.model.graph import CapturedGraph, GraphEdge
 
 _ENGINE: Final = "autograd::engine::evaluate_function: "

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats, Ints
-from graphviz_dash.analysis.origins.attribution import Attribution, NodeOrigin, attributions
+from graphviz_dash.analysis.attribution.attribution import Attribution, NodeOrigin, attributions
 from graphviz_dash.analysis.replays.replays import (
     METHODS,
     TRACED_PASS,

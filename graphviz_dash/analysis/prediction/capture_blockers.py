@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints, column, encode
-from graphviz_dash.analysis.origins.origins import NodeOrigin, Origins, near
+from graphviz_dash.analysis.attribution.origins import NodeOrigin, Origins, near
 from graphviz_dash.analysis.prediction.eager_step import (
     EagerStep,
     steps_of_other_work,

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Flags, Ints, column, encode
-from graphviz_dash.analysis.origins.captured_launches import capture_windows
+from graphviz_dash.analysis.attribution.captured_launches import capture_windows
 from graphviz_dash.analysis.prediction.stream_order import (
     LaunchedItems,
     StreamCalls,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from graphviz_dash.analysis.origins.origins import NodeOrigin, Origins, near
+from graphviz_dash.analysis.attribution.origins import NodeOrigin, Origins, near
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.prediction.eager_step import EagerStep

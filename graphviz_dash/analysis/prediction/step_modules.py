@@ -15,8 +15,8 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints, column
-from graphviz_dash.analysis.origins.capture_tables import Frames, Ops
-from graphviz_dash.analysis.origins.origins import near
+from graphviz_dash.analysis.attribution.capture_tables import Frames, Ops
+from graphviz_dash.analysis.attribution.origins import near
 from graphviz_dash.analysis.prediction.eager_step import EagerStep
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting, Wanted, values_at
 from graphviz_dash.analysis.trace.lanes import link_launches

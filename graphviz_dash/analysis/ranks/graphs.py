@@ -10,8 +10,8 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints, column
-from graphviz_dash.analysis.origins.attribution import attributions
-from graphviz_dash.analysis.origins.origins import NodeOrigin, Origins
+from graphviz_dash.analysis.attribution.attribution import attributions
+from graphviz_dash.analysis.attribution.origins import NodeOrigin, Origins
 from graphviz_dash.analysis.replays.replays import METHODS, identities_of, match_replays
 from graphviz_dash.analysis.trace.collectives import message_bytes
 from graphviz_dash.analysis.trace.lanes import link_launches

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints, column
-from graphviz_dash.analysis.origins.captured_launches import capture_windows, launch_rows
+from graphviz_dash.analysis.attribution.captured_launches import capture_windows, launch_rows
 from graphviz_dash.analysis.replays.replays import launched_rows
 from graphviz_dash.analysis.sequence_alignment import align
 from graphviz_dash.analysis.trace.signatures import driver_kind

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphviz_dash.analysis.gaps import gaps
+from graphviz_dash.guidance.gaps import gaps
+from graphviz_dash.guidance.narrative import gap_reason
 from graphviz_dash.model.run import Run
-from graphviz_dash.narrative.remedies import gap_reason
 
 
 def empty_pages(runs: Sequence[Run]) -> dict[str, str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from graphviz_dash.analysis.gaps import Part, gaps
-from graphviz_dash.analysis.remedies import remedies
+from graphviz_dash.guidance.gaps import Part, gaps
+from graphviz_dash.guidance.narrative import gap_command, why_no_trace
+from graphviz_dash.guidance.remedies import remedies
 from graphviz_dash.model.run import Run
-from graphviz_dash.narrative.remedies import gap_command, why_no_trace
 from graphviz_dash.ui.page.markup import element, text
 
 

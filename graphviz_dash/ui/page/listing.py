@@ -10,7 +10,7 @@ from typing import Final
 
 import streamlit as st
 
-from graphviz_dash.ui.hosting.guard import VISITOR_HEADER
+from graphviz_dash.app.hosting.guard import VISITOR_HEADER
 from graphviz_dash.ui.page.markup import plain
 from graphviz_dash.ui.state.catalogue import Catalogue, Entry, catalogue
 

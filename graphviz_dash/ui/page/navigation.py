@@ -132,7 +132,7 @@ def lead(
     text, and where there is one the ``reason`` for which nothing is to be seen there.
 
     One of Streamlit's page links for each would be three elements of a page and a Markdown
-    document. A script that :mod:`graphviz_dash.ui.hosting.document` puts on the page follows it.
+    document. A script that :mod:`graphviz_dash.app.hosting.document` puts on the page follows it.
     """
     parameters = urlencode(query, doseq=True)
     shown = element("i", "", **{"data-icon": _PAGES[name][1], "aria-hidden": "true"})

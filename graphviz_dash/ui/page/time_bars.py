@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
-from graphviz_dash.analysis.remedies import has_trace
-from graphviz_dash.analysis.step.time_by_category import WAITING_FOR_RANKS, TimeByCategory
+from graphviz_dash.analysis.step_comparison.time_by_category import (
+    WAITING_FOR_RANKS,
+    TimeByCategory,
+)
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.charts.palette import CATEGORY
 from graphviz_dash.charts.shades import Theme, shade
+from graphviz_dash.guidance.remedies import has_trace
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.page.markup import element, text
 from graphviz_dash.units import format_ns, format_percent

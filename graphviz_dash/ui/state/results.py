@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from graphviz_dash.analysis.comparison.compare import compare
-from graphviz_dash.analysis.comparison.memory import MemoryComparison, compare_memory
 from graphviz_dash.analysis.comparison.result import Comparison
-from graphviz_dash.analysis.diff.creation_order import OrderEffect, order_effects
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable, kernel_table
 from graphviz_dash.analysis.metrics.run_metrics import clean_step_ns, traced_slowdown
 from graphviz_dash.analysis.ranks.ranks import ModeRanks, rank_comparison
@@ -15,10 +13,12 @@ from graphviz_dash.analysis.replays.replays import (
     match_replays,
     timed_replays,
 )
-from graphviz_dash.analysis.step.typical_step import TypicalStep, typical_step
-from graphviz_dash.analysis.step.waterfall import Waterfall
-from graphviz_dash.analysis.step.work_pairs import WorkPairs, pair_work
+from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep, typical_step
+from graphviz_dash.analysis.step_comparison.waterfall import Waterfall
+from graphviz_dash.analysis.step_comparison.work_pairs import WorkPairs, pair_work
 from graphviz_dash.analysis.trace.steps import Step, steps
+from graphviz_dash.features.graph.diff.creation_order import OrderEffect, order_effects
+from graphviz_dash.features.memory.comparison import MemoryComparison, compare_memory
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Experiment
 from graphviz_dash.ui.state.store import COMPARISON, STORE

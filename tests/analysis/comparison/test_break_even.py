@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from graphviz_dash.analysis.comparison.break_even import FIRST_LAUNCH, BreakEven
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import Comparison
-from graphviz_dash.charts.figures.comparison import break_even_chart
+from graphviz_dash.app.compare.charts.comparison import break_even_chart
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.narrative.break_even import break_even_text
 from tests.experiments import LIFE_NS, make_experiment, make_run

@@ -9,7 +9,7 @@ import pytest
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.compile_parts import CompileParts
 from graphviz_dash.analysis.comparison.result import Comparison
-from graphviz_dash.analysis.step.waterfall import Waterfall
+from graphviz_dash.analysis.step_comparison.waterfall import Waterfall
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.narrative.equation import compile_parts_text

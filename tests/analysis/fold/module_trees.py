@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from graphviz_dash.analysis.fold.fold import FoldBy, fold
-from graphviz_dash.analysis.fold.tree import Group
+from graphviz_dash.analysis.attribution.attribution import NOT_ATTRIBUTED, Attribution, NodeOrigin
 from graphviz_dash.analysis.nodes.node_table import build_node_table
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
-from graphviz_dash.analysis.origins.attribution import NOT_ATTRIBUTED, Attribution, NodeOrigin
+from graphviz_dash.features.graph.folding.fold import FoldBy, fold
+from graphviz_dash.features.graph.folding.tree import Group
 from graphviz_dash.model.graph import CapturedGraph, GraphEdge, GraphNode, KernelParams, NodeKind
 
 LOST = "no launch of the capture was found for it"

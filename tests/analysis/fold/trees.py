@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 
-from graphviz_dash.analysis.fold.fold import fold
-from graphviz_dash.analysis.fold.tree import FoldKind, Group, Leaf, groups
+from graphviz_dash.analysis.attribution.attribution import Attribution, NodeOrigin
 from graphviz_dash.analysis.nodes.node_table import NodeTable, build_node_table
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
-from graphviz_dash.analysis.origins.attribution import Attribution, NodeOrigin
+from graphviz_dash.features.graph.folding.fold import fold
+from graphviz_dash.features.graph.folding.tree import FoldKind, Group, Leaf, groups
 from graphviz_dash.model.graph import CapturedGraph, GraphEdge, GraphNode, KernelParams, NodeKind
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from graphviz_dash.analysis.memory.allocator import AllocatorUse, allocator_uses
-from graphviz_dash.charts.figures.memory import allocator_chart
+from graphviz_dash.features.memory.chart import allocator_chart
+from graphviz_dash.features.memory.narrative import allocator_sentence
 from graphviz_dash.ingest.load import load_experiment
-from graphviz_dash.narrative.memory import allocator_sentence
 
 MIB = 1 << 20
 

@@ -9,15 +9,15 @@ import pytest
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.comparison.compare import compare
-from graphviz_dash.analysis.comparison.memory import compare_memory
 from graphviz_dash.analysis.memory.report import MemoryPart, MemoryReport, memory_report
 from graphviz_dash.analysis.metrics.run_metrics import Figure
+from graphviz_dash.features.memory.comparison import compare_memory
+from graphviz_dash.features.memory.narrative import memory_sentence
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.memory import (
     Owner,
 )
 from graphviz_dash.model.run import Experiment, Run
-from graphviz_dash.narrative.memory import memory_sentence
 from tests.analysis.memory_passes import EAGER, GRAPHED, MIB, stages
 from tests.experiments import make_experiment
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphviz_dash.analysis.attribution.origins import NodeOrigin
 from graphviz_dash.analysis.nodes.measured_graph import NOT_SEEN
 from graphviz_dash.analysis.nodes.needless_edges import needless_edges
-from graphviz_dash.analysis.origins.origins import NodeOrigin
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, NodeKind, Operand
 from tests.analysis.scenes import graph_of
 

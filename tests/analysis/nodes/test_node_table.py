@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from graphviz_dash.analysis.attribution.attribution import attribute
 from graphviz_dash.analysis.nodes.node_table import build_node_table, node_table
-from graphviz_dash.analysis.origins.attribution import attribute
 from graphviz_dash.analysis.replays.replays import BY_BRANCH, BY_ORDER, UNMATCHED, match_replays
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.ingest.load import load_run

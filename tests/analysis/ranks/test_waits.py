@@ -14,7 +14,7 @@ from graphviz_dash.analysis.arrays import column
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.ranks.waits import ALONE, rank_waits
-from graphviz_dash.analysis.step.waterfall import Cause, Waterfall
+from graphviz_dash.analysis.step_comparison.waterfall import Cause, Waterfall
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Experiment, Run
 from tests.analysis.frames import Frames, clean_timings, make_experiment, make_run, steps_trace

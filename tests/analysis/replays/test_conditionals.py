@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
+from graphviz_dash.analysis.attribution.attribution import attribute
 from graphviz_dash.analysis.graph.flatten import flat_variants
 from graphviz_dash.analysis.nodes.node_table import NodeTable, build_node_table
-from graphviz_dash.analysis.origins.attribution import attribute
 from graphviz_dash.analysis.replays.replays import ReplayMatch, match_replays
 from graphviz_dash.analysis.replays.visibility import ONE_TURN
 from graphviz_dash.model.graph import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from graphviz_dash.analysis.origins.attribution import attribute
+from graphviz_dash.analysis.attribution.attribution import attribute
 from graphviz_dash.analysis.replays.inferred_graphs import (
     BY_ARGUMENTS,
     BY_REPLAYS,

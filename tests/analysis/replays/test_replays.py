@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from graphviz_dash.analysis.attribution.attribution import attribute
 from graphviz_dash.analysis.nodes.node_table import build_node_table
-from graphviz_dash.analysis.origins.attribution import attribute
 from graphviz_dash.analysis.replays.graph_chooser import GraphIdentities
 from graphviz_dash.analysis.replays.replays import (
     NODE_ID_PASS,

@@ -16,7 +16,7 @@ from collectors.compiled.account import SLOW_PATH, CompileAccount, compile_accou
 from collectors.compiled.taps import TRACE_LOGGER
 from collectors.compiled.trees import TREES
 from collectors.guard import Guard
-from graphviz_dash.analysis.compiled.causes import compile_causes
+from graphviz_dash.features.torch_compile.analysis.causes import compile_causes
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.compilation import CompilationFact
 from graphviz_dash.model.compile_rules import CompileRuleId

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("torch", reason="compiles with torch")
 
 from collectors.compiled.account import compile_account
-from graphviz_dash.analysis.compiled.causes import compile_causes
+from graphviz_dash.features.torch_compile.analysis.causes import compile_causes
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.compilation import (
     Compilation,

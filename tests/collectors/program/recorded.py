@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import IO
 from unittest import mock
 
-from collectors import requirements
+from collectors.collection.collection import requirements
+from graphviz_dash.app.cli.main import main
 from graphviz_dash.bundle.read import BundleContents, read_bundle
-from graphviz_dash.cli.main import main
 from graphviz_dash.model.recording import Recording
 
 ROOT = Path(__file__).parents[3]
 FAKE = Path(__file__).parents[1] / "fake_torch"
 PATH = {"PYTHONPATH": f"{FAKE}{os.pathsep}{ROOT}"}
-COLLECT = "import sys; from graphviz_dash.cli.main import main; sys.exit(main(sys.argv[1:]))"
+COLLECT = "import sys; from graphviz_dash.app.cli.main import main; sys.exit(main(sys.argv[1:]))"
 
 CAPTURE = """
 import torch

@@ -14,9 +14,9 @@ from pathlib import Path
 import torch
 from torch._inductor import config as inductor_config
 
+from collectors.collection.failures import describe
 from collectors.compiled.account import compile_account
-from collectors.failures import describe
-from graphviz_dash.analysis.compiled.ended_steps import ended_step_causes
+from graphviz_dash.features.torch_compile.analysis.ended_steps import ended_step_causes
 from graphviz_dash.model.run import Pass
 from tests.gpu.programs.compile_causes import CAUSES
 

@@ -7,6 +7,8 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 
 import streamlit as st
 
-from graphviz_dash.ui.components import local_perfetto, perfetto, timeline
+from graphviz_dash.features.perfetto.page import component as perfetto
+from graphviz_dash.features.perfetto.page import local_perfetto
+from graphviz_dash.features.timeline.page import component as timeline
 
 app = st.App("page.py", routes=[*timeline.routes(), *perfetto.routes(), *local_perfetto.routes()])

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import streamlit as st
 
-from graphviz_dash.ui.components.perfetto import UI_VARIABLE, TracePart, perfetto_button
-from graphviz_dash.ui.components.timeline import timeline_view
+from graphviz_dash.features.perfetto.page.component import UI_VARIABLE, TracePart, perfetto_button
+from graphviz_dash.features.timeline.page.component import timeline_view
 from graphviz_dash.ui.state.store import STORE
 
 SAMPLES = Path(__file__).parents[3] / "sample_traces"

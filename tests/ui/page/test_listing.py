@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from graphviz_dash.app.hosting import server
 from graphviz_dash.ingest.load import load_experiment
-from graphviz_dash.ui.hosting import server
 from graphviz_dash.ui.state.results import traced_steps
 from graphviz_dash.ui.state.store import STORE
 from tests.builders import make_experiment, make_run, replay_trace

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.prediction.uncertainty import Estimate
-from graphviz_dash.ui.page.prediction import idle_markup, prediction_tiles
+from graphviz_dash.features.prediction.page.panel import idle_markup, prediction_tiles
 from tests.analysis.predictions import line_trace, predicted
 
 

@@ -34,21 +34,19 @@ def _show(name: str) -> None:
     """One page with its bar, as script.py shows it."""
     import streamlit as st
 
+    from graphviz_dash.app.compare.page import page as compare
+    from graphviz_dash.app.overview import page as overview
+    from graphviz_dash.app.report import page as export
+    from graphviz_dash.features.doctor import page as doctor
+    from graphviz_dash.features.graph.page import page as graph
+    from graphviz_dash.features.ladder.page import page as graphs
+    from graphviz_dash.features.launch.page import page as launch
+    from graphviz_dash.features.memory.page import page as memory
+    from graphviz_dash.features.ranks import page as ranks
+    from graphviz_dash.features.timeline.page import page as timeline
     from graphviz_dash.ui.page import url_state
     from graphviz_dash.ui.page.frame import top_bar
     from graphviz_dash.ui.page.navigation import pages
-    from graphviz_dash.ui.views import (
-        compare,
-        doctor,
-        export,
-        graph,
-        graphs,
-        launch,
-        memory,
-        overview,
-        ranks,
-        timeline,
-    )
 
     st.navigation(pages(), position="hidden")
     url_state.arrive()

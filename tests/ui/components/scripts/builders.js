@@ -1,7 +1,7 @@
 // Records for tests: what a test does not name has a plain value.
 
-/** @import { Box, Link } from "../../../../graphviz_dash/ui/components/dag/wire.js" */
-/** @import { Lane, Run } from "../../../../graphviz_dash/ui/components/timeline/model.js" */
+/** @import { Box, Link } from "../../../../graphviz_dash/features/graph/page/component/wire.js" */
+/** @import { Lane, Run } from "../../../../graphviz_dash/features/timeline/page/component/model.js" */
 
 /**
  * @param {Partial<Box>} given

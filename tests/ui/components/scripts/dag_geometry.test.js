@@ -14,7 +14,7 @@ import {
   recentred,
   stripStretches,
   zoomedAt,
-} from "../../../../graphviz_dash/ui/components/dag/geometry.js";
+} from "../../../../graphviz_dash/features/graph/page/component/geometry.js";
 import { box, link } from "./builders.js";
 
 const SCREEN = { width: 800, height: 600 };

@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { opening, READABLE } from "../../../../graphviz_dash/ui/components/dag/geometry.js";
-import { legible, SIZES } from "../../../../graphviz_dash/ui/components/dag/text.js";
+import { opening, READABLE } from "../../../../graphviz_dash/features/graph/page/component/geometry.js";
+import { legible, SIZES } from "../../../../graphviz_dash/features/graph/page/component/text.js";
 
 test("no text falls below nine pixels of the screen at a first view", () => {
   for (let width = 100; width < 60_000; width = Math.round(width * 1.07)) {

@@ -10,11 +10,11 @@ import {
   repeatAround,
   stateText,
   toggled,
-} from "../../../../graphviz_dash/ui/components/dag/view.js";
-import { BOX_FIELDS, LINK_FIELDS } from "../../../../graphviz_dash/ui/components/dag/wire.js";
+} from "../../../../graphviz_dash/features/graph/page/component/view.js";
+import { BOX_FIELDS, LINK_FIELDS } from "../../../../graphviz_dash/features/graph/page/component/wire.js";
 import { box, link } from "./builders.js";
 
-/** @import { View } from "../../../../graphviz_dash/ui/components/dag/view.js" */
+/** @import { View } from "../../../../graphviz_dash/features/graph/page/component/view.js" */
 
 /**
  * @param {Partial<View>} given

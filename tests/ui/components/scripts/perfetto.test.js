@@ -6,7 +6,7 @@ import { test } from "node:test";
 import {
   formatBytes,
   legibleOn,
-} from "../../../../graphviz_dash/ui/components/perfetto/perfetto.js";
+} from "../../../../graphviz_dash/features/perfetto/page/component/perfetto.js";
 
 test("sizes are in kB below a tenth of a megabyte", () => {
   assert.deepEqual([1, 99_999, 1e5, 2.34e6].map(formatBytes), [

@@ -6,7 +6,7 @@ import {
   firstFolds,
   makeTree,
   shownRows,
-} from "../../../../graphviz_dash/ui/components/program/rows.js";
+} from "../../../../graphviz_dash/features/torch_compile/page/program/rows.js";
 
 // f: 0/0 (graph 0, graph 1), 1/0; g: 2/0
 const PARENTS = [-1, 0, 1, 1, 0, -1, 5];

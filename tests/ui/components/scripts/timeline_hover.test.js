@@ -3,23 +3,23 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { differenceLines } from "../../../../graphviz_dash/ui/components/timeline/difference.js";
-import { Echoes } from "../../../../graphviz_dash/ui/components/timeline/echoes.js";
+import { differenceLines } from "../../../../graphviz_dash/features/timeline/page/component/difference.js";
+import { Echoes } from "../../../../graphviz_dash/features/timeline/page/component/echoes.js";
 import {
   hoverAt,
   nearestEdge,
   nearestSlice,
-} from "../../../../graphviz_dash/ui/components/timeline/hover.js";
-import { wheelFactor } from "../../../../graphviz_dash/ui/components/timeline/input.js";
-import { GUTTER } from "../../../../graphviz_dash/ui/components/timeline/layout.js";
-import { parseSpan } from "../../../../graphviz_dash/ui/components/timeline/ruler.js";
+} from "../../../../graphviz_dash/features/timeline/page/component/hover.js";
+import { wheelFactor } from "../../../../graphviz_dash/features/timeline/page/component/input.js";
+import { GUTTER } from "../../../../graphviz_dash/features/timeline/page/component/layout.js";
+import { parseSpan } from "../../../../graphviz_dash/features/timeline/page/component/ruler.js";
 import { lane, run } from "./builders.js";
 
 const WORK = lane([[10, 20], [25, 45]]);
 
 /**
  * @param {number} at
- * @param {import("../../../../graphviz_dash/ui/components/timeline/model.js").Lane} [shown]
+ * @param {import("../../../../graphviz_dash/features/timeline/page/component/model.js").Lane} [shown]
  */
 function hover(at, shown = WORK) {
   const eager = run([shown]);

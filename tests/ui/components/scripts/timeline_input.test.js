@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { listen } from "../../../../graphviz_dash/ui/components/timeline/input.js";
-import { GUTTER } from "../../../../graphviz_dash/ui/components/timeline/layout.js";
+import { listen } from "../../../../graphviz_dash/features/timeline/page/component/input.js";
+import { GUTTER } from "../../../../graphviz_dash/features/timeline/page/component/layout.js";
 
-/** @import { Timeline } from "../../../../graphviz_dash/ui/components/timeline/timeline.js" */
+/** @import { Timeline } from "../../../../graphviz_dash/features/timeline/page/component/timeline.js" */
 
 /**
  * A timeline that only writes down what is asked of it.

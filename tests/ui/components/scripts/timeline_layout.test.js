@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { layOut } from "../../../../graphviz_dash/ui/components/timeline/layout.js";
+import { layOut } from "../../../../graphviz_dash/features/timeline/page/component/layout.js";
 import { lane, run } from "./builders.js";
 
-/** @import { DecodedDifference, Run, View } from "../../../../graphviz_dash/ui/components/timeline/model.js" */
+/** @import { DecodedDifference, Run, View } from "../../../../graphviz_dash/features/timeline/page/component/model.js" */
 
 /**
  * @param {Run[]} runs

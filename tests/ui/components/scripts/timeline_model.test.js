@@ -12,10 +12,10 @@ import {
   summed,
   tokenOf,
   undelta,
-} from "../../../../graphviz_dash/ui/components/timeline/model.js";
+} from "../../../../graphviz_dash/features/timeline/page/component/model.js";
 import { lane, run } from "./builders.js";
 
-/** @import { TimelineView } from "../../../../graphviz_dash/ui/components/timeline/wire.js" */
+/** @import { TimelineView } from "../../../../graphviz_dash/features/timeline/page/component/wire.js" */
 
 /**
  * @param {Partial<TimelineView>} given

@@ -3,12 +3,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { legendEntries } from "../../../../graphviz_dash/ui/components/timeline/panel.js";
-import { inkOf, sliceColour } from "../../../../graphviz_dash/ui/components/timeline/runs.js";
+import { legendEntries } from "../../../../graphviz_dash/features/timeline/page/component/panel.js";
+import { inkOf, sliceColour } from "../../../../graphviz_dash/features/timeline/page/component/runs.js";
 import { lane, run } from "./builders.js";
 
-/** @import { View } from "../../../../graphviz_dash/ui/components/timeline/model.js" */
-/** @import { Timeline } from "../../../../graphviz_dash/ui/components/timeline/timeline.js" */
+/** @import { View } from "../../../../graphviz_dash/features/timeline/page/component/model.js" */
+/** @import { Timeline } from "../../../../graphviz_dash/features/timeline/page/component/timeline.js" */
 
 const T = /** @type {Timeline} */ (/** @type {unknown} */ ({
   palette: {

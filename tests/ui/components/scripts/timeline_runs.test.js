@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { summaryText } from "../../../../graphviz_dash/ui/components/timeline/runs.js";
+import { summaryText } from "../../../../graphviz_dash/features/timeline/page/component/runs.js";
 import { run } from "./builders.js";
 
 test("lanes that are not drawn say where they are", () => {

@@ -12,7 +12,7 @@ import {
   shifted,
   ticksOf,
   zoomedAbout,
-} from "../../../../graphviz_dash/ui/components/timeline/span.js";
+} from "../../../../graphviz_dash/features/timeline/page/component/span.js";
 
 test("a window stays near the runs and between the least and twice their length", () => {
   assert.deepEqual(bounded([0, 10], [0, 10_000]), [-95, 105]);

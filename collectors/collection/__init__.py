@@ -1,0 +1,1 @@
+"""Collection of workloads: passes, progress, environment and the collect command."""

@@ -1,0 +1,106 @@
+"""What the machine is, as bundles record it. Names no host and no user."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+from cuda.bindings import driver
+
+from collectors.collection.nvidia_smi import driver_version
+from collectors.driver.topology import call
+from graphviz_dash.errors import MissingRequirementError
+from graphviz_dash.model.run import Environment, Gpu
+
+
+def read_environment(*, start_processes: bool = True) -> Environment:
+    """The current CUDA device, the software and the CPU.
+
+    Args:
+        start_processes: whether nvidia-smi may be asked. A program that is not ours would notice
+            a child of ours; the version of the driver is None then where the system does not say.
+
+    Raises:
+        MissingRequirementError: torch sees no CUDA device.
+    """
+    if not torch.cuda.is_available():
+        built = torch.version.cuda
+        raise MissingRequirementError(
+            "Collecting needs a CUDA GPU, and torch sees none: "
+            + (
+                f"torch {torch.__version__} is built for CUDA {built}; check `nvidia-smi`."
+                if built
+                else f"torch {torch.__version__} is built without CUDA; install a CUDA build."
+            )
+        )
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    return Environment(
+        gpu=Gpu(
+            name=properties.name,
+            compute_capability=(properties.major, properties.minor),
+            memory_bytes=properties.total_memory,
+            multiprocessors=properties.multi_processor_count,
+        ),
+        gpu_count=torch.cuda.device_count(),
+        driver=driver_version() if start_processes else _loaded_driver(),
+        cuda_driver=_dotted(call(driver.cuDriverGetVersion)),
+        cuda_runtime=torch.version.cuda,
+        cupti=_package("nvidia-cuda-cupti", "nvidia-cuda-cupti-cu13", "nvidia-cuda-cupti-cu12"),
+        torch=str(torch.__version__),
+        cuda_bindings=_package("cuda-bindings") or "unknown",
+        python=platform.python_version(),
+        cpu=_cpu_name(),
+        cpu_count=os.cpu_count() or 1,
+        os=f"{platform.system()} {platform.release()}",
+        nccl=_nccl_version(),
+        mps=_shared(),
+    )
+
+
+def _shared() -> bool | None:
+    """Whether the Multi-Process Service is in use; None where the bindings cannot ask."""
+    asked = getattr(driver.CUdevice_attribute, "CU_DEVICE_ATTRIBUTE_MPS_ENABLED", None)
+    if asked is None:
+        return None
+    return bool(call(driver.cuDeviceGetAttribute, asked, torch.cuda.current_device()))
+
+
+def _nccl_version() -> str | None:
+    """The NCCL that torch was built with; None for a build without it."""
+    if not torch.distributed.is_available() or not torch.distributed.is_nccl_available():
+        return None
+    return ".".join(map(str, torch.cuda.nccl.version()))
+
+
+def _dotted(encoded: int) -> str:
+    """CUDA's 13000 is 13.0."""
+    return f"{encoded // 1000}.{encoded % 1000 // 10}"
+
+
+def _package(*names: str) -> str | None:
+    for name in names:
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return None
+
+
+def _loaded_driver() -> str | None:
+    """The version of the driver that Linux has loaded, the one that nvidia-smi prints."""
+    try:
+        return Path("/sys/module/nvidia/version").read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+
+
+def _cpu_name() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return platform.machine()
+    names = [line.partition(":")[2].strip() for line in text.splitlines() if "model name" in line]
+    return names[0] if names else platform.machine()

@@ -1,0 +1,72 @@
+"""An exception as the failure that a bundle records."""
+
+from __future__ import annotations
+
+import linecache
+import traceback
+from pathlib import Path
+from typing import Final
+
+from collectors.collection.paths import GENERATED, short_path
+from graphviz_dash.errors import GraphvizDashError
+from graphviz_dash.model.run import REFUSED, Failure, Pass
+
+_OURS = str(Path(__file__).parent)
+_WORKLOADS = str(Path(__file__).parent / "workloads")
+
+_COMMENT_AT_MOST: Final = 60
+"""Lines between a call in Inductor's code and the comment on it."""
+
+
+def describe(error: BaseException, during: Pass) -> Failure:
+    """The failure with its first cause: leaving a broken capture raises a second error on top."""
+    cause = error
+    while cause.__context__ is not None and not cause.__suppress_context__:
+        cause = cause.__context__
+    return Failure(
+        during=during,
+        error=REFUSED if isinstance(cause, GraphvizDashError) else type(cause).__name__,
+        message=str(cause).strip(),
+        location=_location(cause),
+        traceback=_traceback(error) + _source_nodes(cause),
+    )
+
+
+def _traceback(error: BaseException) -> str:
+    """As Python prints it, with paths shortened: a bundle names no folder of this machine."""
+
+    def shorten(part: traceback.TracebackException) -> None:
+        for frame in part.stack:
+            frame.filename = short_path(frame.filename)
+        for other in (part.__cause__, part.__context__):
+            if other is not None:
+                shorten(other)
+
+    whole = traceback.TracebackException.from_exception(error)
+    shorten(whole)
+    return "".join(whole.format())
+
+
+def _source_nodes(error: BaseException) -> str:
+    """What Inductor wrote above the call in its code that raised: the nodes that it came from. A
+    line to be read below the traceback; empty where nothing of Inductor's raised."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if GENERATED.search(frame.filename) and frame.lineno is not None:
+            for number in range(frame.lineno - 1, max(0, frame.lineno - _COMMENT_AT_MOST), -1):
+                line = linecache.getline(frame.filename, number).strip()
+                if line.startswith("def "):
+                    break
+                if "Source Nodes: [" in line:
+                    return f"{line}\n"
+    return ""
+
+
+def _location(error: BaseException) -> str | None:
+    """``file:line`` of the innermost frame of the workload's own code."""
+    packages = ("/torch/", "/site-packages/", "/dist-packages/", "<frozen")
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        ours = frame.filename.startswith(_OURS) and not frame.filename.startswith(_WORKLOADS)
+        made = GENERATED.search(frame.filename)
+        if not ours and not made and not any(part in frame.filename for part in packages):
+            return f"{short_path(frame.filename)}:{frame.lineno}"
+    return None

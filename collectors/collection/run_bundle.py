@@ -1,0 +1,180 @@
+"""The bundle of one collected run: its manifest, and the parts that its passes left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from collectors.collection.collection import Collection
+from collectors.collection.machine import worker_environment
+from collectors.collection.ranks import Peers
+from collectors.passes.parameters import WorkloadFacts
+from collectors.process.requests import ABSENT_FILE, GRAPHS_FILE, TRACE_FILE, WORKLOAD_FILE
+from collectors.process.results import read_json, read_result, write_result
+from graphviz_dash import __version__
+from graphviz_dash.bundle import parts
+from graphviz_dash.bundle.parts import JsonPart
+from graphviz_dash.bundle.write import BundleWriter
+from graphviz_dash.model.absence import Fact
+from graphviz_dash.model.compilation import Compilation
+from graphviz_dash.model.doctor import DoctorReport
+from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.run import (
+    FORMAT_NAME,
+    FORMAT_VERSION,
+    Absent,
+    Environment,
+    ExecutionMode,
+    Failure,
+    FileRole,
+    Manifest,
+    Pass,
+    WorkloadInfo,
+)
+
+_PARTS_OF: Final[tuple[tuple[Pass, tuple[JsonPart[Any], ...]], ...]] = (
+    (Pass.PLAN, (parts.PARALLEL,)),
+    (Pass.MEMORY, (parts.MEMORY_PASS,)),
+    (Pass.TRACED, (parts.REPLAY_IDS,)),
+    (Pass.NODE_IDS, (parts.NODE_IDS,)),
+    (Pass.OBSERVERS, (parts.OBSERVERS,)),
+)
+"""The parts that a pass may leave besides graphs and traces, in the order of the manifest."""
+
+_OF_GRAPHS: Final = (parts.REPLAY_IDS, parts.NODE_IDS)
+"""Parts that name graphs which the capture pass has read; without it they are left out."""
+
+
+def absent_facts(
+    mode: ExecutionMode,
+    folders: Mapping[Pass, Path],
+    failures: Sequence[Failure],
+    skipped: Sequence[Pass],
+) -> tuple[Absent, ...]:
+    """What a run lacks, and why.
+
+    Args:
+        mode: the run's mode.
+        folders: of each pass that ended well, what it left.
+        failures: of the passes that did not.
+        skipped: the passes that were not run, for one without which they cannot be had failed.
+    """
+    lost = [failure.during for failure in failures if failure.during not in folders]
+    absent = [Absent(kind.fact, "it failed, see failures") for kind in lost]
+    absent += [Absent(kind.fact, f"the {lost[0].fact.value} failed") for kind in skipped]
+    if not mode.captures_graphs:
+        absent.append(Absent(Fact.GRAPHS, f"mode {mode.value} captures none"))
+    for folder in folders.values():
+        if (folder / ABSENT_FILE).exists():
+            absent += read_json(folder / ABSENT_FILE, tuple[Absent, ...])
+    return tuple(absent)
+
+
+def manifest_of(
+    asked: Collection,
+    factory: str,
+    mode: ExecutionMode,
+    environment: Environment,
+    first_folder: Path,
+    peers: Peers | None,
+    failures: tuple[Failure, ...],
+    absent: tuple[Absent, ...],
+) -> Manifest:
+    """The manifest of a run, without its files; ``first_folder`` is that of its first pass."""
+    facts = _workload_facts(first_folder)
+    return Manifest(
+        format=FORMAT_NAME,
+        version=FORMAT_VERSION,
+        tool_version=__version__,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=asked.command,
+        workload=WorkloadInfo(
+            name=asked.workload,
+            factory=factory,
+            seed=asked.seed,
+            warmup=asked.warmup,
+            iterations=asked.iterations,
+            traced_iterations=asked.traced_iterations,
+            parameters=facts.parameters,
+            work=facts.work,
+        ),
+        mode=mode,
+        rank=peers.context.rank if peers else None,
+        group=peers.facts(worker_environment(peers.context)) if peers else None,
+        status="failed" if failures else "complete",
+        failures=failures,
+        absent=absent,
+        environment=environment,
+        files=(),
+    )
+
+
+def join_processes(folders: Sequence[Path]) -> None:
+    """Makes the timings of the processes of one clean pass those of the first, in its folder."""
+    read = [read_result(parts.CLEAN, folder) for folder in folders]
+    first, *others = [timings for timings in read if timings is not None]
+    for timings in others:
+        first = replace(
+            first,
+            steps=first.steps + timings.steps,
+            back_to_back_ns=first.back_to_back_ns + timings.back_to_back_ns,
+            processes=first.processes + timings.processes,
+        )
+    write_result(parts.CLEAN, first, folders[0])
+
+
+def write_run(
+    target: Path,
+    folders: Mapping[Pass, Path],
+    manifest: Manifest,
+    doctor: DoctorReport | None,
+    compiled: Path | None,
+) -> None:
+    """Writes the bundle ``target`` of what the passes left in ``folders``, and the account of the
+    compilation in the folder ``compiled``, whose pass may have failed. OSError on a full disk.
+
+    Raises:
+        InputError: something is there already.
+    """
+    with BundleWriter(target) as writer:
+        if folder := folders.get(Pass.CLEAN):
+            _add(writer, (parts.CLEAN, parts.MEMORY, parts.UPDATES), folder)
+        if folder := folders.get(Pass.CAPTURE):
+            for graph in read_json(folder / GRAPHS_FILE, tuple[CapturedGraph, ...]):
+                writer.add_graph(graph)
+            writer.add_trace(FileRole.CAPTURE_TRACE, folder / TRACE_FILE)
+        if folder := folders.get(Pass.TRACED):
+            writer.add_trace(FileRole.REPLAY_TRACE, folder / TRACE_FILE)
+        captured = Pass.CAPTURE in folders
+        for kind, own_parts in _PARTS_OF:
+            if folder := folders.get(kind):
+                kept = [part for part in own_parts if captured or part not in _OF_GRAPHS]
+                _add(writer, kept, folder)
+        account = None if compiled is None else read_result(parts.COMPILATION, compiled)
+        if account is not None:
+            writer.add(parts.COMPILATION, account if captured else _without_graphs(account))
+        if doctor is not None:
+            writer.add(parts.DOCTOR, doctor)
+        writer.commit(manifest)
+
+
+def _without_graphs(account: Compilation) -> Compilation:
+    """The account for a bundle without graphs, which may name none."""
+    return replace(account, nodes=tuple(replace(node, graph=None) for node in account.nodes))
+
+
+def _add(writer: BundleWriter, own_parts: Sequence[JsonPart[Any]], folder: Path) -> None:
+    for part in own_parts:
+        content = read_result(part, folder)
+        if content is not None:
+            writer.add(part, content)
+
+
+def _workload_facts(folder: Path) -> WorkloadFacts:
+    """What the first pass wrote, before it ran anything; empty where it died before that."""
+    file = folder / WORKLOAD_FILE
+    return read_json(file, WorkloadFacts) if file.exists() else WorkloadFacts({}, None)

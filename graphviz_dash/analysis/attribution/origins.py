@@ -1,0 +1,226 @@
+"""What stood around a launch in the trace of a capture: its operator, module, phase and line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+
+from graphviz_dash.analysis.arrays import Ints, column
+from graphviz_dash.analysis.attribution.capture_tables import CaptureTables, TextColumn
+from graphviz_dash.analysis.trace.intervals import NONE, Wanted, values_at
+from graphviz_dash.analysis.trace.lanes import link_launches
+from graphviz_dash.model.marks import MODULE, SOURCE
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from graphviz_dash.model.trace import Trace
+
+
+_RECORD: Final = "record_param_comms"
+
+
+class NodeOrigin(msgspec.Struct, frozen=True, gc=False):
+    """What launched a node during capture. A field is None when the trace does not tell."""
+
+    method: str
+    """How the launch was matched: "capture order", "capture order, gaps" (launches and nodes did
+    not agree one to one) or "none"."""
+    confidence: float
+    """How sure the match is, 0 to 1."""
+    launch_call: str | None = None
+    """Name of the runtime or driver call."""
+    op: str | None = None
+    """The innermost operator around the launch."""
+    op_path: tuple[str, ...] = ()
+    """All operators around it, outermost first."""
+    input_dims: str | None = None
+    """Shapes of the inputs of the innermost operator that has them, as the trace's JSON text."""
+    input_types: str | None = None
+    """Types of the same inputs, as the trace's JSON text."""
+    phase: str = "other"
+    """By the first that holds: backward (an operator of the autograd engine, or one with a forward
+    operator on record), optimizer (inside Optimizer.step or zero_grad, and in no module's forward
+    inside it), backward (inside a Python call of backward or grad), forward (inside a module's
+    forward, or in an operator that autograd numbered), other."""
+    module: str | None = None
+    """Dotted path of the innermost module; for backward, that of the forward operator. Without
+    ranges of the collector the calls of modules in the Python stack (``Block_0.Linear_3``)."""
+    source: str | None = None
+    """``file:line`` that the launch comes from."""
+    source_method: str | None = None
+    """How the line was found: "range" (the line that called into torch), "forward op" (the line of
+    the forward operator), "python stack" (the first line of the innermost function of the model, as
+    far as frames of modules tell it, or else of the innermost one outside torch),
+    "enclosing call" (the call that another thread was in, such as backward())."""
+    reason: str | None = None
+    """Why there is no operator or line; None when there is one."""
+
+
+def near(trace: Trace, begin: int, end: int, margin: int | None = None) -> Trace:
+    """``trace`` with the operators, ranges and frames of a step and of ``margin`` ns before it
+    (twice its length, if not given): what leads from a launch to its origin, a backward operator to
+    its forward one included. Of a long trace all of them would take gigabytes."""
+    first = begin - (2 * (end - begin) if margin is None else margin)
+
+    def inside(table: pl.DataFrame) -> pl.DataFrame:
+        # Sorted by their starts: few rows need to be looked at.
+        longest = int(table["dur"].max() or 0)  # type: ignore[arg-type]  # a column of integers
+        start = table["ts"].search_sorted(first - longest, "left")
+        stop = table["ts"].search_sorted(end, "right")
+        overlapping = table.slice(start, max(0, stop - start))
+        return overlapping.filter(overlapping["ts"] + overlapping["dur"].fill_null(0) >= first)
+
+    return replace(
+        trace,
+        ops=inside(trace.ops),
+        annotations=inside(trace.annotations),
+        python=inside(trace.python),
+    )
+
+
+class Origins:
+    """The origins of the launches at rows ``launches`` of the capture's runtime table; ``tables``
+    are those of the capture, where others of its launches are looked up too."""
+
+    def __init__(self, capture: Trace, launches: Ints, tables: CaptureTables | None = None) -> None:
+        tables = tables or CaptureTables(capture)
+        runtime = capture.runtime
+        self._at = column(runtime, "ts")[launches]
+        self._on = column(runtime, "tid")[launches]
+        calls = TextColumn(runtime["name"], launches)
+        self._ops, self._marks, self._frames = tables.ops, tables.marks, tables.frames
+        self._op = self._innermost_ops(column(runtime, "external_id")[launches])
+        self._forward = values_at(self._ops.forward, self._op)
+        self._engine = values_at(self._ops.backward_ops.nearest, self._op)
+        self._module = self._modules()
+        self._module_frame = self._module_frames()
+        self._phase = self._phases()
+        self._sources = self._find_sources()
+        self._inputs = self._ops.inputs(self._op)
+        # Each launch is asked for by itself: from lists, which answer sooner than arrays.
+        self._op_of, self._module_of = self._op.tolist(), self._module.tolist()
+        self._call_of = calls.at(np.arange(len(launches)))
+
+    def origin(self, launch: int, method: str, confidence: float) -> NodeOrigin:
+        """The origin of launch number ``launch``."""
+        op = self._op_of[launch]
+        source, source_method = self._sources[launch]
+        reason = None
+        if op == NONE:
+            reason = "it was launched outside any operator"
+        elif source is None:
+            reason = "no range of the collector and no Python frame around it leads to a line"
+        path = self._ops.path(op)
+        # The record of a collective's parameters, inside the operator that calls it.
+        if path and path[-1] == _RECORD and len(path) > 1:
+            path = path[:-1]
+        dims, types = self._inputs[launch]
+        module = self._module_of[launch]
+        return NodeOrigin(
+            method=method,
+            confidence=confidence,
+            launch_call=self._call_of[launch],
+            op=path[-1] if path else None,
+            op_path=path,
+            input_dims=dims,
+            input_types=types,
+            phase=self._phase[launch],
+            module=self._module_name(module, int(self._module_frame[launch])),
+            source=source,
+            source_method=source_method,
+            reason=reason,
+        )
+
+    def _innermost_ops(self, external: Ints) -> Ints:
+        """The operator that the profiler names; where it names another range, the innermost one
+        around the launch."""
+        # Zero is no id but the absence of one.
+        linked = link_launches(np.where(external > 0, external, NONE), self._ops.external).launch
+        return np.where(linked != NONE, linked, self._ops.nesting.around(self._at, self._on))
+
+    def _inside_engine(self, marks: Ints) -> Ints:
+        """``marks``, without those around the whole backward of a launch with a forward op."""
+        begun = values_at(self._ops.nesting.start, self._engine)
+        outside = (self._forward != NONE) & (values_at(self._marks.nesting.start, marks) < begun)
+        return np.where(outside, NONE, marks)
+
+    def _modules(self) -> Ints:
+        modules = self._marks.module_marks
+        own = self._inside_engine(modules.around(self._at, self._on))
+        return np.where(own != NONE, own, self._of_forward(modules))
+
+    def _module_frames(self) -> Ints:
+        """The innermost frame of a module's call around each launch or its forward operator."""
+        modules = self._frames.module_frames
+        own, forward = modules.around(self._at, self._on), self._of_forward(modules)
+        return np.where(forward != NONE, forward, own)
+
+    def _module_name(self, mark: int, frame: int) -> str | None:
+        if mark != NONE:
+            return self._marks.name(mark, MODULE)
+        return ".".join(self._frames.modules(frame)) or None
+
+    def _of_forward(self, wanted: Wanted) -> Ints:
+        """The innermost wanted interval around the forward operator of each launch."""
+        has_forward = self._forward != NONE
+        instants = values_at(self._ops.nesting.start, self._forward)
+        threads = values_at(self._ops.nesting.thread, self._forward)
+        return np.where(has_forward, wanted.around(instants, threads), NONE)
+
+    def _phases(self) -> list[str]:
+        marks = self._marks
+        role = marks.role_marks.around(self._at, self._on)
+        in_role = role != NONE
+        in_optimizer = in_role & (values_at(marks.is_optimizer.astype(np.int64), role) == 1)
+        in_backward_call = self._frames.backward_frames.around(self._at, self._on) != NONE
+        numbered = values_at(self._ops.numbered_ops.nearest, self._op) != NONE
+        in_forward = in_role | numbered | (self._module_frame != NONE)
+        rules = [self._engine != NONE, in_optimizer, in_backward_call, in_forward]
+        chosen = np.select(rules, [0, 1, 2, 3], default=4)
+        words = ("backward", "optimizer", "backward", "forward", "other")
+        return [words[rule] for rule in chosen.tolist()]
+
+    def _find_sources(self) -> list[tuple[str | None, str | None]]:
+        marks, frames = self._marks, self._frames
+        own = marks.source_marks.around(self._at, self._on)
+        own_frame = frames.own_frames.around(self._at, self._on)
+        # Beside a forward operator the line that called backward says little.
+        own_frame = np.where(self._forward != NONE, NONE, own_frame)
+        model_frame = frames.model_frames.around(self._at, self._on)
+        model_frame = np.where(self._forward != NONE, NONE, model_frame)
+        methods: list[tuple[Ints, bool, str]] = [
+            (self._inside_engine(own), True, "range"),
+            (self._of_forward(marks.source_marks), True, "forward op"),
+            (self._of_forward(frames.model_frames), False, "forward op"),
+            (self._of_forward(frames.own_frames), False, "forward op"),
+            (model_frame, False, "python stack"),
+            (own_frame, False, "python stack"),
+            (_on_other_threads(marks.source_marks, self._at), True, "enclosing call"),
+            (_on_other_threads(frames.own_frames, self._at), False, "enclosing call"),
+        ]
+        sources: list[tuple[str | None, str | None]] = [(None, None)] * len(self._at)
+        open_launches = np.ones(len(self._at), dtype=np.bool_)
+        for rows, is_mark, method in methods:
+            launches = np.flatnonzero(open_launches & (rows != NONE))
+            open_launches[launches] = False
+            for launch, row in zip(launches.tolist(), rows[launches].tolist(), strict=True):
+                line = marks.name(row, SOURCE) if is_mark else frames.line(row)
+                sources[launch] = (line, method)
+        return sources
+
+
+def _on_other_threads(wanted: Wanted, instants: Ints) -> Ints:
+    """For each instant the wanted interval that holds it on whatever thread, the latest begun."""
+    latest = np.full(len(instants), NONE, dtype=np.int64)
+    begun = np.full(len(instants), NONE, dtype=np.int64)
+    for thread in np.unique(wanted.nesting.thread[wanted.flags]):
+        on = np.full(len(instants), thread, dtype=np.int64)
+        rows = wanted.around(instants, on)
+        starts = values_at(wanted.nesting.start, rows)
+        later = (rows != NONE) & (starts > begun)
+        latest, begun = np.where(later, rows, latest), np.where(later, starts, begun)
+    return latest

@@ -1,1 +1,0 @@
-"""Graphs that differ by shape alone: what each costs, who asks for it, and which sizes pay."""

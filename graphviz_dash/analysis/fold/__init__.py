@@ -1,1 +1,0 @@
-"""A captured graph folded into groups that unfold: runs, branches, repeats, modules."""

@@ -1,1 +1,0 @@
-"""What launching graphs costs: microbenchmarks, own graphs, profilers."""

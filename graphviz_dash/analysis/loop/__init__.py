@@ -1,0 +1,1 @@
+"""Loops of programs: steps, keys, sizes and padding of replayed graphs."""

@@ -1,0 +1,440 @@
+"""The work of one typical traced step of a run, piece by piece: what ran, when it was launched, how
+long it took, and where it comes from.
+
+Times are medians over the steps that ran the same work in the same order of launch; a step that
+differs (a first one that allocates, a branch of the model) is counted and left out. Steps that
+replay another graph each, of the same nodes (torch.compile records one for each place in its
+tree), ran the same work.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from graphviz_dash.analysis.absence import NO_GPU_WORK, why_missing
+from graphviz_dash.analysis.arrays import Flags, Ints, column, encode
+from graphviz_dash.analysis.attribution.attribution import attributions
+from graphviz_dash.analysis.attribution.origins import NodeOrigin, Origins, near
+from graphviz_dash.analysis.graph.topology import visible_edges
+from graphviz_dash.analysis.ranks.waits import RankWaits
+from graphviz_dash.analysis.replays.replays import ReplayMatch, identities_of, match_replays
+from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
+from graphviz_dash.analysis.trace.gpu_records import missing_gpu_work
+from graphviz_dash.analysis.trace.lanes import link_launches
+from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
+from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.model.graph import CapturedGraph, NodeKind
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.run import Run
+    from graphviz_dash.model.trace import Trace
+
+NO_GROUP: Final = -1
+
+BY_TRACE: Final = "traced pass"
+"""How the operator of eager work is told: by the operators around its launch in the same trace."""
+
+_SHAPE: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared")
+_KINDS: Final = {NodeKind.KERNEL: "kernel", NodeKind.MEMCPY: "memcpy", NodeKind.MEMSET: "memset"}
+
+
+class WorkItem(Struct, frozen=True):
+    """One kernel, copy or set of the step."""
+
+    kind: str
+    """kernel, memcpy or memset; a small copy that the driver runs as a kernel of its own counts as
+    the copy it is."""
+    name: str
+    """The kernel's name, or what the profiler calls the copy or set."""
+    shape: tuple[int, ...]
+    """Grid, block and shared memory of a kernel, -1 where the trace lacks them; empty for
+    others."""
+    size: int | None
+    """Bytes of a copy or set; None for kernels, and where the trace lacks them."""
+    origin: NodeOrigin
+    """Operator, module and source line that it comes from."""
+    graph: str | None
+    """Id of the graph whose node ran; None for eager work."""
+    node: int | None
+    """Index of the node in that graph; None for eager work."""
+
+
+class PerStepTimes(Struct, frozen=True):
+    """The times of the same items in each step, shape (steps, items), in ns."""
+
+    launch: Ints
+    """When the launching call began, since the step began."""
+    call: Ints
+    """How long the launching call took."""
+    start: Ints
+    """When the item began on the GPU, since the step began."""
+    duration: Ints
+    """How long it ran."""
+
+
+class TypicalStep(Struct, frozen=True):
+    """The items of a typical step in the order of launch (nodes of one graph launch: as captured),
+    with parallel arrays of shape (items,); times are medians over the matching steps, in ns."""
+
+    run: str
+    """Name of the run."""
+    items: tuple[WorkItem, ...]
+    """What ran."""
+    launch: Ints
+    """When the launching call began, since the step began."""
+    call: Ints
+    """How long the launching call took."""
+    start: Ints
+    """When the item began on the GPU, since the step began."""
+    duration: Ints
+    """How long it ran."""
+    rank_wait: Ints
+    """How much of the duration a collective waited for other ranks."""
+    meeting: Ints
+    """Number of the collective, the same on all ranks; ALONE for other work."""
+    lane: Ints
+    """Dense number of its stream."""
+    group: Ints
+    """Number of the graph launch; NO_GROUP for what was launched by itself."""
+    edges: Ints
+    """Items that follow each other in a graph or around one, shape (k, 2), source first."""
+    delay: Ints
+    """For a node of a graph launch the least time over the steps between the end of the last node
+    before it in the same launch (the start of the launch's first node, where there is none) and its
+    start; 0 for other items."""
+    each: PerStepTimes
+    """The times of which these are medians, step by step: as large as the trace, and without steps
+    where only the typical one was kept."""
+    step_ns: int
+    """From the step's begin to its end."""
+    cpu_ns: int
+    """From the step's begin to its final synchronisation."""
+    waits: Ints
+    """Begin and end of the other synchronising calls of the step, shape (k, 2)."""
+    return_ns: int
+    """The least time over the steps that the final synchronisation took to return after its call
+    and the end of the last work."""
+    matching_steps: int
+    """How many traced steps ran this work."""
+    traced_steps: int
+    """How many steps the trace has."""
+    rows: Mapping[int, Ints]
+    """By number of a matching step, the rows of its items in the trace's GPU table, shape
+    (items,)."""
+
+    @property
+    def typical(self) -> TypicalStep:
+        """The same without the times of each step."""
+        none = np.zeros((0, len(self.items)), dtype=np.int64)
+        return replace(self, each=PerStepTimes(none, none, none, none))
+
+
+def typical_step(
+    run: Run,
+    waits: RankWaits | None = None,
+    replays: ReplayMatch | None = None,
+    traced_steps: tuple[Step, ...] | None = None,
+) -> TypicalStep | Missing:
+    """The work of a typical step of ``run``, or why it cannot be told; ``waits`` are those of its
+    collectives for other ranks, ``replays`` its matched replays and ``traced_steps`` the steps
+    of its trace, where they are known already."""
+    trace = run.replay_trace
+    if trace is None:
+        return why_missing(run, Fact.TRACED_PASS)
+    traced_steps = traced_steps or steps(trace)
+    if not traced_steps or traced_steps[0].method is not StepMethod.MARKED:
+        return _no_step("the trace marks no steps that end in a synchronisation")
+    if any(step.unlinked for step in traced_steps):
+        return _no_step("the trace does not show the launch of all GPU work")
+    calls = _Calls(trace)
+    nodes = _Nodes(run, trace, replays)
+    if waits is None:
+        waits = RankWaits.none(trace.gpu.height)
+    read = [_Read(step, calls, nodes, waits) for step in traced_steps]
+    if any(step_read.final is None for step_read in read):
+        return _no_step("the trace shows no synchronisation at the end of a step")
+    signatures = Counter(step_read.signature for step_read in read)
+    usual = signatures.most_common(1)[0][0]
+    like = [step_read for step_read in read if step_read.signature == usual]
+    if not len(like[0].rows):
+        return _no_step((missing_gpu_work(trace) or NO_GPU_WORK).reason)
+    return _typical(run, trace, like, len(traced_steps), (calls, nodes))
+
+
+def _no_step(reason: str) -> Missing:
+    return Missing(Fact.TYPICAL_STEP, reason)
+
+
+class _Calls:
+    """The runtime calls and GPU rows of a trace, as the steps need them."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.gpu_start = column(trace.gpu, "ts")
+        self.gpu_duration = np.maximum(column(trace.gpu, "dur"), 0)
+        self.gpu_kind = trace.gpu["kind"].to_physical().to_numpy()
+        self.gpu_name = trace.gpu["name"].to_physical().to_numpy()
+        codes, names = encode(trace.runtime["name"])
+        classes = [call_class(name) for name in names]
+        self.start = column(trace.runtime, "ts")
+        self.duration = np.maximum(column(trace.runtime, "dur"), 0)
+        self.is_graph = _which(classes, CallClass.GRAPH_LAUNCH)[codes]
+        self.waits = np.flatnonzero(_which(classes, CallClass.SYNCHRONISE)[codes])
+        self.of_row = link_launches(
+            column(trace.gpu, "correlation"), column(trace.runtime, "correlation")
+        ).launch
+
+
+def _which(classes: list[CallClass], wanted: CallClass) -> Flags:
+    return np.array([call_kind is wanted for call_kind in classes], dtype=np.bool_)
+
+
+class _Nodes:
+    """For each GPU row of a trace the graph (place in ``graphs``, -1: none) and node it ran."""
+
+    def __init__(self, run: Run, trace: Trace, replays: ReplayMatch | None) -> None:
+        self.graphs = run.graphs
+        self.graph = np.full(trace.gpu.height, -1, dtype=np.int64)
+        self.node = np.full(trace.gpu.height, -1, dtype=np.int64)
+        if run.graphs:
+            matched = replays or match_replays(run.graphs, trace, identities_of(run))
+            self.graph[matched.gpu_row] = matched.graph
+            self.node[matched.gpu_row] = matched.node
+        self.wiring = _wirings(self.graphs, self.graph)[self.graph]
+        """For each row the first graph that has the nodes and edges of its own; -1: none."""
+
+
+def _wirings(graphs: Sequence[CapturedGraph], replayed: Ints) -> Ints:
+    """For each graph that was replayed the place of the first with the same kinds of nodes and the
+    same edges, shape (graphs + 1,); -1 for others and at the end, where -1 looks it up."""
+    first: dict[bytes, int] = {}
+    wirings = np.full(len(graphs) + 1, -1, dtype=np.int64)
+    for place in np.unique(replayed[replayed >= 0]).tolist():
+        graph = graphs[place]
+        kinds = ",".join(node.kind for node in graph.nodes)
+        edges = np.array([(edge.source, edge.target) for edge in graph.edges], dtype=np.int64)
+        wiring = blake2b(kinds.encode() + edges.tobytes(), digest_size=16).digest()
+        wirings[place] = first.setdefault(wiring, place)
+    return wirings
+
+
+class _Read:
+    """One step's rows in the order of launch."""
+
+    def __init__(self, step: Step, calls: _Calls, nodes: _Nodes, waits: RankWaits) -> None:
+        self.index, self.begin, self.end = step.index, step.start, step.end
+        rows = step.gpu_rows
+        call = calls.of_row[rows]
+        start = calls.gpu_start[rows]
+        node = nodes.node[rows]
+        # Nodes as they were captured; what is no node of a launch after them, as it began.
+        node_order = np.where(node >= 0, node, np.iinfo(np.int64).max)
+        order = np.lexsort((start, node_order, nodes.graph[rows], calls.start[call]))
+        self.rows, call = rows[order], call[order]
+        self.launch = calls.start[call] - step.start
+        self.call = calls.duration[call]
+        self.start = start[order] - step.start
+        self.duration = calls.gpu_duration[self.rows]
+        self.rank_wait, self.meeting = waits.waited[self.rows], waits.meeting[self.rows]
+        self.group = np.where(
+            calls.is_graph[call], np.unique(call, return_inverse=True)[1].reshape(-1), NO_GROUP
+        )
+        inside = calls.waits[
+            (calls.start[calls.waits] >= step.start) & (calls.start[calls.waits] < step.end)
+        ]
+        last = int((self.start + self.duration).max()) if len(rows) else 0
+        self.final: int | None = None
+        self.waits = np.zeros((0, 2), dtype=np.int64)
+        if len(inside):
+            begin = calls.start[inside] - step.start
+            end = begin + calls.duration[inside]
+            self.final = int(begin[-1])
+            # A call that finds all work done has waited for nothing but itself.
+            self.return_ns = max(0, int(end[-1]) - max(last, self.final))
+            self.waits = np.stack((begin[:-1], end[:-1]), axis=1)
+        kind, name = calls.gpu_kind[self.rows], calls.gpu_name[self.rows]
+        looks = (kind, name, nodes.wiring[self.rows], nodes.node[self.rows], self.group >= 0)
+        # All of it told apart by 16 bytes: a trace may have thousands of steps.
+        self.signature = (
+            blake2b(
+                np.stack([look.astype(np.int64) for look in looks]).tobytes(), digest_size=16
+            ).digest(),
+            len(self.waits),
+        )
+
+
+def _typical(
+    run: Run, trace: Trace, reads: list[_Read], step_count: int, sources: tuple[_Calls, _Nodes]
+) -> TypicalStep:
+    nodes = sources[1]
+    first = reads[0]
+    items = _items(run, trace, first, sources)
+    lanes = column(trace.gpu, "stream") + (column(trace.gpu, "device") << 32)
+    lane = np.unique(lanes[first.rows], return_inverse=True)[1].reshape(-1)
+    edges = _edges(first, lane, nodes)
+    each = PerStepTimes(
+        *(
+            np.stack([getattr(read, name) for read in reads])
+            for name in ("launch", "call", "start", "duration")
+        )
+    )
+    return TypicalStep(
+        run=run.name,
+        items=items,
+        launch=_medians([read.launch for read in reads]),
+        call=_medians([read.call for read in reads]),
+        start=_medians([read.start for read in reads]),
+        duration=_medians([read.duration for read in reads]),
+        rank_wait=_medians([read.rank_wait for read in reads]),
+        meeting=first.meeting,
+        lane=lane,
+        group=first.group,
+        edges=edges,
+        delay=np.stack([_delays(read, edges) for read in reads]).min(axis=0),
+        each=each,
+        step_ns=int(np.median([read.end - read.begin for read in reads])),
+        cpu_ns=int(np.median([read.final or 0 for read in reads])),
+        waits=_medians([read.waits for read in reads]),
+        return_ns=min(read.return_ns for read in reads),
+        matching_steps=len(reads),
+        traced_steps=step_count,
+        rows={read.index: read.rows for read in reads},
+    )
+
+
+def _delays(read: _Read, edges: Ints) -> Ints:
+    """How long after what it waited for in its own graph launch each item started, in one step."""
+    if not (read.group != NO_GROUP).any():
+        return np.zeros_like(read.start)
+    inside = edges[
+        (read.group[edges[:, 0]] == read.group[edges[:, 1]]) & (read.group[edges[:, 0]] != NO_GROUP)
+    ]
+    first = np.full(int(read.group.max()) + 1, np.iinfo(np.int64).max, dtype=np.int64)
+    grouped = read.group != NO_GROUP
+    np.minimum.at(first, read.group[grouped], read.start[grouped])
+    ready = np.full(len(read.start), np.iinfo(np.int64).min, dtype=np.int64)
+    np.maximum.at(ready, inside[:, 1], (read.start + read.duration)[inside[:, 0]])
+    # A node without any before it waits for what the launch's first one waited for.
+    ready = np.where(ready == np.iinfo(np.int64).min, first[np.maximum(read.group, 0)], ready)
+    return np.where(grouped, read.start - ready, 0)
+
+
+def _medians(series: list[Ints]) -> Ints:
+    return np.asarray(np.rint(np.median(np.stack(series), axis=0)), dtype=np.int64)
+
+
+def _items(
+    run: Run, trace: Trace, read: _Read, sources: tuple[_Calls, _Nodes]
+) -> tuple[WorkItem, ...]:
+    calls, nodes = sources
+    kinds = trace.gpu["kind"].gather(read.rows).to_list()
+    names = trace.gpu["name"].gather(read.rows).to_list()
+    shapes = np.stack(
+        [column(trace.gpu, dimension)[read.rows] for dimension in _SHAPE], axis=1
+    ).tolist()
+    sizes = column(trace.gpu, "bytes")[read.rows].tolist()
+    eager = np.flatnonzero(read.group == NO_GROUP)
+    launches = calls.of_row[read.rows[eager]]
+    around = Origins(near(trace, read.begin, read.end), launches)
+    own = {int(index): around.origin(at, BY_TRACE, 1.0) for at, index in enumerate(eager.tolist())}
+    places = np.unique(nodes.graph[read.rows])
+    captured = [nodes.graphs[place] for place in places[places >= 0].tolist()]
+    attributed = attributions(captured, run.captures)
+    unknown = NodeOrigin("none", 0.0, reason="no node of the graph was found for it")
+    items = []
+    for index, row in enumerate(read.rows.tolist()):
+        graph = nodes.graphs[nodes.graph[row]] if nodes.graph[row] >= 0 else None
+        node = int(nodes.node[row])
+        kind, name, size = kinds[index], names[index], sizes[index]
+        if graph is not None and node >= 0:
+            kind, name, size = _as_node(graph, node, kind, name, size)
+        items.append(
+            WorkItem(
+                kind=kind,
+                name=name or "",
+                shape=tuple(shapes[index]) if kind == "kernel" else (),
+                size=None if kind == "kernel" or size < 0 else size,
+                origin=own.get(index)
+                or (
+                    attributed[graph.id].origins[node]
+                    if graph is not None and node >= 0
+                    else unknown
+                ),
+                graph=graph.id if graph is not None and node >= 0 else None,
+                node=node if graph is not None and node >= 0 else None,
+            )
+        )
+    return tuple(items)
+
+
+def _as_node(
+    graph: CapturedGraph, node: int, kind: str, name: str | None, size: int
+) -> tuple[str, str | None, int]:
+    """Kind, name and bytes of a row as its node tells them: the driver runs small memcpys and
+    memsets as kernels of its own."""
+    graph_node = graph.nodes[node]
+    node_kind = _KINDS.get(graph_node.kind, kind)
+    if node_kind == kind or graph_node.params is None:
+        return kind, name, size
+    return node_kind, graph_node.label, int(getattr(graph_node.params, "bytes", size))
+
+
+def _edges(read: _Read, lane: Ints, nodes: _Nodes) -> Ints:
+    """Which items follow which: by the edges of graphs, by stream, and around graph launches."""
+    edges: list[tuple[int, int]] = []
+    segments: list[tuple[int, int]] = []
+    count = len(read.rows)
+    begin = 0
+    for index in range(1, count + 1):
+        if index < count and read.group[index] == read.group[begin] != NO_GROUP:
+            continue
+        segments.append((begin, index))
+        begin = index
+    last_of_lane: dict[int, int] = {}
+    ends: list[int] = []
+    for begin, end in segments:
+        if read.group[begin] == NO_GROUP:
+            before = last_of_lane.get(int(lane[begin]))
+            edges += [
+                (earlier, begin) for earlier in (ends or ([] if before is None else [before]))
+            ]
+            last_of_lane[int(lane[begin])] = begin
+            ends = []
+            continue
+        inner = _inner_edges(read, nodes, begin, end)
+        edges += inner
+        targets, sources = {b for _, b in inner}, {a for a, _ in inner}
+        before_all = ends or ([begin - 1] if begin else [])
+        for item in range(begin, end):
+            if item not in targets:
+                edges += [(earlier, item) for earlier in before_all]
+        ends = [item for item in range(begin, end) if item not in sources]
+        last_of_lane.clear()
+    return np.array(sorted(set(edges)), dtype=np.int64).reshape(-1, 2)
+
+
+def _inner_edges(read: _Read, nodes: _Nodes, begin: int, end: int) -> list[tuple[int, int]]:
+    """The edges of the graph between the items of one launch, over nodes that show none."""
+    edges: list[tuple[int, int]] = []
+    rows = read.rows[begin:end]
+    for which in np.unique(nodes.graph[rows]).tolist():
+        if which < 0:
+            continue
+        graph = nodes.graphs[which]
+        item_of = {
+            int(node): begin + at
+            for at, (node, owner) in enumerate(
+                zip(nodes.node[rows].tolist(), nodes.graph[rows].tolist(), strict=True)
+            )
+            if node >= 0 and owner == which
+        }
+        shown = np.zeros(len(graph.nodes), dtype=np.bool_)
+        shown[list(item_of)] = True
+        edges += [(item_of[a], item_of[b]) for a, b in visible_edges(graph, shown).tolist()]
+    return edges

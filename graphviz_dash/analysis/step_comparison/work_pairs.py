@@ -1,0 +1,294 @@
+"""The work of two runs' steps, paired: what is the same, what another kernel does, what was added.
+
+Every piece of work of either step is in exactly one row, so that sums over rows are sums over the
+steps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from enum import StrEnum
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from msgspec import Struct
+
+from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.analysis.step_comparison.pairing import (
+    METHOD_NAMES,
+    NOTHING,
+    ItemPairs,
+    WorkSequence,
+    pair_items,
+)
+from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep, WorkItem
+from graphviz_dash.analysis.trace.signatures import normalised
+
+
+class PairKind(StrEnum):
+    """What became of a piece of work from the baseline to the run."""
+
+    SAME = "same"
+    OTHER = "other kernel"
+    ADDED = "added copy or set"
+    ONLY_RUN = "only in the run"
+    REMOVED = "removed copy or set"
+    ONLY_BASELINE = "only in the baseline"
+
+
+FUSED: Final = "fused operators"
+"""Method of eager kernels whose operators the name of a generated kernel lists."""
+
+ALONE: Final = "none"
+"""Method of a row with nothing on one side."""
+
+_FUSED_CONFIDENCE: Final = 0.6
+
+# Operators that stand for one another: eager ones as torch calls them, and what compilers, which
+# split the bias off a product, make of them.
+_FAMILIES: Final = {
+    **dict.fromkeys(("addmm", "mm", "bmm", "baddbmm", "matmul", "linear"), "matmul"),
+    **dict.fromkeys(("_scaled_dot_product_efficient_attention",), "attention"),
+}
+_GENERATED: Final = re.compile(r"^triton_\w+?_fused_(\w+?)_?\d*$")
+_OVERLOAD: Final = re.compile(r"^\w+::|_$|\.\w+$")
+_BACKWARD: Final = "backward"
+
+
+class PairRow(Struct, frozen=True):
+    """Pieces of work of both steps that stand for each other."""
+
+    kind: PairKind
+    """What became of the work."""
+    before: tuple[int, ...]
+    """Indices of items of the baseline's step, ascending; may be empty. More than one where an
+    operator runs another number of kernels."""
+    after: tuple[int, ...]
+    """Indices of items of the run's step, ascending; may be empty."""
+    method: str
+    """How the pair was matched; ALONE for work without a partner."""
+    confidence: float
+    """How sure the pair is, 0 to 1."""
+    launch_differs: bool = False
+    """Whether the same kernel has another grid, block or shared memory, or a copy another size."""
+
+
+class WorkPairs(Struct, frozen=True, dict=True):
+    """All rows: by the run's order, then what only the baseline has, by its order."""
+
+    before: TypicalStep
+    after: TypicalStep
+    rows: tuple[PairRow, ...]
+
+    @cached_property
+    def counts(self) -> dict[PairKind, int]:
+        """Pieces of work by kind: those of the run, and of the baseline what only it has."""
+        pieces = Counter[PairKind]()
+        for row in self.rows:
+            pieces[row.kind] += len(row.after) or len(row.before)
+        return {kind: pieces[kind] for kind in PairKind}
+
+    @cached_property
+    def methods(self) -> dict[str, int]:
+        """Rows by how they were found."""
+        return dict(Counter(row.method for row in self.rows).most_common())
+
+    @cached_property
+    def of_before(self) -> tuple[int, ...]:
+        """The row of each piece of work of the baseline."""
+        return self._row_of([row.before for row in self.rows], len(self.before.items))
+
+    @cached_property
+    def of_after(self) -> tuple[int, ...]:
+        """The row of each piece of work of the run."""
+        return self._row_of([row.after for row in self.rows], len(self.after.items))
+
+    @staticmethod
+    def _row_of(places: list[tuple[int, ...]], count: int) -> tuple[int, ...]:
+        rows = [NOTHING] * count
+        for row, members in enumerate(places):
+            for item in members:
+                rows[item] = row
+        return tuple(rows)
+
+
+def pair_work(before: TypicalStep, after: TypicalStep) -> WorkPairs:
+    """Pairs the work of the baseline's step with that of the run's."""
+    codes = _Codes()
+    eager_key, eager_op, eager_name = codes.of(before.items)
+    graph_key, graph_op, graph_name = codes.of(after.items)
+    lanes = WorkSequence.in_lanes(eager_key, eager_op, eager_name, before.lane)
+    first = (
+        WorkSequence(eager_key, eager_op, eager_name, before.edges)
+        if before.group.max(initial=-1) >= 0
+        else lanes
+    )
+    matches = pair_items(first, WorkSequence(graph_key, graph_op, graph_name, after.edges))
+    return WorkPairs(before, after, _rows(before, after, matches))
+
+
+class _Codes:
+    """Codes of items, shared by both steps."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, int] = {}
+
+    def of(self, items: tuple[WorkItem, ...]) -> tuple[Ints, Ints, Ints]:
+        """Key, operator and name of each item."""
+        codes = [self._item(item) for item in items]
+        table = np.array(codes, dtype=np.int64).reshape(-1, 3)
+        return table[:, 0], table[:, 1], table[:, 2]
+
+    def _item(self, item: WorkItem) -> tuple[int, int, int]:
+        name = (item.kind, _name(item))
+        family = operator_family(item)
+        backward = item.origin.phase == _BACKWARD
+        return (
+            self._code(("key", *name, item.shape, item.size, family)),
+            NOTHING if family is None else self._code(("op", item.kind, family, backward)),
+            self._code(("name", *name)),
+        )
+
+    def _code(self, key: object) -> int:
+        return self._known.setdefault(key, len(self._known))
+
+
+def operator_family(item: WorkItem) -> str | None:
+    """The innermost operator without namespace, overload and in-place mark, those that stand for
+    one another under one name; None where none is told."""
+    op = item.origin.op
+    if op is None:
+        return None
+    word = _OVERLOAD.sub("", op)
+    return _FAMILIES.get(word, word)
+
+
+def _name(item: WorkItem) -> str:
+    # Profilers know the memory of memcpys and memsets in eager mode and not in a replay.
+    return normalised(item.name) if item.kind == "kernel" else ""
+
+
+def _rows(before: TypicalStep, after: TypicalStep, matches: ItemPairs) -> tuple[PairRow, ...]:
+    """Pairs that share an item as one row, and a row for what is left on either side."""
+    members: dict[int, tuple[list[int], list[int], list[tuple[str, float]]]] = {}
+    owner_before: dict[int, int] = {}
+    owner_after: dict[int, int] = {}
+    pairs = [
+        (eager_item, graph_item, METHOD_NAMES[method], sure)
+        for eager_item, graph_item, method, sure in zip(
+            matches.before.tolist(),
+            matches.after.tolist(),
+            matches.method.tolist(),
+            matches.confidence.tolist(),
+            strict=True,
+        )
+    ]
+    pairs += [
+        (eager_item, graph_item, FUSED, _FUSED_CONFIDENCE)
+        for eager_item, graph_item in _fused(before, after, matches)
+    ]
+    for eager_item, graph_item, method, sure in pairs:
+        row = owner_after.get(graph_item, owner_before.get(eager_item, len(members)))
+        eager_items, graph_items, how = members.setdefault(row, ([], [], []))
+        if eager_item not in owner_before:
+            eager_items.append(eager_item)
+        if graph_item not in owner_after:
+            graph_items.append(graph_item)
+        owner_before.setdefault(eager_item, row)
+        owner_after.setdefault(graph_item, row)
+        how.append((method, sure))
+    rows = [
+        _row(before, after, tuple(sorted(eager_items)), tuple(sorted(graph_items)), how)
+        for eager_items, graph_items, how in members.values()
+    ]
+    rows += [
+        _row(before, after, (), (item,), [])
+        for item in range(len(after.items))
+        if item not in owner_after
+    ]
+    rows.sort(key=lambda row: row.after)
+    rows += [
+        _row(before, after, (item,), (), [])
+        for item in range(len(before.items))
+        if item not in owner_before
+    ]
+    return tuple(rows)
+
+
+def _row(
+    before: TypicalStep,
+    after: TypicalStep,
+    eager_items: tuple[int, ...],
+    graph_items: tuple[int, ...],
+    how: list[tuple[str, float]],
+) -> PairRow:
+    if not eager_items or not graph_items:
+        item = after.items[graph_items[0]] if graph_items else before.items[eager_items[0]]
+        is_copy = item.kind != "kernel"
+        kinds = (
+            (PairKind.ADDED if is_copy else PairKind.ONLY_RUN)
+            if graph_items
+            else (PairKind.REMOVED if is_copy else PairKind.ONLY_BASELINE)
+        )
+        return PairRow(kinds, eager_items, graph_items, ALONE, 0.0)
+    eager_work = sorted(
+        (before.items[index].kind, _name(before.items[index])) for index in eager_items
+    )
+    graph_work = sorted(
+        (after.items[index].kind, _name(after.items[index])) for index in graph_items
+    )
+    method, sure = min(how, key=lambda match: match[1])
+    if eager_work != graph_work:
+        return PairRow(PairKind.OTHER, eager_items, graph_items, method, sure)
+    launches = [
+        sorted((work.items[index].shape, work.items[index].size or 0) for index in places)
+        for work, places in ((before, eager_items), (after, graph_items))
+    ]
+    return PairRow(
+        PairKind.SAME, eager_items, graph_items, method, sure, launches[0] != launches[1]
+    )
+
+
+def _fused(before: TypicalStep, after: TypicalStep, matches: ItemPairs) -> list[tuple[int, int]]:
+    """Eager kernels without a partner and the generated kernel whose name lists their operators,
+    between the partners of its neighbours in the order of launch."""
+    generated = {
+        graph_item: _words(item.name)
+        for graph_item, item in enumerate(after.items)
+        if item.kind == "kernel" and _GENERATED.match(item.name)
+    }
+    if not generated:
+        return []
+    partner = dict(zip(matches.after.tolist(), matches.before.tolist(), strict=True))
+    matched = set(matches.before.tolist())
+    pairs: list[tuple[int, int]] = []
+    low = NOTHING
+    for graph_item in range(len(after.items)):
+        if graph_item not in generated:
+            low = max(low, partner.get(graph_item, low))
+            continue
+        high = min(
+            (
+                partner[later]
+                for later in range(graph_item + 1, len(after.items))
+                if later in partner
+            ),
+            default=len(before.items),
+        )
+        for eager_item in range(low + 1, high):
+            words = {_OVERLOAD.sub("", op) for op in before.items[eager_item].origin.op_path}
+            if eager_item not in matched and any(
+                word in generated[graph_item] for word in words if word
+            ):
+                matched.add(eager_item)
+                pairs.append((eager_item, graph_item))
+        low = max(low, partner.get(graph_item, low))
+    return pairs
+
+
+def _words(name: str) -> str:
+    """The operators that a generated kernel's name lists, as one text between underscores."""
+    listed = _GENERATED.match(name)
+    return f"_{listed[1]}_" if listed else ""

@@ -1,0 +1,1 @@
+"""The application: pages, commands and documents of all features put together."""

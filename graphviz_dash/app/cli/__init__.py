@@ -1,0 +1,1 @@
+"""Command line: the table of commands and those that belong to no single feature."""

@@ -1,0 +1,1 @@
+"""Exports that combine features."""

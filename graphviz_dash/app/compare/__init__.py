@@ -1,0 +1,1 @@
+"""Comparison of the runs of an experiment: page, command, documents."""

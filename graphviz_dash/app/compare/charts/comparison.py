@@ -1,0 +1,277 @@
+"""The pictures of a comparison: where a step's time goes, its iterations, when a graph pays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+import plotly.graph_objects as go
+
+from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
+from graphviz_dash.analysis.step_comparison.time_by_category import (
+    WAITING_FOR_RANKS,
+    TimeByCategory,
+)
+from graphviz_dash.analysis.trace.kernel_categories import Category
+from graphviz_dash.charts.figures.axes import log_ticks, tick_text, time_unit
+from graphviz_dash.charts.figures.theme import (
+    dress,
+    dress_bars,
+    keep_margins,
+    label_end,
+    tick_room,
+)
+from graphviz_dash.charts.palette import CATEGORY, RUN, run_shade
+from graphviz_dash.charts.shades import IDLE, Theme, shade
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.units import counted, format_ns, format_percent
+
+SYMBOLS: Final = ("circle", "square", "diamond", "cross", "triangle-up", "x", "star", "hexagon")
+"""Shapes of markers that tell runs and ranks apart, in turn."""
+if TYPE_CHECKING:
+    from graphviz_dash.model.run import Run
+
+_MAX_POINTS: Final = 2_000
+"""Iterations drawn for one run; more are thinned evenly, which the caption says."""
+
+_AIR: Final = 0.06
+"""Of a run's width, kept free on either side of its iterations."""
+
+_LINE: Final = 15
+"""Pixels of a line below an axis."""
+_ROOM: Final = 36
+"""Characters that have room side by side below a plot, in a window of 360 pixels."""
+_CHARACTER: Final = 6.6
+"""Pixels of one."""
+
+
+def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
+    """A bar for each run: a clean step, divided by the traced pass into GPU work by category and
+    time in which the GPU was idle. None when no run can be divided."""
+    runs = [run for run in comparison.runs if _where(run)]
+    if not runs:
+        return None
+    labels = [escape(run.name) for run in runs]
+    longest = max(where.step_ns for run in runs if (where := _where(run)))
+    unit = time_unit(longest)
+    figure = go.Figure()
+    for category in Category:
+        values = [_part(run, category) for run in runs]
+        if any(values):
+            figure.add_bar(
+                name=category.value,
+                y=labels,
+                x=[value / unit.ns for value in values],
+                orientation="h",
+                marker={"color": shade(CATEGORY[category], theme), "line": {"width": 0}},
+                hovertemplate=[
+                    _hover(category.value, value, run) for value, run in _with(values, runs)
+                ],
+            )
+    waiting = [where.waiting_ns for run in runs if (where := _where(run))]
+    if any(waiting):
+        figure.add_bar(
+            name=WAITING_FOR_RANKS,
+            y=labels,
+            x=[value / unit.ns for value in waiting],
+            orientation="h",
+            marker={
+                "color": "rgba(0,0,0,0)",
+                "line": {"width": 1, "color": shade(IDLE, theme)},
+                "pattern": {"shape": ".", "fgcolor": shade(IDLE, theme), "size": 6},
+            },
+            hovertemplate=[
+                _hover(WAITING_FOR_RANKS, value, run) for value, run in _with(waiting, runs)
+            ],
+        )
+    idle = [where.idle_ns or 0.0 for run in runs if (where := _where(run))]
+    figure.add_bar(
+        name="GPU idle",
+        y=labels,
+        x=[value / unit.ns for value in idle],
+        orientation="h",
+        marker={
+            "color": "rgba(0,0,0,0)",
+            "line": {"width": 1, "color": shade(IDLE, theme)},
+            "pattern": {"shape": "/", "fgcolor": shade(IDLE, theme), "size": 7, "solidity": 0.14},
+        },
+        hovertemplate=[_hover("GPU idle", value, run) for value, run in _with(idle, runs)],
+    )
+    for run, label in zip(runs, labels, strict=True):
+        where = _where(run)
+        if where is not None:
+            label_end(figure, where.step_ns / unit.ns, label, format_ns(where.step_ns))
+    figure.update_layout(barmode="stack", bargap=0.34)
+    profiled = any(where.profiled for run in runs if (where := _where(run)))
+    title = (
+        f"{unit.name} per step under the profiler: no step was timed without it"
+        if profiled
+        else f"{unit.name} per step (clean or recorded step time, divided by the traced pass)"
+    )
+    return dress_bars(figure, theme, 49 + 42 * len(runs), title, longest / unit.ns, labels)
+
+
+def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
+    """Step time of every clean iteration, and of every step of a recorded program, on a logarithmic
+    axis, run beside run, each from its first iteration to its last; None without any."""
+    measured = [(run, times) for run in comparison.runs if (times := _iterations(run.run))]
+    if not measured:
+        return None
+    figure = go.Figure()
+    for at, (run, times) in enumerate(measured):
+        stride = -(-len(times) // _MAX_POINTS)
+        numbers = range(0, len(times), stride)
+        figure.add_scatter(
+            name=escape(run.name),
+            x=[at + _AIR + (1 - 2 * _AIR) * number / len(times) for number in numbers],
+            y=[times[number] for number in numbers],
+            mode="markers",
+            marker={
+                "size": 4,
+                "color": shade(run_shade(run.run), theme),
+                "opacity": 0.75,
+                "symbol": SYMBOLS[at % len(SYMBOLS)],
+            },
+            text=[f"iteration {number}<br>{format_ns(times[number])}" for number in numbers],
+            hovertemplate="%{text}<extra>" + escape(run.name) + "</extra>",
+        )
+    names = [_cut(run.name) for run, _ in measured]
+    lines = _lines(names)
+    figure.update_layout(showlegend=False)
+    figure.update_xaxes(
+        title_text="iterations of each run, first to last",
+        range=[0, len(measured)],
+        tickvals=[at + 0.5 for at in range(len(measured))],
+        ticktext=["<br>" * (at % lines) + escape(name) for at, name in enumerate(names)],
+        showgrid=False,
+    )
+    values = [value for trace in figure.data for value in trace.y]
+    ticks = log_ticks(values)
+    texts = [tick_text(tick) for tick in ticks]
+    figure.update_yaxes(title_text="step time", type="log", tickvals=ticks, ticktext=texts)
+    within = [text for tick, text in zip(ticks, texts, strict=True) if tick <= 1.2 * max(values)]
+    below = _LINE * (lines - 1)
+    keep_margins(dress(figure, theme, 280 + below), tick_room(within), right=_beyond(names))
+    figure.update_layout(margin={"b": figure.layout.margin.b + below})
+    return figure
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _ROOM else f"{name[: _ROOM - 1]}…"
+
+
+def _lines(names: Sequence[str]) -> int:
+    """Over how many lines ``names`` (one or more) are dealt in turn below an axis, so that those of
+    a line do not touch in a narrow window."""
+    each = _ROOM / len(names)
+    for lines in range(1, len(names)):
+        beside = zip(names, names[lines:], strict=False)
+        if all((len(name) + len(other)) / 2 + 1 <= lines * each for name, other in beside):
+            return lines
+    return len(names)
+
+
+def _beyond(names: Sequence[str]) -> int:
+    """Pixels right of the plot that the end of a name takes in a narrow window, and a margin."""
+    each = _ROOM / len(names)
+    ends = (len(name) / 2 - (at + 0.5) * each for at, name in enumerate(reversed(names)))
+    return 8 + round(_CHARACTER * max(0.0, *ends))
+
+
+def _iterations(run: Run) -> list[int]:
+    """ns of each clean iteration; of a recorded program from the end of a step to that of the next,
+    as the CPU saw them."""
+    if run.clean is not None:
+        return [step.wall_ns for step in run.clean.steps]
+    return list(run.recording.step_ns) if run.recording else []
+
+
+def break_even_chart(comparison: Comparison, run: RunComparison, theme: Theme) -> go.Figure | None:
+    """Total time over the number of steps, one-off costs included, of a run and its baseline; None
+    when the run does not pay for itself or has no baseline. The band is the 95% interval of what a
+    replay saves: it crosses the baseline's line where the interval of the break-even ends."""
+    costs = run.break_even
+    if isinstance(costs, Missing) or run.baseline is None:
+        return None
+    count = max(10, round(3 * min(costs.most or costs.replays, 3 * costs.replays)))
+    steps = [round(count * number / 40) for number in range(41)]
+    base = comparison[run.baseline]
+    before = costs.step_ns + costs.saving_ns
+    saved = [costs.saved(number) for number in steps]
+    unit = time_unit(before * count)
+    totals = [
+        [
+            (before * step - savings[bound]) / unit.ns
+            for step, savings in zip(steps, saved, strict=True)
+        ]
+        for bound in range(3)
+    ]
+    figure = go.Figure()
+    own = shade(RUN, theme)
+    for bound, fill in ((2, None), (0, "tonexty")):
+        figure.add_scatter(
+            name="95% interval",
+            x=steps,
+            y=totals[bound],
+            mode="lines",
+            line={"width": 0, "color": own},
+            fill=fill,
+            fillcolor=_faint(own),
+            showlegend=fill is not None,
+            hoverinfo="skip",
+        )
+    for name, dash, values in (
+        (base.name, "dash", [before * number / unit.ns for number in steps]),
+        (run.name, "solid", totals[1]),
+    ):
+        figure.add_scatter(
+            name=escape(name),
+            x=steps,
+            y=values,
+            mode="lines",
+            line={"width": 2.5, "color": own, "dash": dash},
+            text=[format_ns(value * unit.ns) for value in values],
+            hovertemplate="%{x:,} steps<br>%{text}<extra>" + escape(name) + "</extra>",
+        )
+    figure.add_vline(
+        x=costs.replays,
+        line={"dash": "dot", "width": 1, "color": own},
+        annotation_text=counted(costs.replays, "replay"),
+        annotation_position="bottom right",
+    )
+    figure.update_xaxes(title_text="steps", showgrid=False, tickformat=",")
+    figure.update_yaxes(title_text=f"{unit.name} in total", rangemode="tozero")
+    most = before * count / unit.ns
+    labels = [f"{most:.0f}" if most >= 10 else f"{most / 10:.1g}"]
+    # The last number of the steps reaches over the end of their axis.
+    return keep_margins(dress(figure, theme, 280), tick_room(labels), right=18)
+
+
+def _faint(colour: str) -> str:
+    """#rrggbb as a colour that lets a line behind it be seen."""
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.2)"
+
+
+def _where(run: RunComparison) -> TimeByCategory | None:
+    return None if isinstance(run.where, Missing) else run.where
+
+
+def _part(run: RunComparison, category: Category) -> float:
+    where = _where(run)
+    parts = where.shown_parts if where else ()
+    return next((part.ns for part in parts if part.category is category), 0.0)
+
+
+def _with(values: list[float], runs: list[RunComparison]) -> list[tuple[float, RunComparison]]:
+    return list(zip(values, runs, strict=True))
+
+
+def _hover(what: str, ns: float, run: RunComparison) -> str:
+    where = _where(run)
+    whole = where.step_ns if where else 0.0
+    share = format_percent(ns / whole) if whole else ""
+    return (
+        f"{escape(what)}<br>{format_ns(ns)}, {share} of the step<extra>{escape(run.name)}</extra>"
+    )

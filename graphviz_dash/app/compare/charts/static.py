@@ -1,0 +1,172 @@
+"""A comparison in drawings that stand still, for a page without scripts and for paper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from graphviz_dash.analysis.comparison.break_even import BreakEven
+from graphviz_dash.analysis.step_comparison.time_by_category import WAITING_FOR_RANKS
+from graphviz_dash.analysis.step_comparison.waterfall import Cause, Waterfall
+from graphviz_dash.analysis.trace.kernel_categories import Category
+from graphviz_dash.charts.palette import ADDED, BASELINE, CATEGORY, REMAINDER, RUN, SAVED, run_shade
+from graphviz_dash.charts.shades import IDLE
+from graphviz_dash.charts.static.svg import (
+    RULE,
+    colour,
+    drawing,
+    fitted,
+    legend,
+    rectangle,
+    words,
+)
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.units import counted, format_count, format_ns
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.comparison.result import Comparison
+
+WIDTH: Final = 960.0
+_LEFT: Final = 170.0
+_RIGHT: Final = 90.0
+_ROW: Final = 30.0
+_HATCH: Final = (
+    '<defs><pattern id="{id}" width="7" height="7" patternUnits="userSpaceOnUse" '
+    'patternTransform="rotate(45)"><path d="M0 0V7" style="stroke:{stroke};stroke-width:2"/>'
+    "</pattern></defs>"
+)
+
+
+def static_waterfall(waterfall: Waterfall) -> str:
+    """From the baseline's step down to the run's, a bar for each cause."""
+    at = waterfall.before_ns
+    hatch = _HATCH.format(id="rest", stroke=colour(REMAINDER))
+    rows = [(waterfall.baseline, 0, at, colour(BASELINE), "", format_ns(at))]
+    for cause, saved in waterfall.causes:
+        shade = colour(SAVED if saved >= 0 else ADDED)
+        extra = ""
+        if cause is Cause.REMAINDER:
+            shade, extra = "url(#rest)", f'stroke="{colour(REMAINDER)}"'
+        sign = "\N{MINUS SIGN}" if saved > 0 else "+" if saved < 0 else ""
+        low, high = min(at, at - saved), max(at, at - saved)
+        rows.append((cause.value, low, high, shade, extra, f"{sign}{format_ns(abs(saved))}"))
+        at -= saved
+    last = (
+        waterfall.run,
+        0,
+        waterfall.after_ns,
+        colour(RUN),
+        "",
+        format_ns(waterfall.after_ns),
+    )
+    scale = (WIDTH - _LEFT - _RIGHT) / max(1, *(high for _, _, high, *_ in (*rows, last)))
+    parts = [hatch]
+    for index, (name, low, high, fill, extra, shown) in enumerate([*rows, last]):
+        y = index * _ROW
+        x = _LEFT + low * scale
+        parts.append(words(_LEFT - 10, y + 19, fitted(name, _LEFT - 14, 13), "", "end"))
+        wide = max((high - low) * scale, 1.0)
+        parts.append(rectangle(x, y + 4, wide, _ROW - 8, fill, extra=extra))
+        parts.append(words(x + wide + 8, y + 19, shown, "num"))
+    said = (
+        f"From {waterfall.baseline}, {format_ns(waterfall.before_ns)}, to {waterfall.run}, by cause"
+    )
+    return drawing(WIDTH, (len(rows) + 1) * _ROW, said, "".join(parts))
+
+
+def static_time_by_category(comparison: Comparison) -> str | None:
+    """A bar for each run: a clean step, divided into GPU work by category and idle time."""
+    measured = [
+        (run.name, run.where) for run in comparison.runs if not isinstance(run.where, Missing)
+    ]
+    if not measured:
+        return None
+    longest = max(where.step_ns for _, where in measured)
+    scale = (WIDTH - _LEFT - _RIGHT) / max(longest, 1)
+    used = {part.category for _, where in measured for part in where.parts}
+    entries = [(category.value, CATEGORY[category]) for category in Category if category in used]
+    shown, top = legend([*entries, ("GPU idle", IDLE)], _LEFT, 12, WIDTH)
+    parts = [_HATCH.format(id="idle", stroke=colour(IDLE)), shown]
+    for index, (name, where) in enumerate(measured):
+        y, x = top + index * _ROW, _LEFT
+        parts.append(words(_LEFT - 10, y + 19, fitted(name, _LEFT - 14, 13), "", "end"))
+        for part in where.shown_parts:
+            tip = f"{part.category.value}: {format_ns(part.ns)}"
+            fill = colour(CATEGORY[part.category])
+            parts.append(rectangle(x, y + 4, part.ns * scale, _ROW - 8, fill, tip=tip))
+            x += part.ns * scale
+        if where.waiting_ns:
+            tip = f"{WAITING_FOR_RANKS}: {format_ns(where.waiting_ns)}"
+            wide = where.waiting_ns * scale
+            edge = f'stroke="{colour(IDLE)}"'
+            parts.append(rectangle(x, y + 4, wide, _ROW - 8, "none", extra=edge, tip=tip))
+            parts.append(words(x + 4, y + 19, fitted(WAITING_FOR_RANKS, wide - 8, 13), "muted"))
+            x += wide
+        if where.idle_ns:
+            tip, edge = f"GPU idle: {format_ns(where.idle_ns)}", f'stroke="{colour(IDLE)}"'
+            wide = where.idle_ns * scale
+            parts.append(rectangle(x, y + 4, wide, _ROW - 8, "url(#idle)", extra=edge, tip=tip))
+            x += wide
+        parts.append(words(x + 8, y + 19, format_ns(where.step_ns), "num"))
+    profiled = any(where.profiled for _, where in measured)
+    what = "step under the profiler" if profiled else "clean step"
+    said = f"Where the time of a {what} goes, run by run"
+    return drawing(WIDTH, top + len(measured) * _ROW, said, "".join(parts))
+
+
+def static_break_even(comparison: Comparison, costs: BreakEven) -> str:
+    """Total time over the number of steps of a run and its baseline, with the 95% band."""
+    run, base = comparison[costs.run], comparison[costs.baseline]
+    height, left, bottom = 220.0, 70.0, 34.0
+    count = max(10, round(3 * min(costs.most or costs.replays, 3 * costs.replays)))
+    before = costs.step_ns + costs.saving_ns
+    high = max(before * count, before * count - costs.saved(count)[0], costs.one_off_ns)
+
+    def point(number: float, ns: float) -> str:
+        x = left + (WIDTH - left - _RIGHT) * number / count
+        return f"{x:.1f} {height - bottom - (height - bottom - 16) * ns / high:.1f}"
+
+    def ends(bound: int) -> list[str]:
+        totals = [(steps, before * steps - costs.saved(steps)[bound]) for steps in (0, count)]
+        return [point(*total) for total in totals]
+
+    own, other = (colour(run_shade(side.run)) for side in (run, base))
+    band = "L".join((*ends(2), *reversed(ends(0))))
+    parts = [f'<path d="M{band}Z" style="fill:{own};opacity:.18"/>']
+    parts += _axes(count, high, left, height, bottom)
+    for name, stroke, (begin, end) in (
+        (base.name, other, [point(0, 0), point(count, before * count)]),
+        (run.name, own, ends(1)),
+    ):
+        parts.append(f'<path d="M{begin}L{end}" style="stroke:{stroke};fill:none;stroke-width:2"/>')
+        x, y = map(float, end.split())
+        parts.append(words(x + 8, y + 4, fitted(name, _RIGHT - 10, 12)))
+    at = point(costs.replays, 0).split()[0]
+    parts.append(
+        f'<path d="M{at} 10V{height - bottom:g}" style="stroke:{own};stroke-dasharray:3 3"/>'
+    )
+    replays = counted(costs.replays, "replay")
+    parts.append(words(float(at) + 6, 18, replays, "num"))
+    said = f"Total time over steps: break-even of {costs.run} after {replays}"
+    return drawing(WIDTH, height, said, "".join(parts))
+
+
+def _axes(count: int, high: float, left: float, height: float, bottom: float) -> Iterator[str]:
+    base = height - bottom
+    yield f'<path d="M{left} 10V{base}H{WIDTH - _RIGHT}" style="stroke:{colour(RULE)};fill:none"/>'
+    for number in round_numbers(count):
+        x = left + (WIDTH - left - _RIGHT) * number / count
+        yield words(x, base + 16, format_count(round(number)), "axis", "middle")
+    for ns in round_numbers(high):
+        y = base - (base - 16) * ns / high
+        yield words(left - 8, y + 4, format_ns(ns) if ns else "0", "axis", "end")
+    middle = left + (WIDTH - left - _RIGHT) / 2
+    yield words(middle, height - 2, "steps", "axis", "middle")
+
+
+def round_numbers(most: float) -> list[float]:
+    """Round numbers from 0 to ``most``, at least 1, four to ten of them."""
+    power = 10.0 ** math.floor(math.log10(max(most, 1)))
+    step = next(step for step in (2, 1, 0.5, 0.2) if most / (step * power) >= 3)
+    return [index * step * power for index in range(int(most / (step * power)) + 1)]

@@ -1,0 +1,228 @@
+"""The equation of a run on the Compare page: the picture, what each module or operator saved, and
+the matched kernels of both steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import streamlit as st
+
+from graphviz_dash.analysis.comparison.compile_parts import CompileParts
+from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
+from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep
+from graphviz_dash.analysis.step_comparison.waterfall import Cause, CauseTimes, StepShare, Waterfall
+from graphviz_dash.analysis.step_comparison.work_pairs import PairKind, PairRow
+from graphviz_dash.analysis.trace.kernel_names import short_name
+from graphviz_dash.app.compare.charts.waterfall import waterfall_chart
+from graphviz_dash.errors import printable
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.answer import Evidence, Piece
+from graphviz_dash.narrative.equation import compile_parts_text, waterfall_method
+from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.frame import draw, figure
+from graphviz_dash.ui.page.markup import element, plain, show, text
+from graphviz_dash.units import format_count
+
+_MOST_PAIRS: Final = 10_000
+"""Rows of the table of pairs; a browser needs no more at once."""
+
+
+def answer_markup(pieces: tuple[Piece, ...], there: frozenset[Evidence]) -> str:
+    """The answer as a paragraph; each figure leads to its evidence, where the page has it, and what
+    is a figure of its own to its row in their table. No markup without an answer."""
+    if not pieces:
+        return ""
+    parts = []
+    for piece in pieces:
+        if piece.evidence is None:
+            parts.append(text(piece.text))
+            continue
+        goal = (piece.evidence if piece.evidence in there else Evidence.FIGURES).value
+        if piece.metric is not None:
+            goal = figure_anchor(piece.metric)
+        parts.append(element("a", text(piece.text), href=f"#{goal}"))
+    return element("p", "".join(parts), "answer")
+
+
+def shown_evidence(result: Comparison, run: RunComparison | None) -> frozenset[Evidence]:
+    """What the Compare page shows of the evidence of the answer for ``run``."""
+    lacking = set()
+    if run is None or isinstance(run.waterfall, Missing):
+        lacking.add(Evidence.WATERFALL)
+    if result.predicted is None:
+        lacking.add(Evidence.PREDICTED)
+    if all(isinstance(compared.where, Missing) for compared in result.runs):
+        lacking.add(Evidence.WHERE)
+    if run is None or run["break_even"].value is None:
+        lacking.add(Evidence.BREAK_EVEN)
+    return frozenset(Evidence) - lacking
+
+
+def figure_anchor(metric: str) -> str:
+    """The anchor of a metric's row among the figures."""
+    return f"figure-{metric}"
+
+
+def equation_panel(key: str, result: Comparison, run: RunComparison) -> None:
+    """The whole of it; ``key`` is the experiment's in the store."""
+    st.header(f"Where the time went vs {plain(run.baseline)}", anchor=Evidence.WATERFALL.value)
+    waterfall = run.waterfall
+    if isinstance(waterfall, Missing) or run.baseline is None:
+        reason = waterfall.reason if isinstance(waterfall, Missing) else "it is the baseline"
+        st.caption(plain(f"Not available: {reason}."))
+        return
+    left, right = st.columns([0.52, 0.48], gap="medium")
+    with left:
+        chart = figure(
+            key, ("waterfall", run.name), lambda theme: waterfall_chart(waterfall, theme)
+        )
+        draw(chart, "waterfall")
+    with right:
+        by = url_state.choose("by", "Group by", ("module", "operator"))
+        _shares(waterfall.modules if by == "module" else waterfall.operators, by)
+    if not isinstance(run.compile_parts, Missing):
+        show(element("p", text(compile_parts_text(run))))
+        _compile_parts(run.compile_parts)
+    st.caption(plain(waterfall_method(run, waterfall)))
+    _pairs(waterfall)
+
+
+def _shares(shares: tuple[StepShare, ...], by: str) -> None:
+    data: dict[str, list[Any]] = {
+        by.capitalize(): [short_name(printable(share.label)) for share in shares],
+        "Difference, µs": [-share.saved.total / 1e3 for share in shares],
+    }
+    config: dict[str, Any] = {
+        by.capitalize(): st.column_config.TextColumn(width="medium", pinned=True),
+        "Difference, µs": st.column_config.NumberColumn(format="%+.2f"),
+    }
+    _add_causes(data, config, [share.saved for share in shares])
+    for column_index, side in enumerate(("before", "after")):
+        data[f"Work {side}"] = [share.items[column_index] for share in shares]
+    st.dataframe(
+        data,
+        column_config=config,
+        hide_index=True,
+        height=254 if len(shares) > 6 else "content",
+        placeholder="–",
+        alt=f"What each {by} contributes to the difference, by cause",
+    )
+
+
+def _compile_parts(parts: CompileParts) -> None:
+    """What compiling and what graphs saved, a row each, by cause."""
+    saved = [parts.compiling, parts.graphs]
+    data: dict[str, list[Any]] = {
+        "Saved by": [f"compiling ({printable(parts.without_graphs)})", "graphs on top"],
+        "Difference, µs": [-part.total / 1e3 for part in saved],
+    }
+    config: dict[str, Any] = {
+        "Saved by": st.column_config.TextColumn(pinned=True),
+        "Difference, µs": st.column_config.NumberColumn(format="%+.2f"),
+    }
+    _add_causes(data, config, saved)
+    st.dataframe(
+        data,
+        column_config=config,
+        hide_index=True,
+        height="content",
+        placeholder="–",
+        alt="What compiling and graphs each contribute to the difference, by cause",
+    )
+
+
+def _add_causes(
+    data: dict[str, list[Any]], config: dict[str, Any], saved: Sequence[CauseTimes]
+) -> None:
+    """Adds a column for each cause that any of the rows has, in µs; a saving is negative."""
+    for column_index, cause in enumerate(Cause):
+        values = [part.items()[column_index][1] for part in saved]
+        if not any(values):
+            continue
+        column = f"{cause.value.capitalize()}, µs"
+        data[column] = [-value / 1e3 if value else None for value in values]
+        config[column] = st.column_config.NumberColumn(format="%+.2f")
+
+
+def _pairs(waterfall: Waterfall) -> None:
+    counts = waterfall.pairs.counts
+    kind_counts = ", ".join(f"{format_count(n)} {kind.value}" for kind, n in counts.items() if n)
+    with st.expander(f"Matched kernels: {kind_counts}", icon=":material/compare_arrows:"):
+        kinds = [kind.value for kind in PairKind if counts[kind]]
+        chosen = kinds
+        if len(kinds) > 1:
+            chosen = url_state.choose_several("pairs", "What became of it", kinds, kinds)
+        rows = [row for row in waterfall.pairs.rows if row.kind.value in chosen]
+        _pair_table(waterfall, rows[:_MOST_PAIRS])
+        show(
+            element(
+                "p",
+                text(
+                    f"{format_count(min(len(rows), _MOST_PAIRS))} of "
+                    f"{format_count(len(waterfall.pairs.rows))} rows. Durations are medians over "
+                    "the traced steps; matched by: "
+                    + ", ".join(f"{how} {n:,}" for how, n in waterfall.pairs.methods.items())
+                ),
+                "muted",
+            )
+        )
+
+
+def _pair_table(waterfall: Waterfall, rows: list[PairRow]) -> None:
+    before, after = waterfall.pairs.before, waterfall.pairs.after
+    base, run = printable(waterfall.baseline), printable(waterfall.run)
+    times = [(_took(before, row.before), _took(after, row.after)) for row in rows]
+    st.dataframe(
+        {
+            "What": [
+                row.kind.value + (", other launch" if row.launch_differs else "") for row in rows
+            ],
+            f"In {base}": [_names(before, row.before) for row in rows],
+            f"In {run}": [_names(after, row.after) for row in rows],
+            "Node": [_node(after, row) for row in rows],
+            "Operator": [_operator(before, after, row) for row in rows],
+            "Module": [_module(before, after, row) for row in rows],
+            f"{base}, µs": [time for time, _ in times],
+            f"{run}, µs": [time for _, time in times],
+            "Matched by": [row.method for row in rows],
+            "Confidence": [row.confidence or None for row in rows],
+        },
+        column_config={
+            f"In {base}": st.column_config.TextColumn(width="medium"),
+            f"In {run}": st.column_config.TextColumn(width="medium"),
+            f"{base}, µs": st.column_config.NumberColumn(format="%.2f"),
+            f"{run}, µs": st.column_config.NumberColumn(format="%.2f"),
+            "Confidence": st.column_config.NumberColumn(format="percent"),
+        },
+        hide_index=True,
+        height=420,
+        placeholder="–",
+        alt="Each kernel, memcpy and memset of the baseline's step beside that of the run's",
+    )
+
+
+def _names(work: TypicalStep, places: tuple[int, ...]) -> str | None:
+    if not places:
+        return None
+    return " + ".join(short_name(printable(work.items[item].name)) for item in places)
+
+
+def _took(work: TypicalStep, places: tuple[int, ...]) -> float | None:
+    return sum(int(work.duration[item]) for item in places) / 1e3 if places else None
+
+
+def _node(after: TypicalStep, row: PairRow) -> str | None:
+    nodes = [after.items[item_index] for item_index in row.after]
+    named = [f"{item.graph}#{item.node}" for item in nodes if item.graph is not None]
+    return ", ".join(named) or None
+
+
+def _operator(before: TypicalStep, after: TypicalStep, row: PairRow) -> str:
+    items = [after.items[item] for item in row.after] or [before.items[item] for item in row.before]
+    return printable(items[0].origin.op or "")
+
+
+def _module(before: TypicalStep, after: TypicalStep, row: PairRow) -> str:
+    items = [after.items[item] for item in row.after] or [before.items[item] for item in row.before]
+    return printable(items[0].origin.module or "")

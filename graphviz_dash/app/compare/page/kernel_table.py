@@ -1,0 +1,88 @@
+"""The kernels of the runs of an experiment side by side, as a table to search."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from graphviz_dash.analysis.comparison.result import RunComparison
+from graphviz_dash.analysis.metrics.kernel_table import KernelTable
+from graphviz_dash.analysis.trace.kernel_names import short_name
+from graphviz_dash.app.compare.page.not_captured import not_captured_panel
+from graphviz_dash.errors import printable
+from graphviz_dash.narrative.summary import seldom_sentence
+from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.frame import empty
+
+
+def kernels_section(kernel_rows: KernelTable, run: RunComparison | None) -> None:
+    """The kernels, and what ``run`` does without graphs; None where no run is compared."""
+    kernels_panel(kernel_rows, run)
+    if run is not None:
+        not_captured_panel(run)
+
+
+def kernels_panel(kernel_rows: KernelTable, run: RunComparison | None) -> None:
+    """The kernels of the baseline and of ``run``, or of all runs where none is compared."""
+    if not kernel_rows.rows:
+        reasons = [f"{name}: {why}" for name, why in kernel_rows.without.items()]
+        empty("No kernels to show", *(reasons or ["No kernel ran in the traced steps."]))
+        return
+    wanted = url_state.search("kernel", "Search kernels", "Search by name or category")
+    columns = _columns(kernel_rows, run)
+    rows = [
+        row
+        for row in kernel_rows.rows
+        if any(row.uses[column] for column in columns)
+        and (wanted in row.name.lower() or wanted == row.category.value)
+    ]
+    changing = [column for column in columns if kernel_rows.changes(column)]
+    if changing:
+        # The table's own order is by all runs; these are two of them.
+        rows.sort(key=lambda row: -abs(row.changes[changing[-1]] or 0.0))
+    data: dict[str, list[Any]] = {
+        "Kernel": [short_name(printable(row.name)) for row in rows],
+        "Category": [row.category.value for row in rows],
+    }
+    config: dict[str, Any] = {"Kernel": st.column_config.TextColumn(width=290)}
+    for column in columns:
+        name = printable(kernel_rows.runs[column])
+        uses = [row.uses[column] for row in rows]
+        data[f"{name}, count"] = [use.count if use else None for use in uses]
+        data[f"{name}, µs"] = [use.total_ns / 1e3 if use else None for use in uses]
+        config[f"{name}, count"] = st.column_config.NumberColumn(format="%d")
+        config[f"{name}, µs"] = st.column_config.NumberColumn(format="%.2f")
+        if kernel_rows.changes(column):
+            data["Change, µs"] = [_us(row.changes[column]) for row in rows]
+            config["Change, µs"] = st.column_config.NumberColumn(format="%+.2f")
+    data["Full name"] = [printable(row.name) for row in rows]
+    st.dataframe(
+        data,
+        column_config=config,
+        hide_index=True,
+        height="content" if len(rows) < 16 else 560,
+        placeholder="–",
+        alt="Kernels of the baseline and of the run per traced step",
+    )
+    order = "largest change" if changing else "longest"
+    seldom = seldom_sentence(kernel_rows)
+    st.caption(
+        f"{len(rows)} of {len(kernel_rows.rows)} kernels, memcpy and memset, {order} first. Counts "
+        "and times are medians over the traced steps; their sums exceed the busy time where work "
+        f"overlaps. {seldom}{seldom and ' '}Click a heading to sort."
+    )
+
+
+def _columns(kernel_rows: KernelTable, run: RunComparison | None) -> list[int]:
+    """The columns of the table to show: the baseline and the run, or all where none is compared."""
+    wanted = {run.baseline, run.name} if run else set(kernel_rows.runs)
+    return [
+        column
+        for column, name in enumerate(kernel_rows.runs)
+        if name in wanted and name not in kernel_rows.without
+    ]
+
+
+def _us(ns: float | None) -> float | None:
+    return None if ns is None else ns / 1e3

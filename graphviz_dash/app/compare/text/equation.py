@@ -1,0 +1,125 @@
+"""The equation of a run and its baseline as text and JSON: what each cause, module and operator
+saved, and how the work of the two steps was paired."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import click
+from rich.text import Text
+
+from graphviz_dash.analysis.comparison.result import RunComparison
+from graphviz_dash.analysis.step_comparison.waterfall import (
+    Basis,
+    Cause,
+    CauseTimes,
+    StepShare,
+    Waterfall,
+)
+from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table, shorten
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.equation import (
+    compile_parts_text,
+    ranks_method,
+    step_words,
+    whole_text,
+)
+from graphviz_dash.units import format_count, format_ns, format_percent
+
+_LABEL: Final = 48
+
+
+def print_waterfalls(runs: Sequence[RunComparison], best: RunComparison | None, count: int) -> None:
+    """The equation of every run that has one, then ``count`` modules and operators of ``best``."""
+    for basis in Basis:
+        equations = [
+            (run, run.waterfall)
+            for run in runs
+            if not isinstance(run.waterfall, Missing) and run.waterfall.basis is basis
+        ]
+        if equations:
+            _print_equations(equations, basis)
+    divided = best.waterfall if best is not None else None
+    if divided is not None and not isinstance(divided, Missing) and count:
+        _print_shares(divided, "module", divided.modules, count)
+        _print_shares(divided, "operator", divided.operators, count)
+
+
+def _print_equations(equations: Sequence[tuple[RunComparison, Waterfall]], basis: Basis) -> None:
+    print_heading(
+        f"Where the time went vs the baseline, saved per {step_words(basis)} ({whole_text(basis)})"
+    )
+    waterfalls = [waterfall for _, waterfall in equations]
+    causes = _causes(waterfalls)
+    names = [cause.value for cause in causes]
+    table = plain_table("run", "baseline step", *names, "= step", right=range(1, 10))
+    for run, waterfall in equations:
+        saved = dict(waterfall.saved.items())
+        table.add_row(
+            cell(waterfall.run),
+            cell(format_ns(waterfall.before_ns)),
+            *(cell(signed_ns(saved[cause])) for cause in causes),
+            cell(format_ns(waterfall.after_ns)),
+        )
+        parts = run.compile_parts
+        if isinstance(parts, Missing):
+            continue
+        for title, part in (("by compiling", parts.compiling), ("by graphs", parts.graphs)):
+            table.add_row(cell(f"  {title}", "dim"), cell(""), *_cells(part, causes)[:-1], cell(""))
+    print_table(table)
+    click.echo()
+    for run, _ in equations:
+        if sentence := compile_parts_text(run):
+            click.echo(f"  {sentence}")
+    for waterfall in waterfalls:
+        click.echo(f"  {pairing_text(waterfall)}")
+    for method in dict.fromkeys(filter(None, map(ranks_method, waterfalls))):
+        click.echo(f"  {method}")
+
+
+def _causes(waterfalls: Sequence[Waterfall]) -> list[Cause]:
+    """The causes in any of the equations, in order."""
+    present = {cause for waterfall in waterfalls for cause, _ in waterfall.causes}
+    return [cause for cause in Cause if cause in present]
+
+
+def pairing_text(waterfall: Waterfall) -> str:
+    """How the work of the two steps was paired, in words."""
+    counts = ", ".join(
+        f"{format_count(count)} {kind.value}"
+        for kind, count in waterfall.pairs.counts.items()
+        if count
+    )
+    share = format_percent(waterfall.remainder_share)
+    return (
+        f"{waterfall.run}: {counts}; the remainder is {share} of the step of {waterfall.baseline}"
+    )
+
+
+def signed_ns(value: int) -> str:
+    """What was saved as what becomes of the step: a saving is negative."""
+    return f"+{format_ns(-value)}" if value < 0 else f"-{format_ns(value)}" if value else "0 ns"
+
+
+def _print_shares(
+    waterfall: Waterfall, title: str, shares: tuple[StepShare, ...], count: int
+) -> None:
+    shown = shares[:count]
+    print_heading(
+        f"{waterfall.run} by {title}, {len(shown)} of {len(shares)}, largest difference first"
+    )
+    causes = _causes([waterfall])
+    names = [cause.value for cause in causes]
+    table = plain_table(title, "work", *names, "difference", right=range(1, 10))
+    for share in shown:
+        before, after = share.items
+        work = format_count(before) if before == after else f"{before:,} to {after:,}"
+        table.add_row(cell(shorten(share.label, _LABEL)), cell(work), *_cells(share.saved, causes))
+    print_table(table)
+
+
+def _cells(saved: CauseTimes, causes: Sequence[Cause]) -> list[Text]:
+    values = dict(saved.items())
+    shown = (*(values[cause] for cause in causes), saved.total)
+    return [cell(signed_ns(value) if value else "") for value in shown]

@@ -1,0 +1,64 @@
+"""One run on the terminal: what it is, its figures, its graphs and their longest nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import click
+
+from graphviz_dash.analysis.comparison.result import RunComparison
+from graphviz_dash.analysis.metrics.run_metrics import Figure
+from graphviz_dash.analysis.nodes.concurrency import Concurrency
+from graphviz_dash.analysis.nodes.node_table import NodeTable
+from graphviz_dash.app.compare.text.agreement import agreement_lines
+from graphviz_dash.app.compare.text.figures import (
+    print_absent,
+    print_failures,
+    print_figures,
+    print_remedies,
+    print_tracebacks,
+    print_weaknesses,
+)
+from graphviz_dash.app.compare.text.run_facts import print_facts, print_recorded_captures
+from graphviz_dash.cli.text.output import print_more
+from graphviz_dash.errors import printable
+from graphviz_dash.features.graph.text.graph import print_graph
+from graphviz_dash.features.prediction.analysis.stream_prediction import ParallelPrediction
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.headline import run_sentence
+
+_GRAPHS: Final = 16
+"""Graphs whose nodes are listed: a server has hundreds."""
+
+
+def print_run(
+    result: RunComparison,
+    figures: Sequence[Figure],
+    tables: Sequence[NodeTable],
+    measured: Mapping[str, Concurrency | Missing],
+    parallel: Mapping[str, ParallelPrediction | Missing],
+    count: int,
+) -> None:
+    """Prints a run; ``figures`` are those that need no baseline, ``measured`` is the concurrency of
+    graphs by their id, ``parallel`` what they would take on several streams; of each graph the
+    ``count`` longest nodes are listed, of the first graphs where there are many."""
+    click.echo(run_sentence(result))
+    print_facts(result.run)
+    print_recorded_captures(result.run)
+    print_figures([(result.name, figures)])
+    for table in tables[:_GRAPHS]:
+        graph = table.graph.id
+        print_graph(result.run, table, measured.get(graph), parallel.get(graph), count)
+    print_more(len(tables), _GRAPHS)
+    if lines := agreement_lines(result.run):
+        click.echo()
+        for line in lines:
+            click.echo(printable(line))
+    print_failures([result.run])
+    print_weaknesses([result])
+    print_absent([(result.name, figures)])
+    for fact in result.run.manifest.absent:
+        click.echo(printable(f"  {result.name}: {fact.fact}: {fact.reason}"))
+    print_remedies([result.run], whole=False)
+    print_tracebacks(result.run)

@@ -1,0 +1,1 @@
+"""JSON documents of listings and imports, and the schemas of all documents."""

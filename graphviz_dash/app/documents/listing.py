@@ -1,0 +1,71 @@
+"""A folder of experiments as JSON: what each run is, its step time and speedup."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypedDict
+
+from graphviz_dash.analysis.comparison.result import Comparison
+from graphviz_dash.app.compare.documents.run import IdentityDocument, identity_document
+from graphviz_dash.exports.documents.figures import FigureDocument, figures_document
+from graphviz_dash.exports.documents.values import FilePath, Sentence, shown
+
+UnreadableBundles = Sequence[tuple[Path, str]]
+"""Bundles that cannot be read, each with the error."""
+
+
+class ListedRunDocument(IdentityDocument):
+    """A run with its step time and speedup; ``sound`` is false where its replays do other work."""
+
+    sound: bool
+    figures: dict[str, FigureDocument]
+
+
+class UnreadableBundleDocument(TypedDict):
+    """A bundle that cannot be read."""
+
+    path: FilePath
+    error: Sentence
+
+
+class ListedExperimentDocument(TypedDict):
+    """An experiment with its runs."""
+
+    name: str
+    path: FilePath
+    baseline: str | None
+    runs: list[ListedRunDocument]
+    unreadable: list[UnreadableBundleDocument]
+
+
+class ListingDocument(TypedDict):
+    """The experiments under a folder."""
+
+    experiments: list[ListedExperimentDocument]
+
+
+def listing_document(
+    listed: Sequence[tuple[Comparison, UnreadableBundles]],
+) -> ListingDocument:
+    """The experiments of a folder, compared without their traces."""
+    return {"experiments": [_experiment_document(*experiment) for experiment in listed]}
+
+
+def _experiment_document(
+    comparison: Comparison, unreadable: UnreadableBundles
+) -> ListedExperimentDocument:
+    return {
+        "name": comparison.experiment.name,
+        "path": shown(comparison.experiment.path),
+        "baseline": comparison.baseline,
+        "runs": [
+            {
+                **identity_document(run.run),
+                "sound": run.replays_match,
+                "figures": figures_document((run.step, run.speedup)),
+            }
+            for run in comparison.runs
+        ],
+        "unreadable": [{"path": shown(bundle), "error": error} for bundle, error in unreadable],
+    }

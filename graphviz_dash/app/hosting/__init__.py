@@ -1,0 +1,1 @@
+"""Server: start, access, speed-ups and everything that touches internals of Streamlit."""

@@ -1,0 +1,13 @@
+"""The routes of all components, under ``/api/``; each checks its own parameters."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.routing import Router
+
+from graphviz_dash.features.graph.page import component as dag
+from graphviz_dash.features.perfetto.page import component as perfetto
+from graphviz_dash.features.timeline.page import component as timeline
+
+ROUTER: Final = Router([*dag.routes(), *timeline.routes(), *perfetto.routes()])

@@ -1,0 +1,190 @@
+"""Middleware before everything else: refuses requests that come from elsewhere, tells visitors
+apart, and puts the headers that protect a page on every answer."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from http.cookies import CookieError, SimpleCookie
+from typing import Final
+from urllib.parse import parse_qsl, quote, urlencode
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from graphviz_dash.app.hosting.access import access, allows_origin, host_name
+from graphviz_dash.app.hosting.policy import HEADERS, content_policy
+from graphviz_dash.errors import printable
+from graphviz_dash.ui.state.presence import PRESENCE
+
+VISITOR_HEADER: Final = "x-graphviz-dash-visitor"
+"""The header by which pages and routes are given the visitor; nobody else can set it."""
+_TOKEN: Final = "token"
+_NAMES_CHARACTERS: Final = 80
+_HOST_CONFIG: Final = "/_stcore/host-config"
+"""What Streamlit's front end asks for before it opens its websocket."""
+_SAFE_SITES: Final = ("same-origin", "none")
+_REOPEN: Final = (
+    "<!doctype html><title>graphviz-dash</title><p>This dashboard asks for its token: open the "
+    "address with <code>?token=</code> that <code>graphviz-dash serve</code> printed.<p>If this "
+    'browser has opened it before, <a href="">follow this link</a>.'
+)
+"""A link from another site brings no cookie, one from this page does."""
+
+
+class Guard:
+    """Middleware that lets in who belongs, requests and websockets alike."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request, or refuses it with 403 and the reason."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        send = _protected(send)
+        headers = Headers(scope=scope)
+        cookies = _cookies(headers)
+        refusal = _foreign(scope, headers) or _without_token(scope, headers, cookies)
+        if refusal is not None:
+            await _refuse(refusal, scope, receive, send)
+            return
+        name = _cookie_name("visitor", scope)
+        visitor = cookies.get(name)
+        if visitor is None and _is_first(scope, headers):
+            visitor = secrets.token_hex(16)
+            send = _with_cookie(send, name, visitor)
+        if scope["type"] == "http":
+            await self._app(_told_visitor(scope, visitor), receive, send)
+            return
+        # Who refuses cookies is another visitor with each page.
+        visitor = visitor or secrets.token_hex(16)
+        with PRESENCE.page(visitor):
+            await self._app(_told_visitor(scope, visitor), receive, send)
+
+
+def _foreign(scope: Scope, headers: Headers) -> Response | None:
+    """The refusal of a request that is meant for another host, or made by a page of another."""
+    hosts = headers.getlist("host")
+    host = hosts[0] if len(hosts) == 1 else None
+    if not access().allows_host(host):
+        shown = printable(host or "")[:_NAMES_CHARACTERS]
+        name = host_name(host) or "NAME"
+        return PlainTextResponse(
+            f"Refused: the request is for the host {shown!r}, which is none of this dashboard's. "
+            "A page of another site may have had its name lead to this machine (DNS rebinding).\n"
+            "If the name is right, such as that of a reverse proxy, allow it: "
+            f"graphviz-dash serve --allow-host {printable(name)[:_NAMES_CHARACTERS]}\n",
+            403,
+        )
+    origins = headers.getlist("origin")
+    if len(origins) > 1 or not allows_origin(origins[0] if origins else None, host):
+        shown = printable(", ".join(origins))[:_NAMES_CHARACTERS]
+        return PlainTextResponse(
+            f"Refused: a page of {shown!r} asks, which is another site than this dashboard.\n", 403
+        )
+    # A picture, a script or a frame of another site's page; what a reader follows is a navigation.
+    fetched = headers.get("sec-fetch-site", "none") not in _SAFE_SITES
+    if fetched and headers.get("sec-fetch-mode") not in ("navigate", None):
+        return PlainTextResponse("Refused: a page of another site asks for a part.\n", 403)
+    if fetched and headers.get("sec-fetch-dest") not in ("document", None):
+        return PlainTextResponse("Refused: a page of another site shows this one in it.\n", 403)
+    return None
+
+
+def _without_token(scope: Scope, headers: Headers, cookies: dict[str, str]) -> Response | None:
+    """The refusal of a request without the token that is asked for; the way on for one that brings
+    it in its address, where it shall not stay."""
+    token = access().token
+    if token is None:
+        return None
+    name = _cookie_name(_TOKEN, scope)
+    query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    shown = [value for key, value in query if key == _TOKEN]
+    if scope["type"] == "http" and shown and _same(shown[-1], token):
+        rest = urlencode([(key, value) for key, value in query if key != _TOKEN])
+        # One slash: with two the address would be another host's.
+        path = "/" + quote(scope["path"].lstrip("/\\"))
+        answer = RedirectResponse(f"{path}?{rest}" if rest else path, 303)
+        answer.set_cookie(name, token, httponly=True, samesite="strict", path="/")
+        return answer
+    if _same(cookies.get(name, ""), token):
+        return None
+    if "text/html" in headers.get("accept", ""):
+        return HTMLResponse(_REOPEN, 403)
+    return PlainTextResponse("Refused: this dashboard asks for its token.\n", 403)
+
+
+def _same(given: str, token: str) -> bool:
+    return hmac.compare_digest(given.encode(), token.encode())
+
+
+def _is_first(scope: Scope, headers: Headers) -> bool:
+    """Whether the answer may make the visitor known. Not one to a link of another site, which comes
+    without the cookie that the browser may have."""
+    if scope["type"] != "http":
+        return False
+    from_here = headers.get("sec-fetch-site", "none") in _SAFE_SITES
+    is_document = "text/html" in headers.get("accept", "")
+    return from_here and (is_document or scope["path"] == _HOST_CONFIG)
+
+
+def _told_visitor(scope: Scope, visitor: str | None) -> Scope:
+    named = VISITOR_HEADER.encode()
+    headers = [item for item in scope["headers"] if item[0].lower() != named]
+    if visitor is not None:
+        headers.append((named, visitor.encode("latin-1", "replace")))
+    return dict(scope, headers=headers)
+
+
+def _cookies(headers: Headers) -> dict[str, str]:
+    try:
+        parsed = SimpleCookie(headers.get("cookie", ""))
+    except CookieError:
+        return {}
+    return {name: morsel.value for name, morsel in parsed.items()}
+
+
+def _cookie_name(what: str, scope: Scope) -> str:
+    """Cookies know no ports, and a machine may run several dashboards."""
+    server = scope.get("server") or ("", 0)
+    return f"graphviz-dash-{what}-{server[1]}"
+
+
+def _with_cookie(send: Send, name: str, value: str) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(raw=message["headers"])
+            headers.append("set-cookie", f"{name}={value}; HttpOnly; Path=/; SameSite=strict")
+        await send(message)
+
+    return sending
+
+
+def _protected(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] in ("http.response.start", "websocket.http.response.start"):
+            headers = MutableHeaders(raw=list(message.get("headers", ())))
+            for name, value in HEADERS.items():
+                headers[name] = value
+            headers.setdefault("content-security-policy", content_policy())
+            message = {**message, "headers": headers.raw}
+        await send(message)
+
+    return sending
+
+
+async def _refuse(answer: Response, scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "http":
+        await answer(scope, receive, send)
+        return
+    if "websocket.http.response" not in scope.get("extensions", {}):
+        await send({"type": "websocket.close", "code": 1008})
+        return
+
+    async def denying(message: Message) -> None:
+        await send({**message, "type": f"websocket.{message['type']}"})
+
+    await answer(dict(scope, type="http", method="GET"), receive, denying)

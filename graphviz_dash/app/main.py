@@ -1,0 +1,8 @@
+"""The dashboard as ``graphviz-dash serve`` starts it from an installed package; see app.py."""
+
+import streamlit as st
+
+from graphviz_dash.app.hosting.lifespan import lifespan
+from graphviz_dash.app.hosting.server import PAGES, middleware, routes
+
+app = st.App(PAGES, routes=routes(), middleware=middleware(), lifespan=lifespan)

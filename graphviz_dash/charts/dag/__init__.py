@@ -1,1 +1,0 @@
-"""The drawing of a captured graph: layout, edges, colours, cards."""

@@ -1,1 +1,0 @@
-"""What is printed of programs as a whole: what a compiler made of them."""

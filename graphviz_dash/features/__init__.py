@@ -1,0 +1,1 @@
+"""Products of the dashboard, one folder each: analysis, wording, chart, document, command and page."""

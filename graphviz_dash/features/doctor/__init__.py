@@ -1,0 +1,1 @@
+"""Diagnosis of captures that fail and replays that are wrong."""

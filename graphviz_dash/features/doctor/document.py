@@ -1,0 +1,191 @@
+"""The JSON of ``graphviz-dash doctor``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+import msgspec
+
+from graphviz_dash.analysis.doctor import Diagnosis
+from graphviz_dash.analysis.prediction.predict import Prediction
+from graphviz_dash.exports.documents.values import Count, Sentence
+from graphviz_dash.features.prediction.document import BlockerDocument, blocker_document
+from graphviz_dash.features.torch_compile.analysis.report import CompileReport
+from graphviz_dash.features.torch_compile.document import (
+    CompileCauseDocument,
+    CompileRuleDocument,
+    cause_document,
+    compile_rule_documents,
+)
+from graphviz_dash.features.torch_compile.narrative import compile_sentence
+from graphviz_dash.model.doctor import Finding
+from graphviz_dash.model.rules import RULES
+from graphviz_dash.narrative.doctor import verdict_text
+from graphviz_dash.narrative.prediction import not_checked_texts
+
+
+class CodePlaceDocument(TypedDict):
+    """A line of the user's code with those around it; ``first`` is the number of ``lines[0]``."""
+
+    file: str
+    line: int
+    function: str | None
+    first: int
+    lines: list[str]
+
+
+class EvidenceDocument(TypedDict):
+    """A fact that supports a finding."""
+
+    name: str
+    value: float | str | bool | None
+    unit: str | None
+
+
+class FindingDocument(TypedDict):
+    """A line that breaks a rule."""
+
+    rule: str
+    severity: str
+    seen: str
+    first: bool
+    place: CodePlaceDocument | None
+    op: str | None
+    stream: str | None
+    thread: str | None
+    message: str | None
+    calls: Count | None
+    evidence: list[EvidenceDocument]
+    title: Sentence
+    advice: Sentence
+
+
+class RuleDocument(TypedDict):
+    """What came of a rule."""
+
+    rule: str
+    status: str
+    reason: Sentence | None
+    findings: Count
+
+
+class TensorCheckDocument(TypedDict):
+    """A tensor after a replay against the same after an eager step."""
+
+    name: str
+    kind: str
+    dtype: str
+    shape: list[Count]
+    elements: Count
+    differing: Count
+    largest: float | None
+    noise: float | None
+
+
+class DiagnosisDocument(TypedDict):
+    """The findings in one process."""
+
+    outcome: str
+    verdict: Sentence
+    subject: str
+    captured: bool | None
+    attempts: Count
+    nodes: Count | None
+    steps: Count
+    operators: Count | None
+    replays: Count
+    findings: list[FindingDocument]
+    rules: list[RuleDocument]
+    outputs: list[TensorCheckDocument]
+
+
+class CompiledDocument(TypedDict):
+    """What keeps the compiled step of one process from being one replay."""
+
+    process: Count
+    sentence: Sentence
+    causes: list[CompileCauseDocument]
+    rules: list[CompileRuleDocument]
+
+
+class TracedDocument(TypedDict):
+    """What would stop a capture by the trace of a process's eager steps; no capture was tried."""
+
+    process: Count
+    blockers: list[BlockerDocument]
+    not_told: list[Sentence]
+
+
+class DoctorDocument(TypedDict):
+    """The processes that a doctor examined."""
+
+    processes: list[DiagnosisDocument]
+    compiled: list[CompiledDocument]
+    traced: list[TracedDocument]
+
+
+def doctor_document(
+    examined: Sequence[tuple[Diagnosis | None, CompileReport | None, Prediction | None]],
+) -> DoctorDocument:
+    """The findings in each process that the doctor examined, what became of what it compiled, and
+    what its trace shows; each is None where there is none."""
+    return {
+        "processes": [
+            _process_document(diagnosis) for diagnosis, _, _ in examined if diagnosis is not None
+        ],
+        "compiled": [
+            {
+                "process": number,
+                "sentence": compile_sentence(report),
+                "causes": [cause_document(cause) for cause in report.causes],
+                "rules": compile_rule_documents(report.rules),
+            }
+            for number, (_, report, _) in enumerate(examined)
+            if report is not None
+        ],
+        "traced": [
+            {
+                "process": number,
+                "blockers": [blocker_document(blocker) for blocker in traced.blockers],
+                "not_told": list(not_checked_texts(traced)),
+            }
+            for number, (_, _, traced) in enumerate(examined)
+            if traced is not None
+        ],
+    }
+
+
+def _process_document(diagnosis: Diagnosis) -> DiagnosisDocument:
+    report = diagnosis.report
+    return {
+        "outcome": diagnosis.outcome.value,
+        "verdict": verdict_text(diagnosis),
+        "subject": report.subject,
+        "captured": report.captured,
+        "attempts": report.attempts,
+        "nodes": report.nodes,
+        "steps": report.steps,
+        "operators": report.operators,
+        "replays": report.replays,
+        "findings": [_finding_document(finding) for finding in diagnosis.findings],
+        "rules": [
+            {
+                "rule": outcome.rule.id.value,
+                "status": outcome.status.value,
+                "reason": outcome.reason,
+                "findings": outcome.findings,
+            }
+            for outcome in diagnosis.rules
+        ],
+        "outputs": [
+            msgspec.convert(msgspec.to_builtins(check), TensorCheckDocument)
+            for check in report.outputs
+        ],
+    }
+
+
+def _finding_document(finding: Finding) -> FindingDocument:
+    rule = RULES[finding.rule]
+    content = msgspec.to_builtins(finding) | {"title": rule.title, "advice": rule.advice}
+    return msgspec.convert(content, FindingDocument)

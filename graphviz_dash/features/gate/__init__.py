@@ -1,0 +1,1 @@
+"""Comparison of an experiment with its baseline, for continuous integration."""

@@ -1,0 +1,79 @@
+"""The JSON of ``graphviz-dash gate``."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from graphviz_dash.exports.documents.values import Sentence, number
+from graphviz_dash.features.gate.gate import GateResult
+from graphviz_dash.features.gate.gated import GatedFigure
+
+
+class GatedDocument(TypedDict):
+    """A metric of a run against its baseline."""
+
+    run: str
+    metric: str
+    key: str | None
+    unit: str
+    before: float | None
+    now: float | None
+    change: float | None
+    low: float | None
+    high: float | None
+    exact: bool
+    verdict: str
+
+
+class BrokenRunDocument(TypedDict):
+    """A run that failed or is missing."""
+
+    run: str
+    text: Sentence
+
+
+class GateDocument(TypedDict):
+    """Whether an experiment is worse than its baseline by more than is allowed."""
+
+    passed: bool
+    limit: float
+    experiment: str
+    baseline: str
+    recordings: int
+    figures: list[GatedDocument]
+    broken: list[BrokenRunDocument]
+    differences: list[Sentence]
+    notes: list[Sentence]
+    host: Sentence | None
+
+
+def gate_document(result: GateResult) -> GateDocument:
+    """Whether an experiment passed, each gated metric, and what could not be gated."""
+    return {
+        "passed": result.passed,
+        "limit": result.limit,
+        "experiment": result.experiment,
+        "baseline": result.baseline,
+        "recordings": result.recordings,
+        "figures": [_gated_document(figure) for figure in result.figures],
+        "broken": [{"run": broken.run, "text": broken.text} for broken in result.broken],
+        "differences": list(result.differences),
+        "notes": list(result.notes),
+        "host": result.host,
+    }
+
+
+def _gated_document(figure: GatedFigure) -> GatedDocument:
+    return {
+        "run": figure.run,
+        "metric": figure.metric.id,
+        "key": figure.key,
+        "unit": figure.metric.unit.value,
+        "before": number(figure.before),
+        "now": number(figure.now),
+        "change": figure.change,
+        "low": figure.low,
+        "high": figure.high,
+        "exact": figure.exact,
+        "verdict": figure.verdict.value,
+    }

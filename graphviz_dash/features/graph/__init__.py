@@ -1,0 +1,1 @@
+"""Captured graph as a DAG: folding, drawing, diff."""

@@ -1,0 +1,352 @@
+"""What differs between two captured graphs: nodes and edges added, removed, changed or moved.
+
+Addresses and kernel arguments are not in a bundle, so a difference in them alone is not seen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from graphviz_dash.analysis.graph.topology import GraphTopology
+from graphviz_dash.analysis.trace.signatures import base_name, normalised
+from graphviz_dash.features.graph.diff.node_match import (
+    UNMATCHED,
+    Side,
+    longest_ascending,
+    match_nodes,
+)
+from graphviz_dash.model.graph import CapturedGraph, EdgeType, GraphEdge, GraphNode, KernelParams
+
+Graphs: TypeAlias = Mapping[str, CapturedGraph]
+EdgeData: TypeAlias = tuple[int, int, EdgeType]
+
+_MOST_LOOKS: Final = 200_000
+"""Nodes that are looked at, all rounds together, to find the fewest that explain what moved."""
+
+_UNCOMPARED: Final = frozenset({"name"})
+"""Parameters that another one says better: a kernel's mangled name."""
+
+
+class Change(StrEnum):
+    """What became of a node or edge from the first graph to the second."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+    MOVED = "moved"
+    SAME = "same"
+
+
+class FieldChange(Struct, frozen=True):
+    """A parameter that differs, in words; None where the node has no such parameter."""
+
+    field: str
+    before: str | None
+    after: str | None
+
+
+class NodeDiff(Struct, frozen=True):
+    """One node of two graphs that are compared."""
+
+    a: int | None
+    """Its index in the first graph; None where it is not in it."""
+    b: int | None
+    """Its index in the second graph; None where it is not in it."""
+    label: str
+    """What it does, as its graph says."""
+    fields: tuple[FieldChange, ...] = ()
+    """The parameters that differ."""
+    moved: bool = False
+    """Of the nodes that both graphs have, whether it depends on others than before; nodes that are
+    new, gone or moved themselves are looked through."""
+
+    @property
+    def change(self) -> Change:
+        """What became of it; what is both changed and moved is CHANGED."""
+        if self.a is None:
+            return Change.ADDED
+        if self.b is None:
+            return Change.REMOVED
+        if self.fields:
+            return Change.CHANGED
+        return Change.MOVED if self.moved else Change.SAME
+
+
+class EdgeDiff(Struct, frozen=True):
+    """One dependency of two graphs that are compared."""
+
+    a: tuple[int, int] | None
+    """Source and target in the first graph; None where it is not in it."""
+    b: tuple[int, int] | None
+    """Source and target in the second graph; None where it is not in it."""
+    before: tuple[EdgeData, ...] = ()
+    """Ports and type in the first graph."""
+    after: tuple[EdgeData, ...] = ()
+    """Ports and type in the second graph."""
+
+    @property
+    def change(self) -> Change:
+        """What became of it; an edge never moves."""
+        if self.a is None:
+            return Change.ADDED
+        if self.b is None:
+            return Change.REMOVED
+        return Change.SAME if self.before == self.after else Change.CHANGED
+
+
+class GraphDiff(Struct, frozen=True):
+    """Two graphs compared."""
+
+    a: CapturedGraph
+    """The first graph."""
+    b: CapturedGraph
+    """The second graph."""
+    nodes: tuple[NodeDiff, ...]
+    """Nodes of the second graph by index, then those that only the first has."""
+    edges: tuple[EdgeDiff, ...]
+    """Dependencies of the second graph, then those that only the first has."""
+    bodies: tuple[GraphDiff, ...] = ()
+    """The graphs inside matched nodes, where both have one there."""
+
+    @property
+    def whole(self) -> tuple[GraphDiff, ...]:
+        """This comparison and those of all bodies, from the outside in."""
+        return (self, *(inner for body in self.bodies for inner in body.whole))
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs, bodies included."""
+        return all(
+            all(node.change is Change.SAME for node in level.nodes)
+            and all(edge.change is Change.SAME for edge in level.edges)
+            for level in self.whole
+        )
+
+    @property
+    def reordered(self) -> bool:
+        """Whether nothing differs but the order in which nodes were created, bodies included."""
+        return self.same and any(node.a != node.b for level in self.whole for node in level.nodes)
+
+    def node_counts(self) -> dict[Change, int]:
+        """How many nodes of each change, bodies not counted; all changes are keys."""
+        counts = Counter(node.change for node in self.nodes)
+        return {change: counts[change] for change in Change}
+
+    def edge_counts(self) -> dict[Change, int]:
+        """How many edges of each change, bodies not counted; all changes are keys."""
+        counts = Counter(edge.change for edge in self.edges)
+        return {change: counts[change] for change in Change}
+
+
+def diff_graphs(a: Sequence[CapturedGraph], b: Sequence[CapturedGraph]) -> GraphDiff:
+    """Compares the first graph of ``a`` with the first of ``b``; the others are their bodies.
+
+    Matching: graphviz_dash.features.graph.diff.node_match. Two equal graphs, or one whose independent
+    branches were created in another order, differ in nothing.
+    """
+    return _diff(a[0], b[0], {graph.id: graph for graph in a}, {graph.id: graph for graph in b})
+
+
+def _diff(a: CapturedGraph, b: CapturedGraph, inside_a: Graphs, inside_b: Graphs) -> GraphDiff:
+    side_a, side_b = Side.of(a, _levels(a, inside_a)), Side.of(b, _levels(b, inside_b))
+    partner = match_nodes(side_a, side_b)
+    moved = _moved(side_a.topology, side_b.topology, partner)
+    of_b = {other: node for node, other in enumerate(partner) if other != UNMATCHED}
+    nodes = [
+        NodeDiff(None, node.index, node.label)
+        if (own := of_b.get(node.index)) is None
+        else NodeDiff(own, node.index, node.label, _field_changes(a.nodes[own], node), own in moved)
+        for node in b.nodes
+    ]
+    nodes += [
+        NodeDiff(node.index, None, node.label)
+        for node in a.nodes
+        if partner[node.index] == UNMATCHED
+    ]
+    bodies = tuple(
+        _diff(inside_a[first], inside_b[second], inside_a, inside_b)
+        for node in b.nodes
+        if node.index in of_b
+        for first, second in zip(a.nodes[of_b[node.index]].bodies, node.bodies, strict=False)
+        if first in inside_a and second in inside_b
+    )
+    return GraphDiff(a, b, tuple(nodes), _edge_diffs(a, b, partner, of_b), bodies)
+
+
+# -- what nodes are compared by ------------------------------------------------------------------
+
+
+def _levels(
+    graph: CapturedGraph, inside: Graphs
+) -> tuple[list[Hashable], list[Hashable], list[Hashable]]:
+    exact = [(node.kind, _exact(node), _bodies_key(node, inside)) for node in graph.nodes]
+    loose = [(node.kind, _loose(node)) for node in graph.nodes]
+    kind = [(node.kind,) for node in graph.nodes]
+    return list(exact), list(loose), list(kind)
+
+
+def _exact(node: GraphNode) -> Hashable:
+    if isinstance(node.params, KernelParams):
+        return (
+            normalised(node.params.demangled),
+            *(
+                _hashable(getattr(node.params, name))
+                for name in node.params.__struct_fields__
+                if name not in ("name", "demangled")
+            ),
+        )
+    return _hashable(None if node.params is None else msgspec.to_builtins(node.params))
+
+
+def _loose(node: GraphNode) -> Hashable:
+    if isinstance(node.params, KernelParams):
+        return base_name(node.params.demangled)
+    return node.label
+
+
+def _bodies_key(node: GraphNode, inside: Graphs) -> Hashable:
+    """What the bodies of a node hold, in creation order: bodies that differ in no more than that
+    are found equal when they are compared themselves."""
+    return tuple(
+        (
+            tuple(
+                (inner.kind, _exact(inner), _bodies_key(inner, inside))
+                for inner in inside[body].nodes
+            ),
+            tuple(sorted((edge.source, edge.target) for edge in inside[body].edges)),
+        )
+        for body in node.bodies
+        if body in inside
+    )
+
+
+def _hashable(value: Any) -> Hashable:
+    if isinstance(value, dict):
+        return tuple((key, _hashable(inner)) for key, inner in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(_hashable(inner) for inner in value)
+    return value  # type: ignore[no-any-return]  # what JSON leaves: text, number, bool or None
+
+
+def _field_changes(before: GraphNode, after: GraphNode) -> tuple[FieldChange, ...]:
+    """Parameters that differ, in the order in which the model names them."""
+    first, second = _fields(before), _fields(after)
+    return tuple(
+        FieldChange(name, _text(first.get(name)), _text(second.get(name)))
+        for name in {**first, **second}
+        if _comparable(name, first.get(name)) != _comparable(name, second.get(name))
+    )
+
+
+def _fields(node: GraphNode) -> dict[str, Any]:
+    if node.params is None:
+        return {}
+    return {
+        name: getattr(node.params, name)
+        for name in node.params.__struct_fields__
+        if name not in _UNCOMPARED
+    }
+
+
+def _comparable(name: str, value: Any) -> object:
+    return normalised(value) if name == "demangled" and value is not None else value
+
+
+def _text(value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, tuple):
+        return "x".join(map(str, value))
+    return str(value)
+
+
+# -- edges ---------------------------------------------------------------------------------------
+
+
+def _edge_diffs(
+    a: CapturedGraph, b: CapturedGraph, partner: list[int], of_b: dict[int, int]
+) -> tuple[EdgeDiff, ...]:
+    first, second = _edge_data(a), _edge_data(b)
+    differences = []
+    for (source, target), data in second.items():
+        own = of_b.get(source), of_b.get(target)
+        if own[0] is not None and own[1] is not None and own in first:
+            before = first[own[0], own[1]]
+            differences.append(EdgeDiff((own[0], own[1]), (source, target), before, data))
+        else:
+            differences.append(EdgeDiff(None, (source, target), (), data))
+    differences += [
+        EdgeDiff((source, target), None, data, ())
+        for (source, target), data in first.items()
+        if (partner[source], partner[target]) not in second
+    ]
+    return tuple(differences)
+
+
+def _edge_data(graph: CapturedGraph) -> dict[tuple[int, int], tuple[EdgeData, ...]]:
+    between: dict[tuple[int, int], list[GraphEdge]] = {}
+    for edge in graph.edges:
+        between.setdefault((edge.source, edge.target), []).append(edge)
+    return {
+        ends: tuple(sorted((edge.from_port, edge.to_port, edge.type) for edge in edges))
+        for ends, edges in sorted(between.items())
+    }
+
+
+# -- what moved ----------------------------------------------------------------------------------
+
+
+def _moved(a: GraphTopology, b: GraphTopology, partner: list[int]) -> set[int]:
+    """The matched nodes of ``a`` that depend on other matched nodes in ``b``.
+
+    A node that was taken out of its place and put elsewhere changes what its old and new followers
+    depend on, so nodes are looked through one by one, the one first that explains most. Where that
+    would be too long, those go first that come in another order.
+    """
+    left = _depending_otherwise(a, b, partner, set())
+    if len(left) ** 2 * len(partner) <= _MOST_LOOKS:
+        moved: set[int] = set()
+        while left:
+            explained = {
+                node: _depending_otherwise(a, b, partner, moved | {node}) for node in sorted(left)
+            }
+            best = min(explained, key=lambda node: len(explained[node]))
+            moved.add(best)
+            left = explained[best]
+        return moved
+    position = {node: index for index, node in enumerate(b.order)}
+    matched = [node for node in a.order if partner[node] != UNMATCHED]
+    steady = set(longest_ascending([position[partner[node]] for node in matched]))
+    moved = left & {node for index, node in enumerate(matched) if index not in steady}
+    return moved | _depending_otherwise(a, b, partner, moved)
+
+
+def _depending_otherwise(
+    a: GraphTopology, b: GraphTopology, partner: list[int], aside: set[int]
+) -> set[int]:
+    kept_a = {n for n, other in enumerate(partner) if other != UNMATCHED and n not in aside}
+    kept_b = {partner[node] for node in kept_a}
+    before_a, before_b = _nearest(a, kept_a), _nearest(b, kept_b)
+    return {
+        node
+        for node in kept_a
+        if {partner[before] for before in before_a[node]} != before_b[partner[node]]
+    }
+
+
+def _nearest(topology: GraphTopology, kept: set[int]) -> dict[int, frozenset[int]]:
+    """For each node the nearest kept nodes before it, through those that are not kept."""
+    nearest: dict[int, frozenset[int]] = {}
+    for node in topology.order:
+        nearest[node] = frozenset(
+            ancestor
+            for before in topology.predecessors[node]
+            for ancestor in ((before,) if before in kept else nearest[before])
+        )
+    return nearest

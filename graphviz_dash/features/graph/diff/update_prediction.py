@@ -1,0 +1,281 @@
+"""Whether ``cudaGraphExecUpdate`` would take a second graph for an executable of the first.
+
+Rules: CUDA Runtime API, cudaGraphExecUpdate (limitations, results and offending nodes), and CUDA
+Programming Guide, "Updating Instantiated Graphs". Nodes are paired from the sinks up, in the order
+of each node's dependencies, so creation order counts among sinks only. Where the texts leave open
+what is looked at first, and which changes of memcpys and memsets are too many, it is as driver 580
+answered to generated pairs of graphs; the tests hold this module to these answers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from graphviz_dash.features.graph.diff.graph_diff import Graphs
+from graphviz_dash.model.graph import (
+    BatchMemOpParams,
+    CapturedGraph,
+    ConditionalParams,
+    EdgeType,
+    GraphNode,
+    KernelParams,
+    MemcpyParams,
+    MemsetParams,
+    SemaphoreParams,
+)
+from graphviz_dash.units import counted, format_count
+
+
+class UpdateResult(StrEnum):
+    """CUgraphExecUpdateResult, without its prefix."""
+
+    SUCCESS = "SUCCESS"
+    ERROR = "ERROR"
+    TOPOLOGY_CHANGED = "ERROR_TOPOLOGY_CHANGED"
+    NODE_TYPE_CHANGED = "ERROR_NODE_TYPE_CHANGED"
+    FUNCTION_CHANGED = "ERROR_FUNCTION_CHANGED"
+    PARAMETERS_CHANGED = "ERROR_PARAMETERS_CHANGED"
+    NOT_SUPPORTED = "ERROR_NOT_SUPPORTED"
+    UNSUPPORTED_FUNCTION_CHANGE = "ERROR_UNSUPPORTED_FUNCTION_CHANGE"
+    ATTRIBUTES_CHANGED = "ERROR_ATTRIBUTES_CHANGED"
+
+
+DEPENDENCY_ORDER: Final = "cuGraphNodeGetDependencies"
+"""In ``read_by`` of a graph whose edges come in the order of each node's dependencies."""
+
+_PARAMETERS: Final = UpdateResult.PARAMETERS_CHANGED
+
+
+class UpdateViolation(Struct, frozen=True):
+    """Why an update is refused."""
+
+    result: UpdateResult
+    """What the driver answers."""
+    reason: str
+    """The rule that is broken, in words."""
+    graph: str
+    """Id of the second graph or of the body in it that is to blame."""
+    node: int | None = None
+    """Index of the node there that is to blame; None where no node alone is."""
+    from_node: int | None = None
+    """The dependency of it that does not match; None for other reasons."""
+
+
+class UpdatePrediction(Struct, frozen=True):
+    """What the driver would answer: ``violation`` is the first one it would report, None when it
+    would accept. ``unknown``: what could still make it refuse and is not in the bundles; with an
+    violation it stays empty."""
+
+    violation: UpdateViolation | None
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def accepted(self) -> bool | None:
+        """Whether the update would be accepted; None when that cannot be known."""
+        if self.violation is not None:
+            return False
+        return None if self.unknown else True
+
+
+def predict_update(a: Sequence[CapturedGraph], b: Sequence[CapturedGraph]) -> UpdatePrediction:
+    """Whether an executable of the first graph of ``a`` could be updated to the first of ``b``;
+    the others are their bodies. The executable is taken to be one for launches from the host,
+    instantiated without flags."""
+    inside_a, inside_b = {graph.id: graph for graph in a}, {graph.id: graph for graph in b}
+    unknown: dict[str, None] = {}
+    violation = _update(a[0], b[0], inside_a, inside_b, unknown)
+    return UpdatePrediction(violation, () if violation else tuple(unknown))
+
+
+def _update(
+    a: CapturedGraph,
+    b: CapturedGraph,
+    inside_a: Graphs,
+    inside_b: Graphs,
+    unknown: dict[str, None],
+) -> UpdateViolation | None:
+    """The first violation, as the driver comes upon it: from the sinks up, breadth first."""
+    sinks = _sinks(a, b)
+    if isinstance(sinks, UpdateViolation):
+        return sinks
+    before_a, before_b = _dependencies(a), _dependencies(b)
+    _note_order(a, b, before_b, unknown)
+    partner = dict(sinks)
+    owner = {y: x for x, y in sinks}
+    queue = deque(sinks)
+    while queue:
+        x, y = queue.popleft()
+        wanted, offered = before_a[x], before_b[y]
+        if len(wanted) != len(offered):
+            nodes = counted(len(offered), "node")
+            counts = f"it depends on {nodes} instead of {format_count(len(wanted))}"
+            return UpdateViolation(UpdateResult.TOPOLOGY_CHANGED, counts, b.id, y)
+        refused = _refusal(a.nodes[x], b.nodes[y], b.id, unknown)
+        if refused is not None:
+            return UpdateViolation(refused[0], refused[1], b.id, y)
+        for first, second in zip(a.nodes[x].bodies, b.nodes[y].bodies, strict=False):
+            if first not in inside_a or second not in inside_b:
+                unknown[f"the body of node {y} of {b.id} is not in the bundle"] = None
+                continue
+            inner = _update(inside_a[first], inside_b[second], inside_a, inside_b, unknown)
+            if inner is not None:
+                return inner
+        for (p, data_p), (q, data_q) in zip(wanted, offered, strict=True):
+            if partner.get(p, q) != q or owner.get(q, p) != p:
+                reason = f"it depends on node {q}, its partner (node {x} of {a.id}) on another"
+            elif data_p != data_q:
+                reason = f"its dependency on node {q} has another type or port"
+            else:
+                if p not in partner:
+                    partner[p], owner[q] = q, p
+                    queue.append((p, q))
+                continue
+            return UpdateViolation(UpdateResult.TOPOLOGY_CHANGED, reason, b.id, y, q)
+    return None
+
+
+# -- topology ------------------------------------------------------------------------------------
+
+
+def _sinks(a: CapturedGraph, b: CapturedGraph) -> list[tuple[int, int]] | UpdateViolation:
+    """The nodes on which nothing depends in pairs, the last created first."""
+    changed = UpdateResult.TOPOLOGY_CHANGED
+    if len(a.nodes) != len(b.nodes):
+        counts = f"{counted(len(b.nodes), 'node')} instead of {format_count(len(a.nodes))}"
+        return UpdateViolation(changed, counts, b.id)
+    pair = []
+    for graph in (a, b):
+        sources = {edge.source for edge in graph.edges}
+        pair.append([n.index for n in reversed(graph.nodes) if n.index not in sources])
+    first, second = pair
+    if len(first) == len(second):
+        return list(zip(first, second, strict=True))
+    counts = (
+        f"nothing depends on {counted(len(second), 'node')} instead of {format_count(len(first))}"
+    )
+    # With more of them the driver names the first that has no partner, with fewer none.
+    return UpdateViolation(
+        changed, counts, b.id, second[len(first)] if len(second) > len(first) else None
+    )
+
+
+def _dependencies(graph: CapturedGraph) -> list[list[tuple[int, tuple[int, int, EdgeType]]]]:
+    dependencies: list[list[tuple[int, tuple[int, int, EdgeType]]]] = [[] for _ in graph.nodes]
+    for edge in graph.edges:
+        dependencies[edge.target].append((edge.source, (edge.from_port, edge.to_port, edge.type)))
+    return dependencies
+
+
+def _note_order(
+    a: CapturedGraph, b: CapturedGraph, before: Sequence[Sequence[object]], unknown: dict[str, None]
+) -> None:
+    """Old bundles hold edges in an order that is not that of each node's dependencies."""
+    if any(len(sources) > 1 for sources in before):
+        for graph in (a, b):
+            if DEPENDENCY_ORDER not in graph.read_by:
+                text = f"the order of each node's dependencies was not read for {graph.id}"
+                unknown[text] = None
+
+
+# -- nodes ---------------------------------------------------------------------------------------
+
+
+_Refused: TypeAlias = tuple[UpdateResult, str]
+
+
+def _refusal(
+    before: GraphNode, after: GraphNode, graph: str, unknown: dict[str, None]
+) -> _Refused | None:
+    """Why the second node may not take the place of the first, or None."""
+    if before.kind is not after.kind:
+        text = f"a {after.kind.value} node where a {before.kind.value} node was"
+        return UpdateResult.NODE_TYPE_CHANGED, text
+    where = f"node {after.index} of {graph}"
+    match before.params, after.params:
+        case KernelParams() as first, KernelParams() as second:
+            return _kernel(first, second, where, unknown)
+        case MemcpyParams() as first, MemcpyParams() as second:
+            return _memcpy(first, second, where, unknown)
+        case MemsetParams() as first, MemsetParams() as second:
+            return _memset(first, second)
+        case ConditionalParams() as first, ConditionalParams() as second:
+            return _conditional(first, second, where, unknown)
+        case _:
+            return _other(before, after)
+
+
+def _other(before: GraphNode, after: GraphNode) -> _Refused | None:
+    match before.params, after.params:
+        case SemaphoreParams() as first, SemaphoreParams() as second:
+            if len(first.semaphores) != len(second.semaphores):
+                return _PARAMETERS, "the number of semaphores may not change"
+        case BatchMemOpParams() as first, BatchMemOpParams() as second:
+            if first.operations != second.operations:
+                return _PARAMETERS, "the kinds of memory operations may not change"
+    return None
+
+
+def _conditional(
+    before: ConditionalParams, after: ConditionalParams, where: str, unknown: dict[str, None]
+) -> _Refused | None:
+    if None in (before.type, before.size, after.type, after.size):
+        unknown[f"the kind of conditional of {where} was not read"] = None
+        return None
+    if before == after:
+        return None
+    text = "the type and the number of bodies of a conditional may not change"
+    return UpdateResult.NOT_SUPPORTED, text
+
+
+def _kernel(
+    before: KernelParams, after: KernelParams, where: str, unknown: dict[str, None]
+) -> _Refused | None:
+    if before.cooperative is None or after.cooperative is None:
+        unknown[f"whether the kernel of {where} is launched cooperatively was not read"] = None
+    elif before.cooperative != after.cooperative:
+        words = "became cooperative" if after.cooperative else "is cooperative no more"
+        return UpdateResult.ATTRIBUTES_CHANGED, f"the launch {words}"
+    if (
+        before.name == after.name
+        or before.dynamic_parallelism
+        or after.dynamic_parallelism is False
+    ):
+        return None
+    if after.dynamic_parallelism is None or before.dynamic_parallelism is None:
+        unknown[f"whether the kernel of {where} launches kernels itself was not read"] = None
+        return None
+    text = "the new kernel launches kernels itself, the old one does not"
+    return UpdateResult.UNSUPPORTED_FUNCTION_CHANGE, text
+
+
+def _memcpy(
+    before: MemcpyParams, after: MemcpyParams, where: str, unknown: dict[str, None]
+) -> _Refused | None:
+    if (before.source, before.target) != (after.source, after.target):
+        text = (
+            f"the memory types are {after.source} to {after.target} instead of "
+            f"{before.source} to {before.target}"
+        )
+        return _PARAMETERS, text
+    if all(copy.height <= 1 and copy.depth <= 1 for copy in (before, after)):
+        return None
+    shape = (before.width, before.height, before.depth)
+    if shape != (after.width, after.height, after.depth):
+        return _PARAMETERS, "of a copy of several rows nothing may change, and its size did"
+    text = f"the copy of {where} has several rows and may not change, and no bundle holds addresses"
+    unknown[text] = None
+    return None
+
+
+def _memset(before: MemsetParams, after: MemsetParams) -> _Refused | None:
+    if (before.height or 1) <= 1 and (after.height or 1) <= 1:
+        return None
+    shape = (before.width, before.height, before.element_bytes)
+    if shape == (after.width, after.height, after.element_bytes):
+        return None
+    return _PARAMETERS, "of a set of several rows only address and value may change"

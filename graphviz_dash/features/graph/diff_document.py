@@ -1,0 +1,232 @@
+"""The JSON of ``graphviz-dash diff``."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from msgspec import Struct
+
+from graphviz_dash.analysis.nodes.node_table import NodeTable
+from graphviz_dash.exports.documents.values import Count, FilePath, Ns, Sentence, number, shown
+from graphviz_dash.features.graph.diff.graph_diff import Change, GraphDiff, NodeDiff
+from graphviz_dash.features.graph.diff.graph_pair import GraphPair
+from graphviz_dash.features.graph.diff_narrative import diff_sentence
+from graphviz_dash.model.run import Run
+
+
+class DiffSide(Struct, frozen=True):
+    """One graph of a run."""
+
+    run: Run
+    graph: str
+
+    @property
+    def name(self) -> str:
+        """As it can be given to this command."""
+        return f"{shown(self.run.path)}:{self.graph}"
+
+
+def medians(
+    node: NodeDiff, tables: tuple[NodeTable, NodeTable] | None
+) -> tuple[float | None, float | None]:
+    """Median GPU time of the node in both graphs, in ns; None where it has none."""
+    if tables is None:
+        return None, None
+    first, second = tables
+    return (
+        None if node.a is None else first.rows[node.a].times.median_ns,
+        None if node.b is None else second.rows[node.b].times.median_ns,
+    )
+
+
+class GraphSideDocument(TypedDict):
+    """One of the two graphs."""
+
+    path: FilePath
+    graph: str
+    name: str | None
+    nodes: Count
+    edges: Count
+
+
+class FieldChangeDocument(TypedDict):
+    """A parameter of a node that differs."""
+
+    field: str
+    before: str | None
+    after: str | None
+
+
+class NodeChangeDocument(TypedDict):
+    """A node that differs; ``a`` and ``b`` are its indices."""
+
+    change: str
+    a: int | None
+    b: int | None
+    label: str
+    moved: bool
+    fields: list[FieldChangeDocument]
+    median_a: Ns | None
+    median_b: Ns | None
+
+
+class EdgeChangeDocument(TypedDict):
+    """An edge that differs: source and target in each graph."""
+
+    change: str
+    a: list[int] | None
+    b: list[int] | None
+
+
+class GraphDiffDocument(TypedDict):
+    """The differences of two graphs, or of two bodies in them."""
+
+    a: str
+    b: str
+    node_counts: dict[str, Count]
+    edge_counts: dict[str, Count]
+    nodes: list[NodeChangeDocument]
+    edges: list[EdgeChangeDocument]
+
+
+class PredictedUpdateDocument(TypedDict):
+    """What cudaGraphExecUpdate would answer by its documented rules."""
+
+    accepted: bool | None
+    result: str | None
+    graph: str | None
+    node: int | None
+    from_node: int | None
+    reason: Sentence | None
+    unknown: list[Sentence]
+
+
+class RecordedUpdateDocument(TypedDict):
+    """What the driver answered, and the times of the calls in ns."""
+
+    result: str
+    graph: str | None
+    node: int | None
+    from_node: int | None
+    update: list[Ns]
+    instantiate: list[Ns]
+
+
+class UpdateDocument(TypedDict):
+    """Whether an executable of A could be updated to B."""
+
+    predicted: PredictedUpdateDocument
+    recorded: RecordedUpdateDocument | None
+    agreed: bool | None
+
+
+class GraphPairDocument(TypedDict):
+    """How two graphs differ, and whether one could be updated to the other."""
+
+    sentence: Sentence
+    same: bool
+    a: GraphSideDocument
+    b: GraphSideDocument
+    graphs: list[GraphDiffDocument]
+    update: UpdateDocument
+
+
+def graph_pair_document(
+    first: DiffSide, second: DiffSide, pair: GraphPair, tables: tuple[NodeTable, NodeTable]
+) -> GraphPairDocument:
+    """How two graphs differ, and whether one could be updated to the other."""
+    return {
+        "sentence": diff_sentence(pair.diff),
+        "same": pair.diff.same,
+        "a": _side_document(first),
+        "b": _side_document(second),
+        "graphs": [
+            _diff_document(diff, tables if diff is pair.diff else None) for diff in pair.diff.whole
+        ],
+        "update": _update_document(pair),
+    }
+
+
+def _side_document(side: DiffSide) -> GraphSideDocument:
+    """One side of a diff: its run and graph."""
+    graph = next(captured for captured in side.run.graphs if captured.id == side.graph)
+    return {
+        "path": shown(side.run.path),
+        "graph": graph.id,
+        "name": graph.name,
+        "nodes": len(graph.nodes),
+        "edges": len(graph.edges),
+    }
+
+
+def _diff_document(
+    diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None
+) -> GraphDiffDocument:
+    """The differences of two graphs, node by node."""
+    nodes: list[NodeChangeDocument] = []
+    for node in diff.nodes:
+        if node.change is Change.SAME:
+            continue
+        before, after = medians(node, tables)
+        nodes.append(
+            {
+                "change": node.change.value,
+                "a": node.a,
+                "b": node.b,
+                "label": node.label,
+                "moved": node.moved,
+                "fields": [
+                    {
+                        "field": difference.field,
+                        "before": difference.before,
+                        "after": difference.after,
+                    }
+                    for difference in node.fields
+                ],
+                "median_a": number(before),
+                "median_b": number(after),
+            }
+        )
+    return {
+        "a": diff.a.id,
+        "b": diff.b.id,
+        "node_counts": {change.value: n for change, n in diff.node_counts().items()},
+        "edge_counts": {change.value: n for change, n in diff.edge_counts().items()},
+        "nodes": nodes,
+        "edges": [
+            {
+                "change": edge.change.value,
+                "a": list(edge.a) if edge.a else None,
+                "b": list(edge.b) if edge.b else None,
+            }
+            for edge in diff.edges
+            if edge.change is not Change.SAME
+        ],
+    }
+
+
+def _update_document(pair: GraphPair) -> UpdateDocument:
+    """Whether one graph could be updated to the other: predicted, and as recorded."""
+    violation, recorded = pair.prediction.violation, pair.recorded
+    return {
+        "predicted": {
+            "accepted": pair.prediction.accepted,
+            "result": violation.result.value if violation else None,
+            "graph": violation.graph if violation else None,
+            "node": violation.node if violation else None,
+            "from_node": violation.from_node if violation else None,
+            "reason": violation.reason if violation else None,
+            "unknown": list(pair.prediction.unknown),
+        },
+        "recorded": {
+            "result": recorded.answer.result,
+            "graph": recorded.answer.graph,
+            "node": recorded.answer.node,
+            "from_node": recorded.answer.from_node,
+            "update": list(recorded.update_ns),
+            "instantiate": list(recorded.instantiate_ns),
+        }
+        if recorded is not None
+        else None,
+        "agreed": pair.agreed,
+    }

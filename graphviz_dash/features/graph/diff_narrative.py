@@ -1,0 +1,158 @@
+"""What a difference of graphs, an update and a device launch come to, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import median
+from typing import Final
+
+from graphviz_dash.analysis.absence import why_missing
+from graphviz_dash.analysis.attribution.graph_identity import GraphIdentity
+from graphviz_dash.analysis.comparison.unseen_graphs import unseen_graphs
+from graphviz_dash.analysis.failures import failure_text
+from graphviz_dash.analysis.graph.device_launch import DeviceLaunch, Launchable
+from graphviz_dash.features.graph.device_launch import finding_text
+from graphviz_dash.features.graph.diff.creation_order import OrderEffect
+from graphviz_dash.features.graph.diff.graph_diff import Change, GraphDiff, NodeDiff
+from graphviz_dash.features.graph.diff.update_prediction import UpdatePrediction, UpdateResult
+from graphviz_dash.model.absence import Fact
+from graphviz_dash.model.graph import DriverAnswer
+from graphviz_dash.model.run import GraphUpdate, Pass, Run
+from graphviz_dash.narrative.low_confidence import low_confidence_notes
+from graphviz_dash.units import counted, format_count, format_ns, format_percent
+
+_MAKE_GRAPHS: Final = (Pass.CLEAN, Pass.CAPTURE, Pass.RECORDED)
+"""The passes without which a run has no graph."""
+
+
+def graph_title(graph: GraphIdentity) -> str:
+    """What a graph is called where it stands among others: "bs 64 · 15 replays · graph-3"; where
+    the workload gives no name, by the shape of its first input."""
+    shape = "×".join(map(str, graph.input_shape)) if graph.input_shape else ""
+    key = graph.name or (f"input {shape}" if shape else "")
+    replays = "" if graph.replays is None else counted(graph.replays, "replay")
+    return " · ".join(part for part in (key, replays, graph.id) if part)
+
+
+def uncompared_sentence(diff: GraphDiff) -> str:
+    """What a difference of graphs does not look at."""
+    nodes = (*diff.a.nodes, *diff.b.nodes)
+    if any(node.operands is not None for node in nodes):
+        return (
+            "Not compared: the values of kernel arguments, which bundles do not hold, and "
+            "addresses, of which they hold only the allocations that nodes reach."
+        )
+    return "Not compared: the values of kernel arguments, addresses included; no bundle holds them."
+
+
+def diff_sentence(diff: GraphDiff) -> str:
+    """How much differs: "2 nodes added, 1 changed; 3 edges added, 1 removed"."""
+    if diff.reordered:
+        return "The two graphs are the same, created in another order."
+    if diff.same:
+        return "The two graphs are the same."
+    parts = [
+        text
+        for what, counts in (("node", diff.node_counts()), ("edge", diff.edge_counts()))
+        if (text := _counted(what, counts))
+    ]
+    inside = sum(not body.same for body in diff.bodies)
+    if inside:
+        parts.append(f"{format_count(inside)} bod{'y differs' if inside == 1 else 'ies differ'}")
+    return "; ".join(parts) + "."
+
+
+def _counted(what: str, counts: dict[Change, int]) -> str:
+    shown = [
+        f"{format_count(count)} {change.value}"
+        for change, count in counts.items()
+        if count and change is not Change.SAME
+    ]
+    if not shown:
+        return ""
+    first, *others = shown
+    number, _, verb = first.partition(" ")
+    plural = "" if number == "1" else "s"
+    return ", ".join([f"{number} {what}{plural} {verb}", *others])
+
+
+def prediction_sentence(prediction: UpdatePrediction) -> str:
+    """What cudaGraphExecUpdate would answer by its documented rules."""
+    violation = prediction.violation
+    if violation is not None:
+        where = "" if violation.node is None else f" at node {violation.node} of {violation.graph}"
+        return f"refused, {violation.result.value}{where}: {violation.reason}"
+    if prediction.unknown:
+        return f"accepted, unless: {'; '.join(prediction.unknown)}"
+    return "accepted"
+
+
+def answer_sentence(update: GraphUpdate) -> str:
+    """What the driver answered, and what the call took beside instantiating anew."""
+    result = "accepted" if update.answer.result == UpdateResult.SUCCESS else "refused"
+    detail = "" if result == "accepted" else f", {_where(update.answer)}"
+    if not update.update_ns or not update.instantiate_ns:
+        return result + detail
+    update_ns, instantiate_ns = median(update.update_ns), median(update.instantiate_ns)
+    cost = f"the call takes {format_ns(update_ns)}, instantiating anew {format_ns(instantiate_ns)}"
+    return f"{result}{detail}; {cost} (medians of {format_count(len(update.update_ns))})"
+
+
+def launch_sentence(check: DeviceLaunch) -> str:
+    """Whether a graph could be launched from the device, with the first reason why not."""
+    match check.verdict:
+        case Launchable.YES:
+            return "yes"
+        case Launchable.NO:
+            first, more = check.violations[0], len(check.violations) - 1
+        case Launchable.UNKNOWN:
+            first, more = check.unknown[0], len(check.unknown) - 1
+    where = f"{first.graph}" if first.node is None else f"node {first.node} of {first.graph}"
+    others = f", and {format_count(more)} more" if more else ""
+    return f"{check.verdict.value}, {where}: {finding_text(first)}{others}"
+
+
+def launch_answer(answer: DriverAnswer) -> str:
+    """What the driver said to instantiating a graph for launches from the device."""
+    return "yes" if answer.result == "SUCCESS" else f"no, {_where(answer)}"
+
+
+def _where(answer: DriverAnswer) -> str:
+    node = "" if answer.node is None else f" at node {answer.node} of {answer.graph}"
+    return f"{answer.result}{node}"
+
+
+def node_changes(node: NodeDiff) -> str:
+    """The parameters that differ and whether it moved, in one line; empty where nothing does."""
+    changed = [f"{change.field} {change.before} to {change.after}" for change in node.fields]
+    return ", ".join([*changed, *(["depends on other nodes"] if node.moved else [])])
+
+
+def order_sentence(effect: OrderEffect) -> str:
+    """What the order of creation alone does to the step."""
+    before, after = effect.step_ns
+    text = (
+        f"{effect.slower} and {effect.faster} hold the same graph, created in another order: "
+        f"{format_ns(before)} against {format_ns(after)} per step (clean)"
+    )
+    if effect.hidden is None:
+        return f"{text}."
+    least, most = (format_percent(share) for share in effect.hidden)
+    return f"{text}, with {least} against {most} of the copies' time behind kernels (traced)."
+
+
+def why_no_graph(runs: Iterable[Run]) -> list[str]:
+    """Why each of ``runs``, none of which holds a graph, has none, and what its trace launches all
+    the same."""
+    reasons = []
+    for run in runs:
+        failed = [
+            failure_text(run.name, failure)
+            for failure in run.manifest.failures
+            if failure.during in _MAKE_GRAPHS
+        ]
+        reasons += failed or [f"{run.name}: {why_missing(run, Fact.GRAPHS).reason}"]
+        unseen = unseen_graphs(run, None)
+        if unseen is not None:
+            reasons += [f"{run.name}: {note.sentence}" for note in low_confidence_notes((unseen,))]
+    return reasons

@@ -1,0 +1,314 @@
+"""A captured graph as JSON: its kinds, attribution, matching, concurrency and longest nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TypedDict
+
+from graphviz_dash.analysis.graph.device_launch import LaunchFinding
+from graphviz_dash.analysis.nodes.concurrency import Concurrency, p99_and_slack
+from graphviz_dash.analysis.nodes.node_table import NodeTable, nodes_by_duration
+from graphviz_dash.analysis.replays.alignment_accuracy import agreement
+from graphviz_dash.exports.documents.values import (
+    Count,
+    Fraction,
+    Ns,
+    Ratio,
+    Sentence,
+    number,
+    reason_of,
+)
+from graphviz_dash.features.graph.concurrency import concurrency_sentences
+from graphviz_dash.features.graph.device_launch import finding_text
+from graphviz_dash.features.graph.diff.graph_pair import check_device_launch
+from graphviz_dash.features.prediction.analysis.stream_prediction import ParallelPrediction
+from graphviz_dash.features.prediction.stream_document import ParallelDocument, parallel_document
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.run import Run
+
+
+class ConfidenceDocument(TypedDict):
+    """Rows that were aligned with one confidence, and how many of them the node ids confirm."""
+
+    confidence: Fraction
+    rows: Count
+    agreeing: Count
+
+
+class AgreementDocument(TypedDict):
+    """How alignment agrees with the node ids that were recorded."""
+
+    source: str
+    steps: Count
+    records: Count
+    dropped: Count
+    outside: Count
+    compared: Count
+    agreeing: Count
+    unnamed: Count
+    by_confidence: list[ConfidenceDocument]
+    misses: dict[str, Count]
+
+
+class GraphNodeDocument(TypedDict):
+    """A node, or the one that holds a graph."""
+
+    graph: str
+    node: int
+
+
+class ScheduleDocument(TypedDict):
+    """How long the graph would take on a number of streams."""
+
+    streams: Count
+    length: Ns
+
+
+class NeedlessDocument(TypedDict):
+    """Edges without need; ``unknown``: nodes of which the memory is not known."""
+
+    edges: Count
+    by_meaning: Count
+    critical_path: Ns
+    unknown: Count | None
+
+
+class ConcurrencyDocument(TypedDict):
+    """Critical path and concurrency over the replays, in ns."""
+
+    replays: Count
+    critical_path: Ns
+    path: list[GraphNodeDocument]
+    work: Ns
+    span: Ns
+    busy: Ns
+    lost: Ns
+    available: Ratio
+    achieved: Ratio
+    streams: Count
+    schedules: list[ScheduleDocument]
+    needless: NeedlessDocument
+    sentences: list[Sentence]
+
+
+class DeviceFindingDocument(TypedDict):
+    """A requirement of device-side launch that is not met, or not known to be."""
+
+    rule: str
+    reason: Sentence
+    graph: str
+    node: int | None
+
+
+class DriverAnswerDocument(TypedDict):
+    """What the driver answered."""
+
+    result: str
+    graph: str | None
+    node: int | None
+
+
+class DeviceLaunchDocument(TypedDict):
+    """Whether a graph allows device-side launch."""
+
+    verdict: str
+    violations: list[DeviceFindingDocument]
+    unknown: list[DeviceFindingDocument]
+    driver: DriverAnswerDocument | None
+
+
+class AttributionDocument(TypedDict):
+    """How many nodes lead to an operator, from the launches of the capture."""
+
+    attributed: Count
+    launches: Count
+    methods: dict[str, Count]
+
+
+MatchingDocument = TypedDict(
+    "MatchingDocument",
+    {
+        "replays": Count,
+        "gpu_rows": Count,
+        "matched": Count,
+        "methods": dict[str, Count],
+        "pass": str | None,
+    },
+)
+# A functional definition, for "pass" is a keyword: how many GPU rows were matched to nodes.
+
+
+class TimedNodeDocument(TypedDict):
+    """A node with its times over the replays, and what launched it."""
+
+    index: int
+    kind: str
+    name: str
+    category: str
+    median: Ns | None
+    p99: Ns | None
+    slack: Ns | None
+    samples: Count
+    op: str | None
+    module: str | None
+    source: str | None
+
+
+class GraphDocument(TypedDict):
+    """A captured graph, or a body in one."""
+
+    id: str
+    parent: GraphNodeDocument | None
+    read_by: str
+    nodes: Count
+    edges: Count
+    kinds: dict[str, Count]
+    disabled: list[int]
+    device_launch: DeviceLaunchDocument | None
+    attribution: AttributionDocument
+    matching: MatchingDocument
+    concurrency: ConcurrencyDocument | None
+    concurrency_reason: Sentence | None
+    parallel: ParallelDocument | None
+    parallel_reason: Sentence | None
+    longest_nodes: list[TimedNodeDocument]
+
+
+def agreement_document(run: Run) -> AgreementDocument | None:
+    """How alignment agrees with the node ids of a run; None for a run without a node-id pass."""
+    node_ids = run.node_ids
+    if node_ids is None:
+        return None
+    against = agreement(run)
+    return {
+        "source": node_ids.source,
+        "steps": node_ids.steps,
+        "records": len(node_ids.rows),
+        "dropped": node_ids.dropped,
+        "outside": node_ids.outside,
+        "compared": 0 if against is None else against.rows,
+        "agreeing": 0 if against is None else against.agreeing,
+        "unnamed": 0 if against is None else against.unnamed,
+        "by_confidence": [
+            {"confidence": confidence, "rows": rows, "agreeing": agreeing}
+            for confidence, (rows, agreeing) in sorted(
+                ({} if against is None else against.by_confidence).items(), reverse=True
+            )
+        ],
+        "misses": {} if against is None else {k.name.lower(): n for k, n in against.misses.items()},
+    }
+
+
+def _concurrency_document(concurrency: Concurrency) -> ConcurrencyDocument:
+    """Critical path, concurrency and schedules of one graph; times in ns."""
+    measured, needless = concurrency.measured, concurrency.needless
+    return {
+        "replays": measured.replays,
+        "critical_path": measured.path.length,
+        "path": [
+            {"graph": measured.nodes[index][0], "node": measured.nodes[index][1]}
+            for index in measured.path.nodes
+        ],
+        "work": measured.work_ns,
+        "span": measured.span_ns,
+        "busy": measured.busy_ns,
+        "lost": measured.lost_ns,
+        "available": measured.available,
+        "achieved": measured.achieved,
+        "streams": measured.streams,
+        "schedules": [
+            {"streams": schedule.streams, "length": schedule.length}
+            for schedule in measured.schedules
+        ],
+        "needless": {
+            "edges": len(needless.edges),
+            "by_meaning": needless.by_meaning,
+            "critical_path": needless.path_ns,
+            "unknown": needless.unknown,
+        },
+        "sentences": list(concurrency_sentences(concurrency)),
+    }
+
+
+def _device_launch_document(run: Run, graph: CapturedGraph) -> DeviceLaunchDocument:
+    check = check_device_launch(run, graph.id)
+    said = graph.device_launch
+    return {
+        "verdict": check.verdict.value,
+        "violations": [_finding_document(finding) for finding in check.violations],
+        "unknown": [_finding_document(finding) for finding in check.unknown],
+        "driver": {"result": said.result, "graph": said.graph, "node": said.node}
+        if said is not None
+        else None,
+    }
+
+
+def _finding_document(finding: LaunchFinding) -> DeviceFindingDocument:
+    return {
+        "rule": finding.rule,
+        "reason": finding_text(finding),
+        "graph": finding.graph,
+        "node": finding.node,
+    }
+
+
+def graph_document(
+    run: Run,
+    table: NodeTable,
+    concurrency: Concurrency | Missing | None,
+    parallel: ParallelPrediction | Missing | None,
+    count: int,
+) -> GraphDocument:
+    """A captured graph with its ``count`` slowest nodes; ``concurrency`` and ``parallel`` are None
+    for one inside another."""
+    graph = table.graph
+    return {
+        "id": graph.id,
+        "parent": {"graph": graph.parent[0], "node": graph.parent[1]} if graph.parent else None,
+        "read_by": graph.read_by,
+        "nodes": len(graph.nodes),
+        "edges": len(graph.edges),
+        "kinds": dict(Counter(node.kind.value for node in graph.nodes).most_common()),
+        "disabled": [node.index for node in graph.nodes if node.enabled is False],
+        "device_launch": _device_launch_document(run, graph) if graph.parent is None else None,
+        "attribution": {
+            "attributed": table.attributed,
+            "launches": table.capture_launches,
+            "methods": dict(Counter(row.origin.method for row in table.rows).most_common()),
+        },
+        "matching": {
+            "replays": table.replays,
+            "gpu_rows": table.replay_kernels,
+            "matched": table.matched_kernels,
+            "methods": dict(Counter(row.times.method for row in table.rows).most_common()),
+            "pass": table.timed_in,
+        },
+        "concurrency": None
+        if concurrency is None or isinstance(concurrency, Missing)
+        else _concurrency_document(concurrency),
+        "concurrency_reason": concurrency.reason if isinstance(concurrency, Missing) else None,
+        "parallel": None
+        if parallel is None or isinstance(parallel, Missing)
+        else parallel_document(parallel),
+        "parallel_reason": reason_of(parallel),
+        "longest_nodes": [
+            {
+                "index": row.node.index,
+                "kind": row.node.kind.value,
+                "name": row.node.label,
+                "category": row.category.value,
+                "median": number(row.times.median_ns),
+                "p99": spread[0],
+                "slack": spread[1],
+                "samples": row.times.samples,
+                "op": row.origin.op,
+                "module": row.origin.module,
+                "source": row.origin.source,
+            }
+            for row, spread in (
+                (row, p99_and_slack(concurrency, table, row))
+                for row in nodes_by_duration(table)[:count]
+            )
+        ],
+    }

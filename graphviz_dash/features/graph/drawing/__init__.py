@@ -1,0 +1,1 @@
+"""Layout and view model of the DAG."""

@@ -1,0 +1,195 @@
+"""The colours of a folded graph's nodes, for each thing that colours can tell: one code a node, in
+the order of the fold, so that a group's are a stretch of an array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.analysis.nodes.node_table import NodeRow
+from graphviz_dash.analysis.step_comparison.eager_change import EagerChange, EagerCounterpart
+from graphviz_dash.analysis.trace.kernel_categories import Category
+from graphviz_dash.charts.palette import (
+    CATEGORY,
+    CHANGE,
+    EAGER,
+    KIND,
+    MODULES,
+    PHASE,
+    SAVED,
+    SLACK,
+    TIME,
+)
+from graphviz_dash.charts.shades import Shade
+from graphviz_dash.errors import printable
+from graphviz_dash.features.graph.diff.graph_diff import Change
+from graphviz_dash.features.graph.diff.graph_union import GraphUnion
+from graphviz_dash.features.graph.drawing.path import NOT_MEASURED, SLACK_LABELS, PathMarks
+from graphviz_dash.model.graph import NodeKind
+
+_STRIP: Final = 28
+_NO_MODULE: Final = "other or no module"
+_NO_OP: Final = "other or no operator"
+_UNSEEN: Final = "not seen"
+_NO_STREAM: Final = "on no planned stream"
+_STREAMS: Final = (*MODULES, SAVED)
+_TIMES: Final = (
+    ("under 2 µs", 2_000.0),
+    ("2 to 5 µs", 5_000.0),
+    ("5 to 20 µs", 20_000.0),
+    ("20 to 100 µs", 100_000.0),
+    ("100 µs and more", float("inf")),
+)
+
+
+class ColourBy(StrEnum):
+    """What the colour of a box tells."""
+
+    CATEGORY = "category"
+    KIND = "kind"
+    TIME = "time"
+    MODULE = "module"
+    PHASE = "phase"
+    SLACK = "slack"
+    CHANGE = "change"
+    OP = "op"
+    EAGER = "eager"
+    STREAM = "stream"
+
+
+class LegendEntry(msgspec.Struct, frozen=True):
+    """A colour and what it means."""
+
+    label: str
+    """What it means."""
+    light: str
+    """The colour on a light page, "#rrggbb"."""
+    dark: str
+    """The colour on a dark page."""
+
+
+class NodeColours:
+    """``legend`` has the colours that occur; ``codes`` (nodes,) the place in it of each node, by
+    the order of the fold."""
+
+    def __init__(self, shades: dict[str, Shade], keys: Sequence[str], order: Ints) -> None:
+        """``keys`` has a key of ``shades`` for each node, by its place."""
+        present = set(keys)
+        shown = {label: shade for label, shade in shades.items() if label in present}
+        self.legend = [
+            LegendEntry(printable(label), shade.light, shade.dark) for label, shade in shown.items()
+        ]
+        code = {label: at for at, label in enumerate(shown)}
+        self.codes: Ints = np.fromiter((code[key] for key in keys), np.int64, len(keys))[order]
+        self._same = code.get(Change.SAME.value, -1)
+
+    def of_leaf(self, at: int) -> int:
+        """The colour of the leaf that is the ``at``-th."""
+        return int(self.codes[at])
+
+    def most(self, first: int, count: int) -> int:
+        """The colour that most of ``count`` leaves from ``first`` on have, of equals the first."""
+        codes = self.codes[first : first + count]
+        # A group with a change in it is not grey because most of it is the same.
+        changed = codes[codes != self._same]
+        codes = changed if len(changed) else codes
+        often = np.bincount(codes)
+        return int(codes[np.argmax(often[codes] == often.max())])
+
+    def strip(self, first: int, count: int) -> list[int]:
+        """Colours of leaves evenly spread over a group, in order."""
+        shown = min(_STRIP, count)
+        codes: list[int] = self.codes[first + np.arange(shown) * count // shown].tolist()
+        return codes
+
+
+def node_colours(
+    by: ColourBy,
+    rows: tuple[NodeRow, ...],
+    path: PathMarks,
+    union: GraphUnion | None,
+    order: Ints,
+    eager: Mapping[int, EagerCounterpart],
+    streams: Mapping[int, int],
+) -> NodeColours:
+    """The colours of the nodes of ``rows``, which the fold puts into ``order``; ``eager`` is what
+    those are to eager code that were compared with it, ``streams`` which stream they are planned
+    on."""
+    match by:
+        case ColourBy.CATEGORY:
+            shades: dict[str, Shade] = {member.value: CATEGORY[member] for member in Category}
+            keys: list[str] = [row.category for row in rows]
+        case ColourBy.KIND:
+            shades = {member.value: KIND[member] for member in NodeKind}
+            keys = [row.node.kind for row in rows]
+        case ColourBy.PHASE:
+            shades = dict(PHASE)
+            keys = [row.origin.phase for row in rows]
+        case ColourBy.MODULE:
+            shades, keys = _largest(_module_keys(rows), [1.0] * len(rows), _NO_MODULE)
+        case ColourBy.OP:
+            # Those that take longest; where nothing was timed, those that are most.
+            weights = [row.times.median_ns or 1.0 for row in rows]
+            shades, keys = _largest([row.origin.op or _NO_OP for row in rows], weights, _NO_OP)
+        case ColourBy.EAGER:
+            shades = {change.value: EAGER[change] for change in EagerChange}
+            keys = [
+                eager[node].change.value if node in eager else EagerChange.UNKNOWN.value
+                for node in range(len(rows))
+            ]
+        case ColourBy.STREAM:
+            names = {stream: f"stream {stream}" for stream in sorted(set(streams.values()))}
+            shades = {name: _STREAMS[stream % len(_STREAMS)] for stream, name in names.items()}
+            shades[_NO_STREAM] = CATEGORY[Category.OTHER]
+            keys = [
+                names[streams[node]] if node in streams else _NO_STREAM for node in range(len(rows))
+            ]
+        case ColourBy.TIME:
+            shades = {label: shade for (label, _), shade in zip(_TIMES, TIME, strict=True)}
+            shades[_UNSEEN] = CATEGORY[Category.OTHER]
+            keys = [_time_key(row) for row in rows]
+        case ColourBy.CHANGE:
+            shades = {change.value: shade for change, shade in CHANGE.items()}
+            nodes = union.nodes if union else ()
+            keys = [node.change for node in nodes] or [Change.SAME.value] * len(rows)
+        case ColourBy.SLACK:
+            labels = [label for label, _ in SLACK_LABELS]
+            shades = dict(zip(labels, SLACK, strict=True))
+            shades[NOT_MEASURED] = CATEGORY[Category.OTHER]
+            keys = [path.label(node) for node in range(len(rows))]
+    return NodeColours(shades, keys, order)
+
+
+def _largest(
+    keys: list[str], weights: list[float], other: str
+) -> tuple[dict[str, Shade], list[str]]:
+    """Shades for the keys of most weight, and ``other`` for all else."""
+    sums: dict[str, float] = {}
+    for key, weight in zip(keys, weights, strict=True):
+        sums[key] = sums.get(key, 0.0) + weight
+    heaviest = sorted((key for key in sums if key != other), key=lambda key: -sums[key])
+    shades = dict(zip(heaviest, MODULES, strict=False)) | {other: CATEGORY[Category.OTHER]}
+    return shades, [key if key in shades else other for key in keys]
+
+
+def _time_key(row: NodeRow) -> str:
+    median = row.times.median_ns
+    if median is None:
+        return _UNSEEN
+    return next(label for label, limit in _TIMES if median < limit)
+
+
+def _module_keys(rows: tuple[NodeRow, ...]) -> list[str]:
+    """The first parts of module paths that tell modules apart: "Transformer.layers.0"."""
+    paths = {row.origin.module: (row.origin.module or "").split(".") for row in rows}
+    depth = 2
+    while depth < 4 and len({tuple(p[:depth]) for p in paths.values() if p != [""]}) < 3:
+        depth += 1
+    keys = {module: ".".join(path[:depth]) or _NO_MODULE for module, path in paths.items()}
+    return [keys[row.origin.module] for row in rows]

@@ -1,0 +1,79 @@
+"""A view of the DAG in the DOT language: its boxes and links as nodes, clusters and edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from graphviz_dash.dot_text import quoted
+
+if TYPE_CHECKING:
+    from graphviz_dash.features.graph.drawing.boxes import Box
+    from graphviz_dash.features.graph.drawing.links import Link
+from graphviz_dash.features.graph.drawing.view import DagView
+
+
+def view_dot(view: DagView, name: str) -> str:
+    """What is seen, for dot and its kin: a node for each box, filled with its colour, a cluster for
+    each unfolded group. A link to a cluster ends at its border."""
+    inside: dict[str, list[Box]] = {}
+    around: list[Box] = []
+    for box in view.boxes:
+        # Boxes come in the order of the tree: what holds this one was not long ago.
+        while around and not _holds(around[-1], box):
+            around.pop()
+        inside.setdefault(around[-1].id if around else "", []).append(box)
+        if box.open:
+            around.append(box)
+    return "\n".join([
+        f"digraph {quoted(name)} {{",
+        '  compound=true; graph [fontname="Helvetica", fontsize=11];',
+        '  node [fontname="Helvetica", fontsize=10, shape=box, style="rounded,filled"];',
+        *_boxes(view, inside, "", "  "),
+        *(f"  {line}" for link in view.links for line in _link(link, inside)),
+        "}",
+        "",
+    ])  # fmt: skip
+
+
+def _holds(outer: Box, box: Box) -> bool:
+    return outer.first <= box.first and box.first + box.count <= outer.first + outer.count
+
+
+def _boxes(view: DagView, inside: dict[str, list[Box]], of: str, indent: str) -> Iterator[str]:
+    for box in inside.get(of, ()):
+        label = f"{box.label} × {box.repeats}" if box.repeats else box.label
+        shade = view.legend[box.colour].light
+        if box.open:
+            yield f"{indent}subgraph {quoted(f'cluster {box.id}')} {{"
+            yield f"{indent}  label={quoted(f'{label}, {box.note}, {box.time}')};"
+            yield from _boxes(view, inside, box.id, f"{indent}  ")
+            yield f"{indent}}}"
+            continue
+        whole = view.names[box.name] if box.name >= 0 else box.label
+        # The line breaks are DOT's own, put between texts that are quoted already.
+        lines = "\\n".join(quoted(text)[1:-1] for text in (label, box.note, box.time) if text)
+        yield (
+            f"{indent}{quoted(box.id)} "
+            f'[label="{lines}", tooltip={quoted(whole)}, color="{shade}", fillcolor="{shade}33"];'
+        )
+
+
+def _link(link: Link, inside: dict[str, list[Box]]) -> Iterator[str]:
+    style = [] if link.count else ["style=dotted"]
+    if link.dashed:
+        style.append("style=dashed")
+    if link.critical:
+        style.append("penwidth=2")
+    if link.text:
+        style.append(f"label={quoted(link.text)}")
+    ends = []
+    for ident, end in ((link.source, "ltail"), (link.target, "lhead")):
+        box = ident
+        if ident in inside:
+            style.append(f"{end}={quoted(f'cluster {ident}')}")
+            while box in inside:
+                box = inside[box][0].id
+        ends.append(quoted(box))
+    attributes = f" [{', '.join(style)}]" if style else ""
+    yield f"{' -> '.join(ends)}{attributes};"

@@ -1,0 +1,1 @@
+"""Folding of repeated and nested parts of a graph."""

@@ -1,0 +1,156 @@
+"""The DAG component: a captured graph, folded, drawn on a canvas.
+
+The script of a page only says which graph; what is seen is fetched from the routes of the same
+server, so that unfolding, zooming and panning run no script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import streamlit as st
+
+from graphviz_dash.charts.palette import CRITICAL
+from graphviz_dash.charts.shades import IDLE
+from graphviz_dash.features.graph.folding.fold import FoldBy
+from graphviz_dash.features.graph.page.component.api import routes
+from graphviz_dash.ui.components.component_data import DagData, Palette, as_data, both_themes
+from graphviz_dash.ui.components.scripts import one_script
+from graphviz_dash.ui.components.selection import latest_selection
+
+__all__ = ["dag_view", "routes"]
+
+_FOLDER: Final = Path(__file__).parent
+_AGAINST: Final = ("against", "against_run", "against_graph")
+"""The parameters by which the routes know the earlier graph."""
+
+_MOST_TEXT: Final = 200
+
+_HTML: Final = """
+<div class="dag">
+  <div class="bar">
+    <div class="legend"></div>
+    <div class="buttons">
+      <input class="search" type="search" aria-label="Search nodes" autocomplete="off"
+        placeholder="Search nodes  ( / )">
+      <span class="hits" aria-live="polite"></span>
+    </div>
+  </div>
+  <div class="stage">
+    <canvas tabindex="0" role="application" aria-label="Graph, loading"></canvas>
+    <p class="wheel" aria-hidden="true" hidden></p>
+    <div class="tooltip" role="tooltip" hidden></div>
+    <p class="problem" role="alert" hidden></p>
+    <div class="waiting" role="status" hidden></div>
+    <div class="edges" role="dialog" aria-label="Edges" hidden></div>
+  </div>
+  <div class="foot">
+    <p class="state"></p>
+    <div class="repeat" role="group" aria-label="Blocks of a repeat" hidden></div>
+  </div>
+  <div class="live" aria-live="polite"></div>
+</div>
+"""
+
+
+def dag_view(
+    experiment_key: str,
+    run_name: str,
+    graph_id: str,
+    *,
+    against: tuple[str, str, str] | None = None,
+    color_by: str = "category",
+    selected: int | None = None,
+    on_select: Callable[[int | None], None] | None = None,
+    find: str = "",
+    on_find: Callable[[str], None] | None = None,
+    fold: str = "order",
+    on_fold: Callable[[str], None] | None = None,
+    ready: bool = True,
+    key: str = "dag",
+) -> int | None:
+    """Shows a captured graph and returns the index of the selected node.
+
+    Args:
+        experiment_key: key of the experiment in the store.
+        run_name: name of a run of the experiment.
+        graph_id: id of a graph of the run.
+        against: key, run and id of an earlier graph: both are drawn as one; None for none.
+        color_by: what colours tell, a value of charts.dag.ColourBy.
+        selected: the node that is selected from outside, unfolded and brought into view; None for
+            none. A later click of the reader outweighs it.
+        on_select: called with the node that the reader has just selected, or None, before the
+            script runs again; who keeps the selection in the address puts it there now, so that
+            ``selected`` already holds it.
+        find: what is searched for, from outside; a later search of the reader outweighs it.
+        on_find: called with what the reader searches for.
+        fold: what the fold begins with, a value of analysis.fold.FoldBy; a later choice of the
+            reader outweighs it.
+        on_fold: called with what the reader chooses.
+        ready: whether the graph is prepared already; if not, the component prepares it, tells how
+            far it is, and has the script run once more when it is done.
+        key: of the widget.
+    """
+    state = _component()(
+        data=as_data(
+            DagData(
+                experiment=experiment_key,
+                run=run_name,
+                graph=graph_id,
+                against=dict(zip(_AGAINST, against or (), strict=False)),
+                colour=color_by,
+                selected=selected,
+                find=find,
+                fold=fold,
+                ready=ready,
+                palette=Palette([], both_themes(IDLE), critical=both_themes(CRITICAL)),
+            )
+        ),
+        key=key,
+        on_selected_change=lambda: _clicked(key, on_select),
+        on_found_change=lambda: _searched(key, on_find),
+        on_fold_change=lambda: _refolded(key, on_fold),
+        on_loaded_change=_nothing,
+    )
+    return latest_selection(f"{key}:selection", state.get("selected"), selected, _node)
+
+
+def _clicked(key: str, on_select: Callable[[int | None], None] | None) -> None:
+    """Called on a click; its presence alone makes the state known to Streamlit."""
+    click = st.session_state[key].get("selected")
+    if on_select is not None and isinstance(click, dict):
+        on_select(_node(click))
+
+
+def _searched(key: str, on_find: Callable[[str], None] | None) -> None:
+    text = st.session_state[key].get("found")
+    if on_find is not None and isinstance(text, str):
+        on_find(text[:_MOST_TEXT])
+
+
+def _refolded(key: str, on_fold: Callable[[str], None] | None) -> None:
+    by = st.session_state[key].get("fold")
+    if on_fold is not None and by in list(FoldBy):
+        on_fold(by)
+
+
+def _nothing() -> None:
+    """That the script runs again is all that is wanted."""
+
+
+def _node(click: dict[str, Any]) -> int | None:
+    node = click.get("node")
+    return node if isinstance(node, int) else None
+
+
+@cache
+def _component() -> Any:
+    return st.components.v2.component(
+        "graphviz_dash_dag",
+        html=_HTML,
+        css=(_FOLDER / "dag.css").read_text(encoding="utf-8"),
+        js=one_script(_FOLDER / "dag.js"),
+    )

@@ -1,0 +1,78 @@
+// Saves what is seen: a picture of the whole drawing as it is folded now, or its structure.
+
+import { button, contextOf, element } from "../../../../ui/components/common/elements.js";
+import { ask } from "../../../../ui/components/common/server.js";
+import { drawScene } from "./draw.js";
+
+/** @import { Dag } from "./dag.js" */
+/** @import { Drawing } from "./wire.js" */
+
+const MOST_PIXELS = 8000;
+const KEPT_MS = 10_000;
+
+/** @param {Dag} dag */
+export function saveMenu(dag) {
+  const menu = element("details", "save");
+  /** @type {(text: string, action: () => void) => HTMLElement} */
+  const item = (text, action) =>
+    button(text, `Save what is seen as ${text}`, () => {
+      menu.open = false;
+      action();
+    });
+  menu.append(
+    element("summary", "", "Save"),
+    element("div", "items", [
+      item("SVG", () => saveText(dag, "svg")),
+      item("PNG", () => savePicture(dag)),
+      item("DOT", () => saveText(dag, "dot")),
+    ]),
+  );
+  return menu;
+}
+
+/**
+ * @param {Dag} dag
+ * @param {"svg" | "dot"} format
+ */
+async function saveText(dag, format) {
+  if (!dag.view) return;
+  const query = dag.queryOf(dag.view.expanded, dag.view.shown);
+  query.set("format", format);
+  query.set("theme", dag.theme.dark ? "dark" : "light");
+  /** @type {Drawing} */
+  const file = await ask(`/api/dag/drawing?${query}`);
+  saveBlob(new Blob([file.text], { type: file.type }), file.name);
+}
+
+/** @param {Dag} dag */
+function savePicture(dag) {
+  const { view, zoom, arrows } = dag;
+  if (!view) return;
+  const scale = Math.min(2, MOST_PIXELS / view.width, MOST_PIXELS / view.height);
+  const canvas = document.createElement("canvas");
+  canvas.width = Math.ceil(view.width * scale);
+  canvas.height = Math.ceil(view.height * scale);
+  const ctx = contextOf(canvas);
+  ctx.fillStyle = dag.theme.background;
+  ctx.fillRect(0, 0, canvas.width, canvas.height);
+  // Text and lines as at full size, wherever the reader has zoomed to.
+  dag.zoom = Math.max(1, scale);
+  drawScene(dag, ctx, scale, 0, 0);
+  Object.assign(dag, { zoom, arrows });
+  const name = `${dag.query.run}-${dag.query.graph}.png`.replace(/[^\w.-]+/g, "-");
+  canvas.toBlob((blob) => {
+    if (blob) saveBlob(blob, name);
+  });
+}
+
+/**
+ * @param {Blob} blob
+ * @param {string} name
+ */
+function saveBlob(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), KEPT_MS);
+}

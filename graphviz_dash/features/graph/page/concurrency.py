@@ -1,0 +1,157 @@
+"""What the critical path and the concurrency of a graph come to, below its picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import streamlit as st
+
+from graphviz_dash.analysis.nodes.concurrency import Concurrency
+from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
+from graphviz_dash.charts.shades import Theme
+from graphviz_dash.features.graph.concurrency import concurrency_sentences
+from graphviz_dash.features.graph.drawing.node_note import node_lines
+from graphviz_dash.features.graph.page.state.graphs import GraphAddress
+from graphviz_dash.features.graph.page.state.streams import own_plan, parallel, tried_plan
+from graphviz_dash.features.prediction.analysis.contention import Contention, contentions
+from graphviz_dash.features.prediction.analysis.measured import measured_streams
+from graphviz_dash.features.prediction.charts.schedule import schedule_chart
+from graphviz_dash.features.prediction.charts.streams import streams_chart
+from graphviz_dash.features.prediction.stream_narrative import parallel_sentences
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.ui.page.frame import draw
+from graphviz_dash.ui.page.markup import element, plain, show, text
+
+_MOST_EDGES: Final = 500
+_MOST_CONTENTIONS: Final = 40
+
+
+def streams_panel(address: GraphAddress, whole: WholeGraph, theme: Theme) -> None:
+    """What a graph would take on several streams, beside what it took where that was tried, and
+    what it loses there to contention."""
+    prediction, plan = parallel(*address), tried_plan(*address[:2])
+    st.header("On several streams", anchor="streams")
+    if isinstance(prediction, Missing):
+        st.caption(plain(f"Not predicted: {prediction.reason}."))
+        return
+    captured_so = own_plan(*address[:2])
+    sentences = parallel_sentences(address[1], captured_so, prediction)
+    findings = element("ul", "".join(element("li", text(line)) for line in sentences), "findings")
+    measured = {} if plan is None else measured_streams(plan)
+    if captured_so is not None or (len(prediction.rows) == 1 and not measured):
+        show(findings)
+        return
+    left, right = st.columns([0.62, 0.38], gap="medium")
+    with left:
+        show(findings)
+    with right:
+        draw(streams_chart(prediction, measured, theme), "streams")
+    slowed = contentions(prediction, _MOST_CONTENTIONS)
+    if slowed:
+        lost = st.expander(
+            "Time lost to contention",
+            icon=":material/compress:",
+            key="contention",
+            on_change="rerun",
+        )
+        if lost.open:
+            with lost:
+                _contentions(slowed, whole)
+
+
+def _contentions(slowed: Sequence[Contention], whole: WholeGraph) -> None:
+    def label(node: int) -> str:
+        return f"{node} {node_lines(whole.table.rows[node])[0]}"
+
+    data: dict[str, list[Any]] = {
+        "Node": [label(each.node) for each in slowed],
+        "Slowed by, µs": [each.slowed_ns / 1e3 for each in slowed],
+        "Its part of the GPU": [each.share for each in slowed],
+        "Beside it": [", ".join(label(node) for node in each.beside) for each in slowed],
+    }
+    st.dataframe(
+        data,
+        column_config={
+            "Node": st.column_config.TextColumn(width="medium"),
+            "Slowed by, µs": st.column_config.NumberColumn(format="%.2f"),
+            "Its part of the GPU": st.column_config.NumberColumn(format="percent"),
+            "Beside it": st.column_config.TextColumn(width="large"),
+        },
+        hide_index=True,
+        height="content" if len(slowed) <= 12 else 420,
+        alt="Nodes that others slow down in the predicted plan, most first",
+    )
+    st.caption(
+        "As the plan is simulated: of kernels that together ask for more than all of the "
+        "multiprocessors none gets more than another that has less than it asks for."
+    )
+
+
+def concurrency_panel(outcome: Concurrency | Missing, whole: WholeGraph, theme: Theme) -> None:
+    """The sentences, the schedules, and the dependencies with the time lost in each."""
+    st.header("Critical path and concurrency", anchor="critical-path")
+    if isinstance(outcome, Missing):
+        st.caption(plain(f"Not known: {outcome.reason}."))
+        return
+    chart = schedule_chart(outcome.measured, theme)
+    sentences = concurrency_sentences(outcome)
+    findings = element("ul", "".join(element("li", text(line)) for line in sentences), "findings")
+    if chart is None:
+        show(findings)
+    else:
+        left, right = st.columns([0.62, 0.38], gap="medium")
+        with left:
+            show(findings)
+        with right:
+            draw(chart, "schedules")
+    if not outcome.measured.edges:
+        return
+    lost = st.expander(
+        "Time lost between dependent nodes",
+        icon=":material/hourglass_empty:",
+        key="lost-time",
+        on_change="rerun",
+    )
+    if lost.open:
+        with lost:
+            _edges(outcome, whole)
+
+
+def _edges(outcome: Concurrency, whole: WholeGraph) -> None:
+    measured = outcome.measured
+    names = {name: at for at, name in enumerate(whole.owner)}
+    needless = set(outcome.needless.edges)
+    edges = sorted(measured.edges, key=lambda edge: -edge.lost_ns)[:_MOST_EDGES]
+
+    def label(row_index: int) -> str:
+        graph, index = measured.nodes[row_index]
+        at = names.get((graph, index))
+        row = None if at is None else whole.table.rows[at]
+        return f"{index} {node_lines(row)[0] if row else graph}"
+
+    data: dict[str, list[Any]] = {
+        "From": [label(edge.source) for edge in edges],
+        "To": [label(edge.target) for edge in edges],
+        "Lost, µs": [edge.lost_ns / 1e3 for edge in edges],
+        "Gap, µs": [edge.gap_ns / 1e3 for edge in edges],
+        "On the critical path": [{edge.source, edge.target} <= measured.critical for edge in edges],
+        "Without need": [(edge.source, edge.target) in needless for edge in edges],
+    }
+    st.dataframe(
+        data,
+        column_config={
+            "From": st.column_config.TextColumn(width="medium"),
+            "To": st.column_config.TextColumn(width="medium"),
+            "Lost, µs": st.column_config.NumberColumn(format="%.2f"),
+            "Gap, µs": st.column_config.NumberColumn(format="%.2f"),
+        },
+        hide_index=True,
+        height="content" if len(edges) <= 12 else 420,
+        alt="Dependencies with the time lost in each, longest first",
+    )
+    st.caption(
+        f"{len(edges)} of {len(measured.edges)} dependencies, drawn through nodes that the trace "
+        "does not show. The gap is the median from the end of the first to the start of the "
+        "second; it is lost where the second waited for nothing else by then."
+    )

@@ -1,0 +1,159 @@
+"""Two graphs compared on the Graph page: the choice of the earlier one, the outcome, the table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+from graphviz_dash.analysis.attribution.graph_identity import graph_identities
+from graphviz_dash.analysis.loop.keys import graph_keys
+from graphviz_dash.analysis.nodes.node_table import NodeTable
+from graphviz_dash.analysis.trace.kernel_names import short_name
+from graphviz_dash.errors import printable
+from graphviz_dash.features.graph.diff.graph_diff import Change, GraphDiff, NodeDiff
+from graphviz_dash.features.graph.diff.graph_pair import GraphPair
+from graphviz_dash.features.graph.diff_narrative import (
+    answer_sentence,
+    diff_sentence,
+    graph_title,
+    node_changes,
+    prediction_sentence,
+    uncompared_sentence,
+)
+from graphviz_dash.features.graph.drawing.node_note import node_lines
+from graphviz_dash.features.graph.page.state.graphs import GraphAddress, graph_titles
+from graphviz_dash.model.run import Run
+from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.markup import element, show, text
+
+AGAINST: Final = "against"
+_NOTHING: Final = "nothing"
+
+
+def choose_other(key: str, runs: Sequence[Run], of: GraphAddress) -> GraphAddress | None:
+    """The picker of the graph that the one shown is compared with, which is ``?against=``."""
+    places: dict[str, GraphAddress] = {}
+    names: dict[str, str] = {_NOTHING: _NOTHING}
+    for run in runs:
+        titles = (
+            graph_titles(key, run.name)
+            if run.name == of[1]
+            else {
+                graph.id: graph_title(graph)
+                for graph in graph_identities(run.graphs, run.recording, (), graph_keys(run.loop))
+            }
+        )
+        for graph in run.graphs:
+            address = (key, run.name, graph.id)
+            if graph.parent is None and address != of:
+                places[f"{run.name}:{graph.id}"] = address
+                names[f"{run.name}:{graph.id}"] = f"{run.name} · {titles[graph.id]}"
+    if not places:
+        return None
+    chosen = url_state.choose(
+        AGAINST,
+        "Compare with",
+        list(names),
+        clears=("node",),
+        width=250,
+        format_func=lambda name: printable(names[name]),
+    )
+    return places.get(chosen)
+
+
+def outcome(earlier: str, later: str, pair: GraphPair) -> None:
+    """What differs between two graphs, called ``earlier`` and ``later``, and whether an executable
+    of the earlier could be updated to the later."""
+    unseen = text(uncompared_sentence(pair.diff))
+    lines = [
+        f"Updating an executable of {text(earlier)} to {text(later)} (cudaGraphExecUpdate).",
+        f"<b>By its rules:</b> {text(prediction_sentence(pair.prediction))}",
+    ]
+    if pair.recorded is not None:
+        lines.append(f"<b>The driver:</b> {text(answer_sentence(pair.recorded))}")
+    if pair.agreed is False:
+        lines.append("The driver did not answer as predicted.")
+    show(
+        element(
+            "p",
+            f"From {text(earlier)}, captured earlier, to {text(later)}: "
+            f"<b>{text(diff_sentence(pair.diff))}</b> {unseen}",
+        ),
+        element("p", "<br>".join(lines)),
+    )
+
+
+def differences(pair: GraphPair, first: NodeTable, second: NodeTable, identity: str) -> None:
+    """The nodes and edges that differ, as tables."""
+    for diff in pair.diff.whole:
+        _nodes(diff, (first, second) if diff is pair.diff else None, identity)
+        _edges(diff, identity)
+
+
+def _nodes(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None, identity: str) -> None:
+    nodes = [node for node in diff.nodes if node.change is not Change.SAME]
+    if not nodes:
+        return
+    before = [
+        None if node.a is None or tables is None else tables[0].rows[node.a].times.median_ns
+        for node in nodes
+    ]
+    after = [
+        None if node.b is None or tables is None else tables[1].rows[node.b].times.median_ns
+        for node in nodes
+    ]
+    st.dataframe(
+        {
+            "Change": [node.change.value for node in nodes],
+            "Earlier": [node.a for node in nodes],
+            "Later": [node.b for node in nodes],
+            "Node": [_title(node, tables) for node in nodes],
+            "Kernel": [short_name(printable(node.label)) for node in nodes],
+            "What differs": [printable(node_changes(node)) for node in nodes],
+            "Earlier, µs": [None if median is None else median / 1e3 for median in before],
+            "Later, µs": [None if median is None else median / 1e3 for median in after],
+        },
+        column_config={
+            "Earlier, µs": st.column_config.NumberColumn(format="%.2f"),
+            "Later, µs": st.column_config.NumberColumn(format="%.2f"),
+            "Node": st.column_config.TextColumn(width="medium"),
+            "What differs": st.column_config.TextColumn(width="large"),
+        },
+        hide_index=True,
+        height="content" if len(nodes) <= 12 else 420,
+        key=f"changes-{identity}-{diff.b.id}",
+        placeholder="–",
+    )
+
+
+def _title(node: NodeDiff, tables: tuple[NodeTable, NodeTable] | None) -> str | None:
+    """The node's operator or module, as the graph says that has it last; None in a body."""
+    if tables is None:
+        return None
+    row = tables[0].rows[node.a] if node.b is None and node.a is not None else None
+    row = tables[1].rows[node.b] if node.b is not None else row
+    return node_lines(row)[0] if row else None
+
+
+def _edges(diff: GraphDiff, identity: str) -> None:
+    edges = [edge for edge in diff.edges if edge.change is not Change.SAME]
+    if not edges:
+        return
+    with st.expander(f"{len(edges):,} edges that differ", icon=":material/timeline:"):
+        st.dataframe(
+            {
+                "Change": [edge.change.value for edge in edges],
+                "Earlier": [_ends(edge.a) for edge in edges],
+                "Later": [_ends(edge.b) for edge in edges],
+            },
+            hide_index=True,
+            height="content" if len(edges) <= 12 else 420,
+            key=f"edges-{identity}-{diff.b.id}",
+            placeholder="–",
+        )
+
+
+def _ends(pair: tuple[int, int] | None) -> str | None:
+    return None if pair is None else f"{pair[0]} \N{RIGHTWARDS ARROW} {pair[1]}"

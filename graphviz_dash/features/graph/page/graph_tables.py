@@ -1,0 +1,166 @@
+"""The tables under a graph: all its nodes, and the source lines that they come from. The row of the
+chosen node stands first and is selected; a row selected here is what the graph shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import streamlit as st
+
+from graphviz_dash.analysis.nodes.node_table import NodeRow
+from graphviz_dash.analysis.nodes.source_lines import LineShare, source_lines
+from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
+from graphviz_dash.errors import printable
+from graphviz_dash.features.graph.drawing.node_note import work_name
+from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.picked_row import picking
+
+FIND: Final = "find"
+"""The parameter of the address that says what is searched for in the drawing."""
+
+_HEIGHT: Final = 420
+_PICKED: Final = "picked-in-table"
+
+
+def node_table(whole: WholeGraph, identity: str, selected: int | None) -> None:
+    """All nodes, searched by ``?search=``; a click on a row chooses its node."""
+    # A row for each of 50,000 nodes is built and sent only where it is seen.
+    table = st.expander(
+        "All nodes as a table",
+        icon=":material/table_rows:",
+        expanded=url_state.value("search") is not None,
+        key=f"table-{identity}",
+        on_change="rerun",
+    )
+    if not table.open:
+        return
+    with table:
+        wanted = url_state.search(
+            "search", "Search nodes", "Search by name, operator, module or source line"
+        )
+        rows = [row for row in whole.table.rows if not wanted or _says(row, wanted)]
+        first = _first(f"{_PICKED}-{identity}", selected)
+        rows = _brought_first(rows, [row.node.index == first for row in rows])
+        key = f"nodes-{identity}-{wanted}-{first}"
+        _shown(whole, rows, key, first, f"{_PICKED}-{identity}")
+
+
+def _says(row: NodeRow, wanted: str) -> bool:
+    searched = (row.node.label, row.origin.op, row.origin.module, row.origin.source)
+    return any(wanted in (part or "").lower() for part in searched)
+
+
+def _first(slot: str, selected: int | None) -> int | None:
+    """The node whose row is brought to the top: the chosen one, unless it was chosen in the table,
+    whose order then stays."""
+    return selected if selected != st.session_state.get(slot) else st.session_state.get(f"{slot}+")
+
+
+def _brought_first(rows: list[Any], wanted: list[bool]) -> list[Any]:
+    return [row for row, first in zip(rows, wanted, strict=True) if first] + [
+        row for row, first in zip(rows, wanted, strict=True) if not first
+    ]
+
+
+def _shown(
+    whole: WholeGraph, rows: Sequence[NodeRow], key: str, first: int | None, slot: str
+) -> None:
+    st.dataframe(
+        {
+            "Node": [
+                _name(whole, row.node.index) if whole.bodies else row.node.index for row in rows
+            ],
+            "Operator": [printable(row.origin.op or "") for row in rows],
+            "Module": [printable(row.origin.module or "") for row in rows],
+            "Kernel": [work_name(row.node) for row in rows],
+            "Median, µs": [
+                None if row.times.median_ns is None else row.times.median_ns / 1e3 for row in rows
+            ],
+            "Kind": [row.node.kind.value for row in rows],
+            "Source": [printable(row.origin.source or "") for row in rows],
+            "Phase": [row.origin.phase for row in rows],
+            "Stream": [row.times.stream for row in rows],
+            "Confidence": [row.times.confidence for row in rows],
+        },
+        column_config={
+            "Median, µs": st.column_config.NumberColumn(format="%.2f"),
+            "Confidence": st.column_config.NumberColumn(format="percent"),
+            "Kernel": st.column_config.TextColumn(width="medium"),
+        },
+        hide_index=True,
+        height=_HEIGHT,
+        key=key,
+        on_select=picking(
+            key, lambda row: _pick([each.node.index for each in rows], row, first, slot)
+        ),
+        selection_mode="single-cell",
+        selection_default=_cell(first is not None and bool(rows) and rows[0].node.index == first),
+        placeholder="–",
+        alt="All nodes of the graph; a selected row is the chosen node",
+    )
+
+
+def _cell(chosen: bool) -> Any:
+    """The first row as what is selected."""
+    return {"selection": {"cells": [(0, "Node")]}} if chosen else None
+
+
+def _pick(nodes: list[int], row: int | None, first: int | None, slot: str) -> None:
+    if row is not None and row < len(nodes):
+        node = nodes[row]
+        st.session_state[slot], st.session_state[f"{slot}+"] = node, first
+        url_state.change({"node": str(node)})
+
+
+def _name(whole: WholeGraph, row_index: int) -> str:
+    """A node's index, with its graph where that lies inside the one shown."""
+    graph, index = whole.owner[row_index]
+    return str(index) if row_index < len(whole.top) else f"{index} of {graph}"
+
+
+def line_table(whole: WholeGraph, identity: str, selected: int | None) -> None:
+    """The source lines that launched the nodes; a click on a row finds its nodes in the drawing."""
+    table = st.expander(
+        "Source lines", icon=":material/code:", key=f"lines-{identity}", on_change="rerun"
+    )
+    if not table.open:
+        return
+    own = None if selected is None else whole.table.rows[selected].origin.source
+    lines: list[LineShare] = list(source_lines(whole))
+    with table:
+        if not lines:
+            st.caption("No source line is known of any node.")
+            return
+        lines = _brought_first(lines, [line.source == own for line in lines])
+        key = f"lines-{identity}-{own}"
+        st.dataframe(
+            {
+                "Source line": [printable(line.source) for line in lines],
+                "Nodes": [line.nodes for line in lines],
+                "Time, µs": [
+                    None if line.work_ns is None else line.work_ns / 1e3 for line in lines
+                ],
+                "Share": [line.share for line in lines],
+                "Operators": [printable(", ".join(line.operators)) for line in lines],
+            },
+            column_config={
+                "Time, µs": st.column_config.NumberColumn(format="%.2f"),
+                "Share": st.column_config.NumberColumn(format="percent"),
+                "Source line": st.column_config.TextColumn(width="medium"),
+                "Operators": st.column_config.TextColumn(width="large"),
+            },
+            hide_index=True,
+            height="content" if len(lines) <= 12 else _HEIGHT,
+            key=key,
+            on_select=picking(key, lambda row: _pick_line([line.source for line in lines], row)),
+            selection_mode="single-cell",
+            selection_default={"selection": {"cells": [(0, "Source line")]}} if own else None,
+            placeholder="–",
+            alt="The source lines that the graph's nodes come from, with their time",
+        )
+
+
+def _pick_line(sources: list[str], row: int | None) -> None:
+    if row is not None and row < len(sources):
+        url_state.change({FIND: sources[row]})

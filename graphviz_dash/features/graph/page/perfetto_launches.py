@@ -1,0 +1,26 @@
+"""The button that opens the traced launches of a graph in Perfetto."""
+
+from __future__ import annotations
+
+from graphviz_dash.errors import InputError
+from graphviz_dash.features.graph.page.state.graphs import GraphAddress
+from graphviz_dash.features.perfetto.page.component import TracePart, perfetto_button
+from graphviz_dash.ui.page.frame import trouble
+from graphviz_dash.ui.state.store import STORE
+
+
+def perfetto_launches(address: GraphAddress) -> None:
+    """The button; nothing for a graph whose run has no trace of replays."""
+    key, run_name, graph_id = address
+    if STORE.run(key, run_name).replay_trace is None:
+        return
+    try:
+        perfetto_button(
+            key,
+            TracePart(((run_name, None),), graph_id),
+            label="Open its launches in Perfetto",
+            small=True,
+            key=f"perfetto-{'-'.join(address)}",
+        )
+    except InputError as error:
+        trouble("Perfetto cannot be opened", str(error))

@@ -1,0 +1,1 @@
+"""Results that the Graph page keeps between visits."""

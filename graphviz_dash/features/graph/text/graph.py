@@ -1,0 +1,109 @@
+"""A captured graph on the terminal: what it holds, how its nodes were matched, the longest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from graphviz_dash.analysis.nodes.concurrency import Concurrency, p99_and_slack
+from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable, nodes_by_duration
+from graphviz_dash.cli.text.output import (
+    ABSENT,
+    cell,
+    plain_table,
+    print_heading,
+    print_table,
+    shorten,
+)
+from graphviz_dash.errors import printable
+from graphviz_dash.features.graph.concurrency import concurrency_sentences
+from graphviz_dash.features.graph.diff.graph_pair import check_device_launch
+from graphviz_dash.features.graph.diff_narrative import launch_answer, launch_sentence
+from graphviz_dash.features.prediction.analysis.stream_prediction import ParallelPrediction
+from graphviz_dash.features.prediction.stream_text import print_parallel
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.run import Run
+from graphviz_dash.units import counted, format_count, format_ns
+
+_NAME_LENGTH: Final = 56
+
+
+def print_graph(
+    run: Run,
+    table: NodeTable,
+    concurrency: Concurrency | Missing | None,
+    parallel: ParallelPrediction | Missing | None,
+    count: int,
+) -> None:
+    """Prints a graph of ``run``; of ``table``, its nodes, the ``count`` longest are listed.
+    ``concurrency`` and ``parallel`` are None for a graph inside another."""
+    graph = table.graph
+    kinds = Counter(node.kind.value for node in graph.nodes)
+    print_heading(
+        f"{graph.id}: {counted(len(graph.nodes), 'node')}, "
+        f"{counted(len(graph.edges), 'edge')} (read by {graph.read_by})"
+    )
+    click.echo("  " + ", ".join(f"{format_count(n)} {kind}" for kind, n in kinds.most_common()))
+    click.echo(
+        f"  {format_count(table.attributed)} of {format_count(len(table.rows))} nodes lead to an "
+        f"operator, from {format_count(table.capture_launches)} launches of the capture "
+        f"({_methods(Counter(row.origin.method for row in table.rows))})"
+    )
+    click.echo(
+        f"  {format_count(table.matched_kernels)} of {format_count(table.replay_kernels)} GPU "
+        f"rows of {format_count(table.replays)} replays of the {table.timed_in} matched to a node "
+        f"({_methods(Counter(row.times.method for row in table.rows))})"
+    )
+    disabled = [str(node.index) for node in graph.nodes if node.enabled is False]
+    if disabled:
+        click.echo(
+            f"  disabled in the graph exec: node{'' if len(disabled) == 1 else 's'} "
+            f"{', '.join(disabled)}"
+        )
+    if graph.parent is None:
+        _print_device_launch(run, graph)
+    if isinstance(concurrency, Missing):
+        click.echo(f"  critical path: {concurrency.reason}")
+    elif concurrency is not None:
+        for sentence in concurrency_sentences(concurrency):
+            click.echo(f"  {sentence}")
+        if parallel is not None:
+            print_parallel(run, parallel)
+    if longest := nodes_by_duration(table)[:count]:
+        click.echo()
+        _print_nodes(table, longest, concurrency)
+
+
+def _print_nodes(
+    table: NodeTable, longest: Sequence[NodeRow], concurrency: Concurrency | Missing | None
+) -> None:
+    headings = ("node", "kernel, memcpy or memset", "median", "p99", "slack")
+    nodes = plain_table(*headings, "operator", "module", "source", right=(0, 2, 3, 4))
+    for row in longest:
+        p99, slack = p99_and_slack(concurrency, table, row)
+        nodes.add_row(
+            cell(row.node.index),
+            cell(shorten(row.node.label, _NAME_LENGTH)),
+            cell(format_ns(row.times.median_ns)),
+            cell(format_ns(p99)),
+            cell(format_ns(slack)),
+            cell(row.origin.op or ABSENT),
+            cell(row.origin.module or ABSENT),
+            cell(row.origin.source or ABSENT),
+        )
+    print_table(nodes)
+
+
+def _print_device_launch(run: Run, graph: CapturedGraph) -> None:
+    said = graph.device_launch
+    driver = "" if said is None else f" (the driver: {launch_answer(said)})"
+    check = launch_sentence(check_device_launch(run, graph.id))
+    click.echo(printable(f"  device-side launch: {check}{driver}"))
+
+
+def _methods(counts: Counter[str]) -> str:
+    return ", ".join(f"{n:,} by {method}" for method, n in counts.most_common()) or "no nodes"

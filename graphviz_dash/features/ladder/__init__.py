@@ -1,0 +1,1 @@
+"""Capture sizes of programs with many graphs: families of graphs, padding and recommended sizes."""

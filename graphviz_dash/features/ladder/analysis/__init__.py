@@ -1,0 +1,1 @@
+"""Search for the capture sizes with the lowest cost."""

@@ -1,0 +1,1 @@
+"""Charts of graph families and capture sizes."""

@@ -1,0 +1,122 @@
+"""The graphs of a family as a table, each of which leads to its drawing."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import streamlit as st
+
+from graphviz_dash.analysis.loop.family_report import (
+    FamilyReport,
+    LoopReport,
+    MemberReport,
+)
+from graphviz_dash.analysis.loop.keys import key_text
+from graphviz_dash.errors import printable
+from graphviz_dash.features.ladder.narrative import KEY_METHODS, member_title, node_bytes_words
+from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.markup import element, show, text
+from graphviz_dash.ui.page.navigation import carry, link
+from graphviz_dash.ui.page.picked_row import picking
+from graphviz_dash.ui.state.catalogue import Entry
+
+_MIB: Final = 1 << 20
+_MEMBER: Final = "member"
+"""The parameter of the address that says which row is chosen."""
+
+
+@st.fragment
+def members_table(entry: Entry, report: LoopReport, family: FamilyReport) -> None:
+    """What each member of ``family`` costs; the chosen row leads to its graph. A fragment: another
+    row draws its links anew, and nothing else of the page."""
+    members = family.members
+    chosen = _chosen(members)
+    columns = _columns(family)
+    key = f"members-{entry.key}-{report.run}-{family.index}"
+    st.dataframe(
+        columns,
+        column_config={
+            name: st.column_config.NumberColumn(format="%.2f")
+            for name in columns
+            if name.endswith(("µs", "ms", "MiB"))
+        },
+        hide_index=True,
+        height="content" if len(members) <= 12 else 420,
+        key=key,
+        on_select=picking(key, _pick),
+        selection_mode="single-cell",
+        placeholder="–",
+        alt="Graphs of the family; a selected row leads to its drawing",
+    )
+    methods = {member.member.method for member in members if member.member.method}
+    said = "; ".join(KEY_METHODS[method] for method in methods)
+    method = f"Keys are known by {said}. " if said else "Keys are not known. "
+    show(
+        element(
+            "p",
+            text(
+                f"{method}Select a row for its graph. GPU time is the median of sampled replays "
+                "between CUDA events. Own memory: what its capture left allocated in the pool, "
+                f"and {node_bytes_words(family.node_bytes)}."
+            ),
+            "muted",
+        )
+    )
+    graphs = [] if chosen is None else list(dict.fromkeys(members[chosen].member.graphs))
+    # Without a row too: a fragment draws in the bar only where it drew when the page was made.
+    carry("graph", {"run": report.run, "graph": graphs[0]} if graphs else {})
+    if chosen is not None:
+        _lead(entry, report, graphs, member_title(family.family, members[chosen].member))
+    # The page's own end, where the address is kept, does not come after a fragment.
+    url_state.remember("graphs")
+
+
+def _columns(family: FamilyReport) -> dict[str, list[Any]]:
+    members = family.members
+    own = [
+        None
+        if member.own_bytes is None and member.executable_bytes is None
+        else ((member.own_bytes or 0) + (member.executable_bytes or 0)) / _MIB
+        for member in members
+    ]
+    return {
+        "Key": [printable(key_text(family.family, member.member)) for member in members],
+        "Steps": [member.steps for member in members],
+        "GPU time, µs": [member.gpu.median / 1e3 if member.gpu else None for member in members],
+        "Samples": [len(member.gpu_ns) for member in members],
+        "Launch, µs": [member.launch.median / 1e3 if member.launch else None for member in members],
+        "To the next step, µs": [
+            member.period.median / 1e3 if member.period else None for member in members
+        ],
+        "Capture, ms": [member.capture_ns / 1e6 for member in members],
+        "First launch, µs": [
+            None if member.first_launch_ns is None else member.first_launch_ns / 1e3
+            for member in members
+        ],
+        "Own memory, MiB": own,
+        "Pool grew, MiB": [
+            None if member.pool_added_bytes is None else member.pool_added_bytes / _MIB
+            for member in members
+        ],
+        "Nodes": [member.nodes for member in members],
+        "Graphs": [len(set(member.member.graphs)) for member in members],
+    }
+
+
+def _chosen(members: tuple[MemberReport, ...]) -> int | None:
+    value = url_state.value(_MEMBER) or ""
+    row = int(value) if value.isdecimal() and len(value) < 9 else None
+    return row if row is not None and row < len(members) else None
+
+
+def _pick(row: int | None) -> None:
+    url_state.change({_MEMBER: None if row is None else str(row)})
+
+
+def _lead(entry: Entry, report: LoopReport, graphs: list[str], title: str) -> None:
+    """Links to the graphs of the chosen row, the first of many segments."""
+    with st.container(horizontal=True, key="member-links"):
+        for number, graph in enumerate(graphs[:8], 1):
+            query = {"run": report.run, "graph": graph}
+            label = f"Show {title}" if len(graphs) == 1 else f"Segment {number} of {title}"
+            link("graph", label, {url_state.EXPERIMENT: entry.name, **query})

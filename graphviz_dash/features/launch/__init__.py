@@ -1,0 +1,1 @@
+"""Launch costs of graphs: instantiation, first launch, repeat launch."""

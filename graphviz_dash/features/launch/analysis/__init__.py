@@ -1,0 +1,1 @@
+"""Launch costs by topology and size, and their fit."""

@@ -1,0 +1,169 @@
+"""Recordings of launch costs compared: how far they differ, and whether that means much."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from graphviz_dash.features.launch.analysis.launch_costs import LaunchCosts, Timing, TopologyCosts
+from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch, Topology
+
+_BY_EVENTS: Final = (
+    LaunchMeasure.FIRST_LAUNCH_DEVICE,
+    LaunchMeasure.REPEAT_LAUNCH_DEVICE,
+    LaunchMeasure.UPLOAD_DEVICE,
+    LaunchMeasure.STREAM_DEVICE,
+)
+
+_EVENT_NS: Final = 500.0
+"""What CUDA's documentation of cudaEventElapsedTime gives as its resolution."""
+
+
+class MeasureDifference(Struct, frozen=True):
+    """One measure of one graph in all recordings, in their order."""
+
+    topology: Topology
+    """The graph."""
+    measure: LaunchMeasure
+    """What was timed."""
+    medians: tuple[float, ...]
+    """The median of each recording, in ns."""
+    ratios: tuple[float, ...]
+    """Each median over that of the first recording."""
+    largest_gap: float
+    """The largest difference of any two medians, in ns."""
+    spread: float
+    """The widest of the spreads, from end to end, in ns; of what events time at least their
+    resolution."""
+    within: bool
+    """Whether the medians lie no further apart than that."""
+
+
+class LaunchComparison(Struct, frozen=True):
+    """The recordings by name, every measure of every graph that all of them have, and how many of
+    these lie within their spread, in words."""
+
+    names: tuple[str, ...]
+    differences: tuple[MeasureDifference, ...]
+
+    def of(self, measure: LaunchMeasure) -> tuple[MeasureDifference, ...]:
+        """Those of one measure."""
+        return tuple(difference for difference in self.differences if difference.measure is measure)
+
+
+def compare_launches(recordings: Mapping[str, LaunchCosts]) -> LaunchComparison | None:
+    """``recordings`` (by name) compared; None for fewer than two."""
+    if len(recordings) < 2:
+        return None
+    tables = [{row.topology: row for row in costs.rows} for costs in recordings.values()]
+    differences = tuple(
+        _difference(topology, measure, timings)
+        for measure in LaunchMeasure
+        for topology in tables[0]
+        if (timings := _timings(tables, topology, measure))
+    )
+    return LaunchComparison(tuple(recordings), differences)
+
+
+def _timings(
+    tables: list[dict[Topology, TopologyCosts]], topology: Topology, measure: LaunchMeasure
+) -> list[Timing]:
+    """The measure in each recording; empty where one lacks it."""
+    timings = [
+        table[topology].timings[measure]
+        for table in tables
+        if topology in table and measure in table[topology].timings
+    ]
+    return timings if len(timings) == len(tables) else []
+
+
+def _difference(
+    topology: Topology, measure: LaunchMeasure, timings: list[Timing]
+) -> MeasureDifference:
+    medians = tuple(timing.summary.median for timing in timings)
+    spread = max(
+        (timing.spread.high or timing.spread.low) - timing.spread.low for timing in timings
+    )
+    if measure in _BY_EVENTS:
+        spread = max(spread, _EVENT_NS)
+    largest_gap = max(medians) - min(medians)
+    ratios = tuple(median / medians[0] for median in medians)
+    return MeasureDifference(
+        topology, measure, medians, ratios, largest_gap, spread, largest_gap <= spread
+    )
+
+
+class PublishedTime(Struct, frozen=True):
+    """A published time of a synthetic graph beside the medians of recordings."""
+
+    measure: LaunchMeasure
+    """What was timed."""
+    chains: int
+    """How many parallel chains, each with a root of its own."""
+    length: int
+    """Nodes of a chain."""
+    before: float | None
+    """Time with the older toolkit, in ns; None where it was not published."""
+    after: float | None
+    """Time with the newer toolkit, in ns; None where it was not published."""
+    source: str
+    """Where in the publication it stands."""
+    medians: Mapping[str, float | None]
+    """The same in each recording by its name, in ns; None where it was not measured."""
+
+
+def beside_published(
+    published: PublishedLaunch, recordings: Mapping[str, LaunchCosts]
+) -> tuple[PublishedTime, ...]:
+    """What was published beside the same of ``recordings``. A line (base and slope) is given at 10,
+    100 and 1,000 nodes."""
+    rows = [
+        PublishedTime(
+            figure.measure,
+            figure.chains,
+            figure.length,
+            _ns(figure.before_us),
+            _ns(figure.after_us),
+            figure.source,
+            _medians(recordings, figure.chains, figure.length, figure.measure),
+        )
+        for figure in published.figures
+    ]
+    for measure in dict.fromkeys(figure.measure for figure in published.lines):
+        before, after = (figure for figure in published.lines if figure.measure is measure)
+        rows += [
+            PublishedTime(
+                measure,
+                1,
+                nodes,
+                before.base_ns + before.slope_ns * nodes,
+                after.base_ns + after.slope_ns * nodes,
+                "text",
+                _medians(recordings, 1, nodes, measure),
+            )
+            for nodes in (10, 100, 1000)
+        ]
+    order = list(LaunchMeasure)
+    return tuple(sorted(rows, key=lambda row: (order.index(row.measure), row.chains, row.length)))
+
+
+def _ns(published_us: int | None) -> float | None:
+    return None if published_us is None else published_us * 1e3
+
+
+def _medians(
+    recordings: Mapping[str, LaunchCosts], chains: int, length: int, measure: LaunchMeasure
+) -> dict[str, float | None]:
+    """The median of the same graph in each recording; None where it was not measured."""
+    return {name: _median(costs, chains, length, measure) for name, costs in recordings.items()}
+
+
+def _median(costs: LaunchCosts, chains: int, length: int, measure: LaunchMeasure) -> float | None:
+    for row in costs.rows:
+        topology = row.topology
+        shape = (topology.width, topology.length, topology.single_root, topology.other)
+        if shape == (chains, length, False, None):
+            return row.median(measure)
+    return None

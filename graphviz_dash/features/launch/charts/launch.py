@@ -1,0 +1,222 @@
+"""Pictures of launch costs: a measure over the size of the graph, for one recording or several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import Final
+
+import plotly.graph_objects as go
+
+from graphviz_dash.charts.figures.axes import log_ticks, tick_text
+from graphviz_dash.charts.figures.theme import dress, keep_margins, tick_room
+from graphviz_dash.charts.palette import MODULES
+from graphviz_dash.charts.shades import ACCENT, GREY, Theme, shade
+from graphviz_dash.features.launch.analysis.launch_costs import LaunchCosts, TopologyCosts
+from graphviz_dash.features.launch.analysis.own_graphs import OwnGraph
+from graphviz_dash.features.launch.narrative import MEASURE_TITLES, topology_name
+from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch
+from graphviz_dash.units import counted, format_ns
+
+_HEIGHT: Final = 420
+_PUBLISHED: Final = GREY
+_PRINTED: Final = "table 1"
+"""The source of published times that are exact; readings of figures are approximate."""
+_POINTS: Final = 40
+"""Places along a published line at which it is drawn: a straight one bends on logarithmic axes."""
+
+_DASHES: Final = {"11.8": "dot", "12.6": "dash"}
+_FAMILIES: Final[tuple[tuple[str, str, str, Callable[[TopologyCosts], bool]], ...]] = (
+    ("linear chains", "circle", "solid", lambda row: row.topology.width == 1),
+    (
+        "parallel chains",
+        "square-open",
+        "dot",
+        lambda row: row.topology.width > 1 and not row.topology.single_root,
+    ),
+    (
+        "parallel chains, one root",
+        "diamond-open",
+        "dash",
+        lambda row: row.topology.width > 1 and row.topology.single_root,
+    ),
+)
+
+
+def launch_chart(
+    recordings: Mapping[str, LaunchCosts],
+    measure: LaunchMeasure,
+    theme: Theme,
+    *,
+    log: bool,
+    own: Sequence[OwnGraph] = (),
+    published: PublishedLaunch | None = None,
+) -> go.Figure | None:
+    """Medians with their spread over the nodes of the graph: linear chains, and parallel chains
+    of the width that has most lengths. Both axes logarithmic or linear. None without samples.
+
+    ``own`` graphs are marks of their own; ``published`` figures of linear chains are dashed.
+    """
+    figure = go.Figure()
+    for colour, (name, costs) in zip(
+        _colours(len(recordings), theme), recordings.items(), strict=True
+    ):
+        for family, symbol, dash, wanted in _FAMILIES:
+            rows = _of_one_width([row for row in costs.rows if wanted(row)], measure)
+            if not rows:
+                continue
+            label = family if len(recordings) == 1 else f"{escape(name)}: {family}"
+            figure.add_scatter(
+                name=label,
+                x=[row.topology.nodes for row in rows],
+                y=[_us(row, measure) for row in rows],
+                error_y=_spreads(rows, measure),
+                mode="lines+markers",
+                line={"color": colour, "width": 2, "dash": dash},
+                marker={"symbol": symbol, "size": 7},
+                text=[_hover(row, measure) for row in rows],
+                hovertemplate="%{text}<extra></extra>",
+            )
+    if not figure.data:
+        return None
+    if published is not None:
+        _add_published(figure, published, measure, theme, max(_sizes(recordings)))
+    _add_own(figure, own, measure, theme)
+    kind = "log" if log else "linear"
+    figure.update_xaxes(
+        title="nodes of the graph", type=kind, dtick=1 if log else None, tickformat=","
+    )
+    figure.update_yaxes(
+        title=MEASURE_TITLES[measure] if log else f"{MEASURE_TITLES[measure]}, µs",
+        type=kind,
+        rangemode=None if log else "tozero",
+        tickformat=",",
+    )
+    values = [value for trace in figure.data for value in trace.y]
+    labels = [f"{max(values):,.0f}", "0.05"]
+    if log:
+        ticks = log_ticks(values)
+        labels = [tick_text(1e3 * tick) for tick in ticks]
+        figure.update_yaxes(tickvals=ticks, ticktext=labels)
+    return keep_margins(dress(figure, theme, _HEIGHT), tick_room(labels))
+
+
+def _of_one_width(rows: Sequence[TopologyCosts], measure: LaunchMeasure) -> list[TopologyCosts]:
+    """Rows with the measure and no other kind of node, of the width that has most of them."""
+    measured = [row for row in rows if row.topology.other is None and measure in row.timings]
+    widths: dict[int, list[TopologyCosts]] = {}
+    for row in measured:
+        widths.setdefault(row.topology.width, []).append(row)
+    chosen = max(widths.values(), key=len, default=[])
+    return sorted(chosen, key=lambda row: row.topology.nodes)
+
+
+def _us(row: TopologyCosts, measure: LaunchMeasure) -> float:
+    return row.timings[measure].summary.median / 1e3
+
+
+def _sizes(recordings: Mapping[str, LaunchCosts]) -> list[int]:
+    return [row.topology.nodes for costs in recordings.values() for row in costs.rows]
+
+
+def _add_own(
+    figure: go.Figure, own: Sequence[OwnGraph], measure: LaunchMeasure, theme: Theme
+) -> None:
+    measured = [graph for graph in own if measure in graph.timings]
+    if not measured:
+        return
+    figure.add_scatter(
+        name="your graphs",
+        x=[graph.nodes for graph in measured],
+        y=[graph.timings[measure].summary.median / 1e3 for graph in measured],
+        mode="markers",
+        marker={
+            "symbol": "star",
+            "size": 13,
+            "color": shade(ACCENT, theme),
+            "line": {"width": 1, "color": "#ffffff"},
+        },
+        text=[
+            f"<b>{escape(graph.name)}</b> of {escape(graph.run)}, "
+            f"{counted(graph.nodes, 'node')}<br>"
+            f"{format_ns(graph.timings[measure].summary.median)}"
+            for graph in measured
+        ],
+        hovertemplate="%{text}<extra></extra>",
+    )
+
+
+def _add_published(
+    figure: go.Figure,
+    published: PublishedLaunch,
+    measure: LaunchMeasure,
+    theme: Theme,
+    largest: int,
+) -> None:
+    """Lines where a base and a slope were published, marks where single sizes were."""
+    colour = shade(_PUBLISHED, theme)
+    source = f"{escape(published.gpu)}, {escape(published.cpu)}; published by NVIDIA, 2024"
+    for line in published.lines:
+        if line.measure is not measure:
+            continue
+        ratio = largest / line.from_nodes
+        sizes = [line.from_nodes * ratio ** (point / _POINTS) for point in range(_POINTS + 1)]
+        figure.add_scatter(
+            name=f"published, toolkit {escape(line.toolkit)}",
+            x=sizes,
+            y=[(line.base_ns + line.slope_ns * size) / 1e3 for size in sizes],
+            mode="lines",
+            line={"color": colour, "width": 1.5, "dash": _DASHES[line.toolkit]},
+            hovertemplate=(
+                f"toolkit {escape(line.toolkit)}: {line.base_ns / 1e3:g} µs and "
+                f"{line.slope_ns} ns a node<br>{source}<extra></extra>"
+            ),
+        )
+    figures = [
+        size
+        for size in published.figures
+        if size.measure is measure and size.chains == 1 and size.source == _PRINTED
+    ]
+    for toolkit, dash in _DASHES.items() if figures else ():
+        before = toolkit == "11.8"
+        figure.add_scatter(
+            name=f"published, toolkit {toolkit}",
+            x=[size.length for size in figures],
+            y=[size.before_us if before else size.after_us for size in figures],
+            mode="lines+markers",
+            line={"color": colour, "width": 1, "dash": dash},
+            marker={"symbol": "cross", "size": 8, "color": colour},
+            hovertemplate=f"toolkit {toolkit}: %{{y}} µs<br>{source}<extra></extra>",
+        )
+
+
+def _spreads(rows: Sequence[TopologyCosts], measure: LaunchMeasure) -> dict[str, object]:
+    spreads = [row.timings[measure].spread for row in rows]
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [
+            (spread.high or 0) / 1e3 - _us(row, measure)
+            for row, spread in zip(rows, spreads, strict=True)
+        ],
+        "arrayminus": [
+            _us(row, measure) - spread.low / 1e3 for row, spread in zip(rows, spreads, strict=True)
+        ],
+        "thickness": 1,
+        "width": 2,
+    }
+
+
+def _hover(row: TopologyCosts, measure: LaunchMeasure) -> str:
+    timing = row.timings[measure]
+    spread = timing.spread
+    return (
+        f"{escape(topology_name(row.topology))}, {counted(row.topology.nodes, 'node')}<br>"
+        f"median <b>{format_ns(timing.summary.median)}</b>, "
+        f"p5 to p95 {format_ns(spread.low)} to {format_ns(spread.high)}<br>"
+        f"shortest {format_ns(timing.shortest)}, {spread.samples} samples"
+    )
+
+
+def _colours(count: int, theme: Theme) -> list[str]:
+    return [shade(MODULES[number % len(MODULES)], theme) for number in range(count)]

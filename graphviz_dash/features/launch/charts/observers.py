@@ -1,0 +1,118 @@
+"""Profiler overhead as a picture: how many times as long each measure takes, by observer."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Final
+
+import plotly.graph_objects as go
+
+from graphviz_dash.charts.figures.axes import log_ticks
+from graphviz_dash.charts.figures.theme import dress, keep_rows, name_room
+from graphviz_dash.charts.palette import MODULES
+from graphviz_dash.charts.shades import Theme, shade
+from graphviz_dash.features.launch.analysis.observer_effect import (
+    MeasureEffect,
+    ObserverEffect,
+    ObserverRow,
+    StepMeasure,
+)
+from graphviz_dash.features.launch.observer_narrative import (
+    MEASURE_TITLES,
+    OBSERVER_MEANINGS,
+    OBSERVER_TITLES,
+)
+from graphviz_dash.model.observers import Observer
+from graphviz_dash.units import format_ns, format_ratio
+
+_SYMBOLS: Final = {
+    StepMeasure.LAUNCH: "circle",
+    StepMeasure.STEP: "square",
+    StepMeasure.INTERVAL: "square-open",
+    StepMeasure.DEVICE: "diamond",
+    StepMeasure.REPORTED: "diamond-open",
+}
+_ROW: Final = 58
+_APART: Final = 0.13
+_AROUND: Final = 120
+
+
+def observer_chart(effect: ObserverEffect, theme: Theme) -> go.Figure:
+    """A mark for each measure of each observer over a logarithmic scale of ratios; the band around
+    1 is how far two processes with nothing attached differ."""
+    figure = go.Figure()
+    rows = [row for row in effect.rows if row.observer is not Observer.NONE]
+    for number, (measure, (title, meaning)) in enumerate(MEASURE_TITLES.items()):
+        measured = [
+            (row, own)
+            for row in rows
+            if (own := row.effects.get(measure)) is not None and own.ratio is not None
+        ]
+        figure.add_scatter(
+            name=title,
+            x=[own.ratio for _, own in measured],
+            # Side by side within a row: most measures lie near each other.
+            y=[
+                rows.index(row) + _APART * (number - len(MEASURE_TITLES) // 2)
+                for row, _ in measured
+            ],
+            mode="markers",
+            marker={
+                "symbol": _SYMBOLS[measure],
+                "size": 12,
+                "color": shade(MODULES[number % len(MODULES)], theme),
+                "line": {"width": 2, "color": shade(MODULES[number % len(MODULES)], theme)},
+            },
+            error_x=_interval([own for _, own in measured]),
+            text=[_hover(row, own, title, meaning) for row, own in measured],
+            hovertemplate="%{text}<extra></extra>",
+        )
+    for number in range(1, len(rows)):
+        figure.add_hline(y=number - 0.5, line_width=1, line_color="#808896", opacity=0.25)
+    noise = max(effect.noise[StepMeasure.STEP], 1.005)
+    figure.add_vrect(x0=1 / noise, x1=noise, opacity=0.14, line_width=0, fillcolor="#808896")
+    figure.add_vline(x=1, line_width=1, line_color="#808896")
+    names = [escape(OBSERVER_TITLES[row.observer]) for row in rows]
+    keep_rows(dress(figure, theme, _AROUND + _ROW * len(rows)), name_room(names))
+    figure.update_yaxes(
+        tickvals=[*range(len(rows))],
+        ticktext=names,
+        range=[len(rows) - 0.5, -0.5],
+        showgrid=False,
+        ticksuffix="  ",
+        tickfont={"family": "Inter, sans-serif", "size": 13},
+    )
+    ticks = log_ticks(ratio for trace in figure.data for ratio in trace.x)
+    figure.update_xaxes(
+        title_text="times as long as with nothing attached (on the GPU: as under CUDA events)",
+        type="log",
+        tickvals=ticks,
+        ticktext=[f"{tick:,g}x" for tick in ticks],
+    )
+    return figure
+
+
+def _interval(effects: list[MeasureEffect]) -> dict[str, object]:
+    """Error bars over the 95% intervals; none where there is a total only."""
+    upper, lower = [], []
+    for effect in effects:
+        spread, ratio = effect.interval, effect.ratio or 0.0
+        upper.append(0.0 if spread is None else (spread.high or ratio) - ratio)
+        lower.append(0.0 if spread is None else ratio - spread.low)
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": upper,
+        "arrayminus": lower,
+        "thickness": 1,
+        "width": 3,
+    }
+
+
+def _hover(row: ObserverRow, effect: MeasureEffect, title: str, meaning: str) -> str:
+    source = f"<br>{escape(row.source)}" if row.source else ""
+    observer = escape(OBSERVER_TITLES[row.observer])
+    return (
+        f"<b>{observer}</b>: {OBSERVER_MEANINGS[row.observer]}{source}<br>"
+        f"{title} {format_ns(effect.value)}, <b>{format_ratio(effect.ratio)}</b><br>{meaning}"
+    )

@@ -1,0 +1,127 @@
+"""A recording of launch costs in figures: tiles, fits, and medians of every graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from graphviz_dash.features.launch.analysis.launch_costs import LaunchCosts
+from graphviz_dash.features.launch.narrative import (
+    MEASURE_MEANINGS,
+    MEASURE_TITLES,
+    family_name,
+    interval_text,
+    topology_name,
+)
+from graphviz_dash.model.launch import LaunchMeasure
+from graphviz_dash.ui.page.markup import plain
+from graphviz_dash.ui.page.widgets import tiles
+from graphviz_dash.units import format_count, format_ns
+
+
+def launch_tiles(costs: LaunchCosts) -> str:
+    """The fits of the most asked measures as tiles, as far as they were recorded."""
+    repeat = costs.lines.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
+    instantiate = costs.lines.get(LaunchMeasure.INSTANTIATION)
+    device = costs.lines.get(LaunchMeasure.REPEAT_LAUNCH_DEVICE)
+    cells = []
+    if repeat is not None:
+        until = f"up to {format_count(repeat.knee)} nodes" if repeat.knee else "at no nodes"
+        cells.append(("Repeat launch, CPU", format_ns(repeat.base_ns), until))
+        cells.append(
+            (
+                "Per extra node",
+                f"{repeat.slope_ns:.2f} ns",
+                f"95%: {interval_text(repeat.slope_interval)}",
+            )
+        )
+    if costs.root is not None:
+        cells.append(
+            (
+                "Per extra root",
+                format_ns(costs.root.ns),
+                f"95%: {interval_text(costs.root.interval)}",
+            )
+        )
+    if instantiate is not None:
+        cells.append(
+            ("Instantiation per node", format_ns(instantiate.slope_ns), "of a linear chain")
+        )
+    if device is not None:
+        cells.append(("GPU time per node", format_ns(device.slope_ns), "an empty kernel"))
+    return tiles(cells)
+
+
+def fits_table(name: str, costs: LaunchCosts) -> None:
+    """The fits as a table: every measure over lines, and the launch over chains."""
+    with st.expander(f"How each measure of {plain(name)} grows: base and slope with 95% intervals"):
+        chains = {family_name(family): fits for family, fits in costs.chains.items()}
+        families = {"linear chains": costs.lines, **chains}
+        rows = [
+            (family, measure, fit)
+            for family, fits in families.items()
+            for measure, fit in fits.items()
+        ]
+        st.dataframe(
+            {
+                "Over": [family for family, _, _ in rows],
+                "Measure": [MEASURE_TITLES[measure] for _, measure, _ in rows],
+                "Base, µs": [fit.base_ns / 1e3 for *_, fit in rows],
+                "Base, 95%": [interval_text(fit.base_interval) for *_, fit in rows],
+                "A node, ns": [fit.slope_ns for *_, fit in rows],
+                "A node, 95%": [interval_text(fit.slope_interval) for *_, fit in rows],
+                "From nodes": [fit.knee for *_, fit in rows],
+                "From, 95%": [
+                    f"{fit.knee_interval.low:,.0f} to {fit.knee_interval.high or 0:,.0f}"
+                    for *_, fit in rows
+                ],
+            },
+            hide_index=True,
+            column_config={
+                "Base, µs": st.column_config.NumberColumn(format="%.2f"),
+                "A node, ns": st.column_config.NumberColumn(format="%.2f"),
+            },
+            alt="Base, slope and knee of every measure with their intervals",
+        )
+
+
+def medians_table(name: str, costs: LaunchCosts) -> None:
+    """The median of every measure for every graph of the recording ``name``."""
+    with st.expander(f"Medians of {plain(name)}"):
+        _medians(costs)
+
+
+def _medians(costs: LaunchCosts) -> None:
+    machine = costs.recording.environment
+    whole = "" if costs.recording.complete else "; interrupted"
+    st.caption(
+        plain(
+            f"{machine.gpu_name}, {machine.cpu}, driver {machine.driver or 'unknown'}, CUDA "
+            f"{machine.cuda_runtime}, {costs.recording.created[:10]}{whole}"
+        )
+    )
+    measures = [
+        measure for measure in LaunchMeasure if any(measure in row.timings for row in costs.rows)
+    ]
+    data: dict[str, list[Any]] = {
+        "Graph": [topology_name(row.topology) for row in costs.rows],
+        "Nodes": [row.topology.nodes for row in costs.rows],
+    }
+    config: dict[str, Any] = {"Graph": st.column_config.TextColumn(pinned=True, width="medium")}
+    for measure in measures:
+        medians = [row.median(measure) for row in costs.rows]
+        data[f"{MEASURE_TITLES[measure]}, µs"] = [
+            None if value is None else value / 1e3 for value in medians
+        ]
+        config[f"{MEASURE_TITLES[measure]}, µs"] = st.column_config.NumberColumn(
+            format="%.2f", help=MEASURE_MEANINGS[measure]
+        )
+    st.dataframe(
+        data,
+        column_config=config,
+        hide_index=True,
+        height="content" if len(costs.rows) < 18 else 640,
+        placeholder="–",
+        alt="Median of every measure for every graph",
+    )

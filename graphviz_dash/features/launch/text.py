@@ -1,0 +1,150 @@
+"""Recordings of launch costs on the terminal, alone and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import click
+
+from graphviz_dash.cli.text.output import (
+    ABSENT,
+    cell,
+    plain_table,
+    print_heading,
+    print_table,
+)
+from graphviz_dash.errors import printable
+from graphviz_dash.features.launch.analysis.launch_comparison import (
+    LaunchComparison,
+    PublishedTime,
+)
+from graphviz_dash.features.launch.analysis.launch_costs import LaunchCosts
+from graphviz_dash.features.launch.analysis.launch_fit import GrowthFit
+from graphviz_dash.features.launch.narrative import (
+    MEASURE_TITLES,
+    comparison_sentence,
+    costs_sentence,
+    extra_sentences,
+    family_name,
+    interval_text,
+    topology_name,
+)
+from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch
+from graphviz_dash.units import format_count, format_ns, format_ratio
+
+
+def print_recording(path: str, costs: LaunchCosts) -> None:
+    """Prints a recording: how each measure grows with the graph, and every median."""
+    recording = costs.recording
+    machine = recording.environment
+    click.echo(printable(costs_sentence(costs)))
+    whole = "" if recording.complete else ", interrupted"
+    click.echo(
+        printable(
+            f"{path}: {machine.cpu}, driver {machine.driver or 'unknown'}, CUDA "
+            f"{machine.cuda_runtime}, {recording.created[:10]}, {recording.trials} trials{whole}"
+        )
+    )
+    for text in extra_sentences(costs):
+        click.echo(text)
+    print_heading("How each grows along a linear chain")
+    _print_fits(costs.lines)
+    for family, fits in costs.chains.items():
+        print_heading(f"How each grows over {family_name(family)}, by nodes in all")
+        _print_fits(fits)
+    print_heading("Medians")
+    measures = [
+        measure for measure in LaunchMeasure if any(measure in row.timings for row in costs.rows)
+    ]
+    headings = ["graph", *(MEASURE_TITLES[measure] for measure in measures)]
+    table = plain_table(*headings, right=range(1, len(headings)))
+    for row in costs.rows:
+        values = (row.median(measure) for measure in measures)
+        texts = (ABSENT if value is None else format_ns(value) for value in values)
+        table.add_row(cell(topology_name(row.topology)), *(cell(text) for text in texts))
+    print_table(table)
+
+
+def _print_fits(fits: Mapping[LaunchMeasure, GrowthFit]) -> None:
+    headings = ("measure", "base", "95%", "a node", "95%", "from nodes", "95%")
+    table = plain_table(*headings, right=(1, 3, 5))
+    for measure, fit in fits.items():
+        knees = fit.knee_interval
+        table.add_row(
+            cell(MEASURE_TITLES[measure]),
+            cell(format_ns(fit.base_ns)),
+            cell(interval_text(fit.base_interval), "dim"),
+            cell(f"{fit.slope_ns:.2f} ns"),
+            cell(interval_text(fit.slope_interval), "dim"),
+            cell(format_count(fit.knee)),
+            cell(f"{knees.low:,.0f} to {knees.high or 0:,.0f}", "dim"),
+        )
+    print_table(table)
+
+
+def print_launch_comparison(comparison: LaunchComparison) -> None:
+    """Prints the medians of several recordings beside each other."""
+    print_heading("Medians, and what they are divided by those of the first")
+    click.echo(printable(comparison_sentence(comparison)))
+    names = comparison.names
+    headings = ["measure", "graph"]
+    for name in names:
+        headings += [name] if name is names[0] else [name, ""]
+    headings += ["apart", "spread", ""]
+    table = plain_table(*headings, right=range(2, len(headings) - 1))
+    for difference in comparison.differences:
+        cells = [cell(MEASURE_TITLES[difference.measure]), cell(topology_name(difference.topology))]
+        for column, (median, ratio) in enumerate(
+            zip(difference.medians, difference.ratios, strict=True)
+        ):
+            cells.append(cell(format_ns(median)))
+            if column:
+                cells.append(cell(format_ratio(ratio)))
+        cells += [
+            cell(format_ns(difference.largest_gap), "dim"),
+            cell(format_ns(difference.spread), "dim"),
+        ]
+        table.add_row(*cells, cell("within" if difference.within else "beyond"))
+    print_table(table)
+
+
+def print_published(
+    publication: PublishedLaunch, rows: Sequence[PublishedTime], names: list[str]
+) -> None:
+    """Prints what was published beside the recordings called ``names``."""
+    print_heading(f"Published: {publication.title}")
+    click.echo(printable(f"{publication.authors}; {publication.address}"))
+    click.echo(
+        printable(
+            f"On {publication.gpu}, {publication.cpu}, with toolkits {publication.older} and "
+            f"{publication.newer}; {publication.read_as}."
+        )
+    )
+    headings = [
+        "measure",
+        "chains",
+        "nodes of each",
+        "toolkit 11.8",
+        "toolkit 12.6",
+        *names,
+        "from",
+    ]
+    table = plain_table(*headings, right=range(1, len(headings) - 1))
+    for row in rows:
+        mine = [
+            ABSENT if (median := row.medians[name]) is None else format_ns(median) for name in names
+        ]
+        table.add_row(
+            cell(MEASURE_TITLES[row.measure]),
+            cell(format_count(row.chains)),
+            cell(format_count(row.length)),
+            *(
+                cell(ABSENT if time is None else format_ns(time))
+                for time in (row.before, row.after)
+            ),
+            *(cell(text) for text in mine),
+            cell(row.source, "dim"),
+        )
+    print_table(table)
+    for statement in publication.statements:
+        click.echo(printable(statement))

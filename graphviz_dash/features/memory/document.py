@@ -1,0 +1,163 @@
+"""The JSON of ``graphviz-dash memory``, as docs/cli.md describes it; sizes are bytes."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from graphviz_dash.analysis.memory.pools import GraphFootprint, PoolBreakdown
+from graphviz_dash.analysis.memory.report import MemoryDifference, MemoryReport
+from graphviz_dash.app.compare.documents.run import ExperimentDocument
+from graphviz_dash.exports.documents.values import Bytes, Count, Fraction, Sentence, shown
+from graphviz_dash.features.memory.comparison import MemoryComparison
+from graphviz_dash.features.memory.narrative import memory_sentence
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.memory import MemoryStage
+from graphviz_dash.model.run import Experiment
+
+
+class MemoryStageDocument(TypedDict):
+    """Allocator and device at the end of a stage of the memory pass."""
+
+    stage: str
+    peak_allocated: Bytes
+    peak_reserved: Bytes
+    allocated: Bytes
+    reserved: Bytes
+    device_used: Bytes
+    process_used: Bytes | None
+
+
+class PoolDocument(TypedDict):
+    """A private pool of graphs."""
+
+    id: list[int]
+    segments: Count
+    reserved: Bytes
+    graphs: Count
+    exclusive: Bytes
+    shared: Bytes
+    unused: Bytes
+    workspaces: Bytes
+    owned: dict[str, Bytes]
+
+
+class GraphMemoryDocument(TypedDict):
+    """The part of its pool that one graph uses."""
+
+    id: str
+    pool: list[int] | None
+    footprint: Bytes
+    exclusive: Bytes
+    shared: Bytes
+    kept: Bytes
+    peak: Bytes
+    allocations: Count
+    instantiate_device: Bytes | None
+
+
+class RunMemoryDocument(TypedDict):
+    """The device memory of one run, in parts that add up to its total."""
+
+    name: str
+    mode: str
+    total: Bytes
+    alone: bool
+    reserved: Bytes
+    parts: dict[str, Bytes]
+    baseline: str | None
+    change: Bytes | None
+    part_changes: dict[str, Bytes] | None
+    activation_overhead: Fraction | None
+    stages: list[MemoryStageDocument]
+    pools: list[PoolDocument]
+    graphs: list[GraphMemoryDocument]
+    total_graphs: Count
+    method: Sentence
+
+
+class MemoryDocument(TypedDict):
+    """What the memory of an experiment's runs is made of."""
+
+    experiment: ExperimentDocument
+    sentence: Sentence
+    runs: list[RunMemoryDocument]
+    without: dict[str, Sentence]
+
+
+def memory_document(experiment: Experiment, result: MemoryComparison, count: int) -> MemoryDocument:
+    """The memory of an experiment's runs; ``count`` limits the graphs of a run."""
+    return {
+        "experiment": {"name": experiment.name, "path": shown(experiment.path)},
+        "sentence": memory_sentence(result),
+        "runs": [_run(result, report, count) for report in result.reports],
+        "without": {name: missing.reason for name, missing in result.without.items()},
+    }
+
+
+def _run(result: MemoryComparison, report: MemoryReport, count: int) -> RunMemoryDocument:
+    change = result.difference(report.run)
+    largest = sorted(report.graphs, key=lambda graph: -graph.footprint)[:count]
+    return {
+        "name": report.run,
+        "mode": report.mode.value,
+        "total": report.total,
+        "alone": report.alone,
+        "reserved": report.reserved,
+        "parts": {part.value: size for part, size in report.parts.items()},
+        "baseline": change.baseline if change else None,
+        "change": change.own if change else None,
+        "part_changes": {part.value: size for part, size in change.parts.items()}
+        if change
+        else None,
+        "activation_overhead": None if change is None else _overhead(change),
+        "stages": [_stage(stage) for stage in report.stages],
+        "pools": [_pool(pool) for pool in report.pools],
+        "graphs": [_graph(graph) for graph in largest],
+        "total_graphs": len(report.graphs),
+        "method": report.method,
+    }
+
+
+def _overhead(change: MemoryDifference) -> float | None:
+    overhead = change.activation_overhead
+    return None if isinstance(overhead, Missing) else overhead
+
+
+def _stage(stage: MemoryStage) -> MemoryStageDocument:
+    return {
+        "stage": stage.stage.value,
+        "peak_allocated": stage.peak_allocated_bytes,
+        "peak_reserved": stage.peak_reserved_bytes,
+        "allocated": stage.allocated_bytes,
+        "reserved": stage.reserved_bytes,
+        "device_used": stage.device_used_bytes,
+        "process_used": stage.process_used_bytes,
+    }
+
+
+def _pool(pool: PoolBreakdown) -> PoolDocument:
+    return {
+        "id": list(pool.id),
+        "segments": pool.segments,
+        "reserved": pool.reserved,
+        "graphs": len(pool.graphs),
+        "exclusive": pool.exclusive,
+        "shared": pool.shared,
+        "unused": pool.unused,
+        "workspaces": pool.workspaces,
+        "owned": {owner.value: size for owner, size in pool.owned.items()},
+    }
+
+
+def _graph(graph: GraphFootprint) -> GraphMemoryDocument:
+    return {
+        "id": graph.graph,
+        "pool": list(graph.pool) if graph.pool is not None else None,
+        "footprint": graph.footprint,
+        "exclusive": graph.exclusive,
+        "shared": graph.shared,
+        "kept": graph.kept,
+        "peak": graph.peak,
+        "allocations": graph.allocations,
+        "instantiate_device": graph.instantiate_device,
+    }

@@ -1,0 +1,102 @@
+"""The private pools of a run on the Memory page: what they are made of, which graph uses what."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import streamlit as st
+
+from graphviz_dash.analysis.memory.pools import PoolBreakdown, pool_map
+from graphviz_dash.analysis.memory.report import MemoryReport
+from graphviz_dash.errors import printable
+from graphviz_dash.features.memory.chart import pool_map_chart
+from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.frame import Chosen, draw, figure
+from graphviz_dash.ui.page.markup import element, plain, show, text
+from graphviz_dash.ui.state.store import STORE
+from graphviz_dash.units import format_bytes, format_count
+
+_MIB: Final = 1 << 20
+
+
+def pools_panel(chosen: Chosen, report: MemoryReport) -> None:
+    """What the pools of a run are made of, and which graph uses which bytes of the chosen one."""
+    if not report.pools:
+        return
+    st.header(f"Private pools of {plain(report.run)}", anchor=False)
+    run = next(run for run in chosen.experiment.runs if run.name == report.run)
+    names = [_pool_name(pool) for pool in report.pools]
+    name = names[0]
+    if len(names) > 1:
+        name = url_state.choose("pool", "Pool", names)
+    pool = report.pools[names.index(name)]
+    show(element("p", text(_pool_sentence(pool)), "sentence"))
+    if run.memory_pass is not None:
+        of_pool = ("pool", run.name, pool.id)
+        measured = run.memory_pass
+        usage = STORE.derived(chosen.key, of_pool, lambda _: pool_map(measured, pool.id))
+        chart = figure(chosen.key, of_pool, lambda seen: pool_map_chart(usage, seen))
+        if chart is not None:
+            draw(chart, "memory-pool")
+            drawn = len(chart.layout.yaxis.categoryarray)
+            st.caption(
+                "A row for each graph, in capture order, and the bytes of the pool that its "
+                "capture allocated at some time; what lies in no row is unused."
+                + (f" The first {drawn} of {len(usage.rows)}." if drawn < len(usage.rows) else "")
+            )
+    _graphs(report)
+
+
+def _pool_name(pool: PoolBreakdown) -> str:
+    return f"{pool.id[0]}-{pool.id[1]}"
+
+
+def _pool_sentence(pool: PoolBreakdown) -> str:
+    parts = {
+        "of one graph": pool.exclusive,
+        "shared": pool.shared,
+        "unused": pool.unused,
+        "library workspaces": pool.workspaces,
+        **{owner.value: size for owner, size in pool.owned.items()},
+    }
+    listed = ", ".join(f"{format_bytes(size)} {name}" for name, size in parts.items() if size)
+    return (
+        f"Pool {_pool_name(pool)} reserves {format_bytes(pool.reserved)} in "
+        f"{format_count(pool.segments)} segments: {listed}."
+    )
+
+
+def _graphs(report: MemoryReport) -> None:
+    if not report.graphs:
+        return
+    graphs = report.graphs
+    columns: dict[str, list[Any]] = {
+        "Graph": [printable(graph.graph) for graph in graphs],
+        "Uses, MiB": [graph.footprint / _MIB for graph in graphs],
+        "Exclusive, MiB": [graph.exclusive / _MIB for graph in graphs],
+        "Shared, MiB": [graph.shared / _MIB for graph in graphs],
+        "Kept, MiB": [graph.kept / _MIB for graph in graphs],
+        "Peak, MiB": [graph.peak / _MIB for graph in graphs],
+        "Allocations": [graph.allocations for graph in graphs],
+        "Executable, MiB": [
+            None if graph.instantiate_device is None else graph.instantiate_device / _MIB
+            for graph in graphs
+        ],
+    }
+    config: dict[str, Any] = {
+        name: st.column_config.NumberColumn(format="%.2f") for name in columns if "MiB" in name
+    }
+    st.dataframe(
+        columns,
+        column_config=config,
+        hide_index=True,
+        height="content" if len(graphs) <= 12 else 420,
+        placeholder="–",
+        alt="Memory of each graph",
+    )
+    st.caption(
+        "Uses: all places of its pool that its capture allocated, workspaces and gradients "
+        "included. Kept: alive when the capture "
+        "ended, such as outputs. Peak: most of its own alive at once. Executable: growth of device "
+        "memory while it was instantiated; the driver takes it in pieces of MiB, so most show 0."
+    )

@@ -1,0 +1,1 @@
+"""Trace export and the local Perfetto UI."""

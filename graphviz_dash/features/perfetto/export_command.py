@@ -1,0 +1,91 @@
+"""``graphviz-dash export perfetto``: the runs of an experiment as one trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from graphviz_dash.cli.loading import loaded_experiment
+from graphviz_dash.errors import GraphvizDashError, printable
+from graphviz_dash.exports.files import ExportSummary
+from graphviz_dash.features.perfetto.trace.chrome import export_chrome
+from graphviz_dash.features.perfetto.trace.perfetto import export_perfetto
+from graphviz_dash.features.perfetto.trace.perfetto_check import TraceCheck, check_trace
+from graphviz_dash.units import format_bytes, format_count
+
+_JSON_SUFFIXES = (".json", ".json.gz")
+
+
+@click.command(short_help="The runs side by side, for ui.perfetto.dev.")
+@click.argument("experiment", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    "file",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="File to write; compressed if its name ends in .gz.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["proto", "json"]),
+    help="Native trace or Chrome JSON [default: json for .json and .json.gz, else proto].",
+)
+@click.option("--check", is_flag=True, help="Read the native trace back and check it.")
+def perfetto(experiment: Path, file: Path, form: str | None, check: bool) -> None:
+    """Write the runs of an EXPERIMENT side by side as a trace for ui.perfetto.dev.
+
+    EXPERIMENT is a folder whose direct children are run bundles.
+    """
+    is_json = form == "json" or (form is None and file.name.lower().endswith(_JSON_SUFFIXES))
+    if check and is_json:
+        raise click.UsageError("--check reads native traces, not JSON")
+    loaded = loaded_experiment(experiment)
+    if is_json:
+        _print_summary(export_chrome(loaded, file))
+        return
+    summary = export_perfetto(loaded, file)
+    if check:
+        _print_check(summary, check_trace(file))
+    _print_summary(summary)
+
+
+def _print_summary(summary: ExportSummary) -> None:
+    """The path on stdout, for scripts; what is in the file on stderr."""
+    counts = {
+        "tracks": summary.tracks,
+        "slices": summary.slices,
+        "flows": summary.flows,
+        "counter values": summary.counters,
+    }
+    held = ", ".join(f"{format_count(count)} {what}" for what, count in counts.items())
+    click.echo(
+        f"{', '.join(summary.runs)}: {held}; {format_bytes(summary.bytes)}",
+        err=True,
+    )
+    if summary.overflowed:
+        click.echo(
+            f"{format_count(summary.overflowed)} slices overlap others and have lanes of their own",
+            err=True,
+        )
+    for name, reason in summary.skipped:
+        click.echo(f"left out {name}: {reason}", err=True)
+    click.echo(printable(str(summary.path)))
+
+
+def _print_check(summary: ExportSummary, check: TraceCheck) -> None:
+    problems = list(check.problems)
+    for what, written, read in (
+        ("tracks", summary.tracks, check.tracks),
+        ("slices", summary.slices, check.slices),
+        ("flows", summary.flows, check.flows),
+        ("counter values", summary.counters, check.counters),
+    ):
+        if written != read:
+            problems.append(f"{written:,} {what} were written, {read:,} are in the file")
+    if problems:
+        more = f" (and {check.more_problems:,} more)" if check.more_problems else ""
+        raise GraphvizDashError(f"{summary.path}: {'; '.join(problems)}{more}")
+    click.echo(f"checked: {check.packets:,} packets hold together", err=True)

@@ -1,0 +1,1 @@
+"""Perfetto panel of the dashboard."""

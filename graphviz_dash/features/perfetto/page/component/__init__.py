@@ -1,0 +1,154 @@
+"""The buttons that open an experiment's trace in Perfetto, or download it.
+
+The browser hands the trace over itself, by messages between windows: nothing is uploaded, and no
+other host is asked for anything before the reader clicks on the public UI's button.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
+
+import streamlit as st
+
+from graphviz_dash.errors import InputError
+from graphviz_dash.features.perfetto.page.component.api import TRACE_PATH, file_stem, routes
+from graphviz_dash.features.perfetto.page.local_perfetto import LOCAL_UI_PATH, local_ui
+from graphviz_dash.features.perfetto.trace.excerpt import WHOLE, TracePart, excerpt
+from graphviz_dash.features.perfetto.trace.run_alignment import align
+from graphviz_dash.ui.components.component_data import PerfettoData, as_data
+from graphviz_dash.ui.components.scripts import one_script
+from graphviz_dash.ui.state.store import STORE
+
+__all__ = ["TracePart", "perfetto_button", "public_ui", "routes"]
+
+PUBLIC_UI: Final = "https://ui.perfetto.dev"
+UI_VARIABLE: Final = "GRAPHVIZ_DASH_PERFETTO_UI"
+"""Names the environment variable with the address of another Perfetto UI."""
+
+_FOLDER: Final = Path(__file__).parent
+_TIMEOUT_MS: Final = 30_000
+_MARGIN: Final = 0.04
+"""Of the step that the UI shows first, left free on both sides."""
+
+_HTML: Final = """
+<div class="perfetto">
+  <div class="row">
+    <button class="public primary" type="button"></button>
+    <button class="local" type="button" hidden>Open local UI</button>
+    <a class="download native" download>Download .pftrace</a>
+    <a class="download chrome" download>Download Chrome JSON</a>
+  </div>
+  <p class="status" role="status" aria-live="polite" hidden></p>
+  <div class="going" hidden><progress max="1" aria-label="Writing the trace"></progress>
+    <button class="cancel" type="button">Cancel</button></div>
+</div>
+"""
+
+
+def perfetto_button(
+    experiment_key: str,
+    part: TracePart = WHOLE,
+    *,
+    label: str = "Open in Perfetto",
+    small: bool = False,
+    key: str = "perfetto",
+    timeout_ms: int = _TIMEOUT_MS,
+) -> None:
+    """Shows the buttons for a part of the experiment of ``experiment_key``.
+
+    Args:
+        experiment_key: key of the experiment in the store.
+        part: what of it is opened.
+        label: what the main button says, before the host of the UI.
+        small: whether the buttons stand in one row, small, as beside other things.
+        key: key of the widget.
+        timeout_ms: how long Perfetto may take to answer before the reader is told.
+
+    Raises:
+        UnknownKeyError: nothing is open under the key.
+        InputError: the experiment has no such part or no trace, or UI_VARIABLE holds no address.
+    """
+    experiment = STORE.experiment(experiment_key)
+    view = _opening_view(_first_step(experiment_key, part))
+    public = public_ui()
+    stem = file_stem(f"{experiment.name} {part.words}")
+    _component()(
+        data=as_data(
+            PerfettoData(
+                path=TRACE_PATH,
+                trace=_query(experiment_key, part, "pftrace.gz"),
+                native=_query(experiment_key, part, "pftrace"),
+                chrome=_query(experiment_key, part, "json"),
+                stem=stem,
+                title=f"{experiment.name} {part.words}".strip(),
+                label=label,
+                small=small,
+                public=f"{public}/#!/?{view}",
+                host=urlsplit(public).netloc,
+                # The viewer's address: at the bare one this build looks for a trace of its own.
+                local=f"{LOCAL_UI_PATH}/#!/viewer?{view}" if local_ui() else None,
+                timeout=timeout_ms,
+            )
+        ),
+        key=key,
+    )
+
+
+def public_ui() -> str:
+    """The address of the Perfetto UI that is not ours, without a slash at its end.
+
+    Raises:
+        InputError: UI_VARIABLE holds something else than an http or https address.
+    """
+    address = os.environ.get(UI_VARIABLE, "").strip() or PUBLIC_UI
+    try:
+        parts = urlsplit(address)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        usable = False
+    if not usable:
+        raise InputError(UI_VARIABLE, repr(address), "an http or https address", "Unset it.")
+    return address.partition("#")[0].rstrip("/")
+
+
+def _first_step(key: str, part: TracePart) -> tuple[int, int] | None:
+    """Where the first step of all runs lies, with some air; None where all of it is to be seen."""
+    if part.graph is not None or (part.runs and all(step is not None for _, step in part.runs)):
+        return None
+    first, last = STORE.derived(
+        key, ("perfetto first step", part), lambda made: align(excerpt(made, part)).first_step
+    )
+    margin = round((last - first) * _MARGIN)
+    return max(0, first - margin), last + margin
+
+
+def _opening_view(span: tuple[int, int] | None) -> str:
+    """What the UI shows first: every track open, and ``span`` or all of it."""
+    expand = [{"id": "dev.perfetto.ExpandTracksByRegex", "args": ["."]}]
+    shown = {} if span is None else {"visStart": span[0], "visEnd": span[1]}
+    commands = json.dumps(expand, separators=(",", ":"))
+    return urlencode({"hideSidebar": "true", **shown, "startupCommands": commands})
+
+
+def _query(key: str, part: TracePart, form: str) -> str:
+    asked = [("experiment", key), ("format", form)]
+    for run, step in part.runs:
+        asked += [("run", run), ("step", "" if step is None else str(step))]
+    if part.graph is not None:
+        asked.append(("graph", part.graph))
+    return urlencode(asked)
+
+
+@cache
+def _component() -> Any:
+    return st.components.v2.component(
+        "graphviz_dash_perfetto",
+        html=_HTML,
+        css=(_FOLDER / "perfetto.css").read_text(encoding="utf-8"),
+        js=one_script(_FOLDER / "perfetto.js"),
+    )

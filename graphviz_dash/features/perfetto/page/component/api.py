@@ -1,0 +1,162 @@
+"""The routes behind the Perfetto buttons: the trace of a part of an experiment.
+
+How parameters are checked and answers given: graphviz_dash.ui.components.requests.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+
+from graphviz_dash.exports.files import ExportSummary
+from graphviz_dash.features.perfetto.trace.chrome import export_chrome
+from graphviz_dash.features.perfetto.trace.excerpt import WHOLE, TracePart, excerpt
+from graphviz_dash.model.run import Experiment
+from graphviz_dash.ui.components.requests import (
+    BadParameterError,
+    answering,
+    checked_name,
+    experiment_key,
+)
+from graphviz_dash.ui.state.jobs import JOBS
+from graphviz_dash.ui.state.scratch import SCRATCH
+from graphviz_dash.ui.state.store import STORE, UnknownKeyError
+
+TRACE_PATH: Final = "/api/perfetto/trace"
+
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
+_MAX_RUNS: Final = 64
+_MAX_GRAPH: Final = 255
+_PATIENCE_S: Final = 0.25
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+class TraceFormat(Struct, frozen=True):
+    """A format that the route gives, by its suffix."""
+
+    suffix: str
+    media_type: str
+    export: Callable[[Experiment, Path], ExportSummary]
+
+
+def _export_perfetto(experiment: Experiment, file: Path) -> ExportSummary:
+    # Perfetto's classes are 7 MB that a server keeps from then on: with the first such trace.
+    from graphviz_dash.features.perfetto.trace.perfetto import export_perfetto
+
+    return export_perfetto(experiment, file)
+
+
+FORMATS: Final = {
+    "pftrace": TraceFormat(".pftrace", "application/octet-stream", _export_perfetto),
+    "pftrace.gz": TraceFormat(".pftrace.gz", "application/gzip", _export_perfetto),
+    "json": TraceFormat(".json", "application/json", export_chrome),
+    "json.gz": TraceFormat(".json.gz", "application/gzip", export_chrome),
+}
+
+
+def routes() -> list[Route]:
+    """GET /api/perfetto/trace; POST .../begin, which writes it beforehand and says how far that is,
+    and .../cancel, which ends it."""
+    return [
+        Route(TRACE_PATH, answering(_file), methods=["GET"]),
+        Route(f"{TRACE_PATH}/begin", answering(_begin), methods=["POST"]),
+        Route(f"{TRACE_PATH}/cancel", answering(_cancel), methods=["POST"]),
+    ]
+
+
+def trace_file(key: str, form: str, part: TracePart = WHOLE) -> ExportSummary:
+    """The exported trace of a part of an opened experiment, written once for each format of
+    FORMATS.
+
+    Raises:
+        UnknownKeyError: no such experiment.
+        InputError: it has no such part or no trace, or cannot be read.
+    """
+    return STORE.derived(
+        key, ("perfetto", form, part), lambda made: _export(excerpt(made, part), key, FORMATS[form])
+    )
+
+
+def file_stem(name: str) -> str:
+    """``name`` as the stem of a file that any system takes."""
+    return _UNSAFE.sub("-", name).strip("-.")[:80] or "trace"
+
+
+def _export(experiment: Experiment, key: str, form: TraceFormat) -> ExportSummary:
+    # A name of its own each time: an answer may still be reading the file of an earlier export.
+    name = f"{secrets.token_hex(8)}{form.suffix}"
+    return form.export(experiment, SCRATCH.subfolder(key) / name)
+
+
+class Asked(Struct, frozen=True):
+    """What a request asks for: a part of an experiment by its key, in a format of FORMATS."""
+
+    key: str
+    form: str
+    part: TracePart
+
+    @property
+    def slot(self) -> tuple[object, ...]:
+        """What the job that writes it is known by."""
+        return ("perfetto", self.key, self.form, self.part)
+
+
+def _asked(request: Request) -> Asked:
+    given = request.query_params
+    forms = given.getlist("format") or ["pftrace"]
+    form = forms[0]
+    if len(forms) != 1 or form not in FORMATS:
+        raise BadParameterError(f"format: expected one of {', '.join(FORMATS)}")
+    names = [checked_name(name) for name in given.getlist("run")]
+    numbers = given.getlist("step") or [""] * len(names)
+    if len(names) > _MAX_RUNS or len(numbers) != len(names):
+        raise BadParameterError("step: expected one for each run, or none")
+    if any(number and not _NUMBER.fullmatch(number) for number in numbers):
+        raise BadParameterError("step: expected a number or nothing")
+    graph = given.get("graph")
+    if graph is not None and (len(names) != 1 or not 0 < len(graph) <= _MAX_GRAPH):
+        raise BadParameterError("graph: expected the id of one, and its run")
+    steps = [int(number) if number else None for number in numbers]
+    part = TracePart(tuple(zip(names, steps, strict=True)), graph)
+    return Asked(experiment_key(request), form, part)
+
+
+def _begin(request: Request) -> msgspec.Struct:
+    """Begins to write a trace, or says how far that is."""
+    asked = _asked(request)
+    # So that an experiment which is not there is told as such.
+    STORE.experiment(asked.key)
+    act = partial(trace_file, asked.key, asked.form, asked.part)
+    again = "again" in request.query_params
+    return JOBS.begin(asked.slot, [("Writing the trace", act)], again=again).wait(_PATIENCE_S)
+
+
+def _cancel(request: Request) -> msgspec.Struct:
+    job = JOBS.of(_asked(request).slot)
+    if job is None:
+        raise UnknownKeyError("no trace was being written")
+    job.cancel()
+    return job.wait(_PATIENCE_S)
+
+
+def _file(request: Request) -> Response:
+    asked = _asked(request)
+    written = trace_file(asked.key, asked.form, asked.part)
+    name = f"{STORE.experiment(asked.key).name} {asked.part.words}"
+    form = FORMATS[asked.form]
+    return FileResponse(
+        written.path,
+        media_type=form.media_type,
+        filename=f"{file_stem(name)}{form.suffix}",
+        headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"},
+    )

@@ -1,0 +1,1 @@
+"""Export of runs as Perfetto and Chrome traces."""

@@ -1,0 +1,412 @@
+"""An experiment as a native Perfetto trace (perfetto.dev/docs/reference/synthetic-track-event).
+
+Descriptors and names are written with Perfetto's own classes; the events, of which there are many,
+with :mod:`graphviz_dash.features.perfetto.trace.protobuf` in chunks, so that memory stays bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, Final, TypeAlias
+
+import numpy as np
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
+
+from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.exports.files import ExportSummary, replacing
+from graphviz_dash.features.perfetto.trace import protobuf
+from graphviz_dash.features.perfetto.trace.lanes import event_places_of_lanes
+from graphviz_dash.features.perfetto.trace.protobuf import (
+    FieldColumn,
+    Mask,
+    Ragged,
+    Wire,
+    constant,
+    message,
+    tag,
+    varint,
+)
+from graphviz_dash.features.perfetto.trace.scene import (
+    Counter,
+    DeviceTracks,
+    Lane,
+    RunScene,
+    Scene,
+    ThreadTrack,
+    build_scene,
+)
+from graphviz_dash.features.perfetto.trace.slices import Arg, ArgKind, SliceTable
+from graphviz_dash.model.run import Experiment
+from graphviz_dash.progress import report
+
+_SEQUENCE: Final = 1
+_CHUNK: Final = 1 << 14
+"""Events that are encoded at once; more are no faster and take more memory."""
+
+_INTERNED_AT_ONCE: Final = 1000
+"""Names in one packet, so that no packet grows large whatever the trace."""
+
+_CLEARED: Final = proto.TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
+_NEEDED: Final = proto.TracePacket.SEQ_NEEDS_INCREMENTAL_STATE
+_FLOW_BYTES: Final = len(tag(proto.TrackEvent.FLOW_IDS_FIELD_NUMBER, Wire.FIXED64)) + 8
+
+
+def export_perfetto(experiment: Experiment, file: Path) -> ExportSummary:
+    """Writes ``experiment`` to ``file`` as a Perfetto trace, gzip-compressed if it ends in .gz.
+
+    Raises:
+        InputError: no run has a trace, or the file cannot be written.
+    """
+    scene = build_scene(experiment)
+    with replacing(file) as target:
+        writer = _Writer(scene, target)
+        writer.write()
+    return writer.summary(file)
+
+
+class _Interned:
+    """Texts by number, from 1 in the order in which they come."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def __call__(self, texts: Iterable[str]) -> Ints:
+        """The numbers of ``texts``, shape (texts,)."""
+        numbers = self.numbers
+        return np.array([numbers.setdefault(t, len(numbers) + 1) for t in texts], dtype=np.int64)
+
+
+class _Writer:
+    """Writes one scene; counts what it writes."""
+
+    def __init__(self, scene: Scene, target: IO[bytes]) -> None:
+        self.scene = scene
+        self.target = target
+        self.names = _Interned()
+        self.categories = _Interned()
+        self.arguments = _Interned()
+        self.texts = _Interned()
+        self.tracks = 0
+        self.slices = 0
+        self.overflowed = 0
+        self.flow_marks = 0
+        self.counters = 0
+        self.expected = 1
+
+    def write(self) -> None:
+        """Writes everything; what refers to a name or track comes after it."""
+        tables = [_Coded(table, self) for run in self.scene.runs for table in (run.cpu, run.gpu)]
+        self._write_names()
+        self._write_facts()
+        root = self._descriptor(0)
+        root.process_ordering = proto.TrackDescriptor.PROCESS_ORDERING_EXPLICIT
+        root.thread_ordering = proto.TrackDescriptor.THREAD_ORDERING_EXPLICIT
+        self._put_descriptor(root)
+        self.expected = max(1, sum(len(coded.table) for coded in tables))
+        for run, cpu, gpu in zip(self.scene.runs, tables[::2], tables[1::2], strict=True):
+            self._write_run(run, cpu, gpu)
+
+    def summary(self, path: Path) -> ExportSummary:
+        """What was written, once it is at ``path``."""
+        return ExportSummary(
+            path=path,
+            format="proto",
+            bytes=path.stat().st_size,
+            runs=tuple(run.name for run in self.scene.runs),
+            tracks=self.tracks,
+            slices=self.slices,
+            overflowed=self.overflowed,
+            flows=self.flow_marks // 2,
+            counters=self.counters,
+            skipped=self.scene.alignment.skipped,
+        )
+
+    # -- What is written once -------------------------------------------------------------------
+
+    def _packet(self) -> proto.TracePacket:
+        packet = proto.TracePacket()
+        packet.trusted_packet_sequence_id = _SEQUENCE
+        packet.sequence_flags = _NEEDED
+        return packet
+
+    def _put(self, packet: proto.TracePacket) -> None:
+        self.target.write(proto.Trace(packet=[packet]).SerializeToString())
+
+    def _write_names(self) -> None:
+        first = self._packet()
+        first.first_packet_on_sequence = True
+        first.sequence_flags = _CLEARED | _NEEDED
+        self._put(first)
+        for field, interned in (
+            ("event_categories", self.categories),
+            ("debug_annotation_names", self.arguments),
+            ("event_names", self.names),
+            ("debug_annotation_string_values", self.texts),
+        ):
+            numbered = list(interned.numbers.items())
+            for begin in range(0, len(numbered), _INTERNED_AT_ONCE):
+                packet = self._packet()
+                entries = getattr(packet.interned_data, field)
+                for text, number in numbered[begin : begin + _INTERNED_AT_ONCE]:
+                    if interned is self.texts:
+                        entries.add(iid=number, str=text.encode())
+                    else:
+                        entries.add(iid=number, name=text)
+                self._put(packet)
+
+    def _write_facts(self) -> None:
+        """The facts twice: as trace attributes, and where older trace processors look."""
+        packet, older = self._packet(), self._packet()
+        for key, value in self.scene.facts.items():
+            name = f"graphviz_dash.{key}"
+            packet.trace_attributes.attribute.add(key=name, string_value=value)
+            older.chrome_events.metadata.add(name=name, string_value=value)
+        self._put(packet)
+        self._put(older)
+
+    # -- Tracks ---------------------------------------------------------------------------------
+
+    def _descriptor(self, uuid: int, parent: int = 0, rank: int = 0) -> proto.TrackDescriptor:
+        descriptor = proto.TrackDescriptor(uuid=uuid)
+        if parent:
+            descriptor.parent_uuid = parent
+        if uuid:
+            descriptor.sibling_order_rank = rank
+            descriptor.child_ordering = proto.TrackDescriptor.EXPLICIT
+        return descriptor
+
+    def _put_descriptor(self, descriptor: proto.TrackDescriptor) -> None:
+        packet = self._packet()
+        packet.track_descriptor.CopyFrom(descriptor)
+        self._put(packet)
+
+    def _next_uuid(self) -> int:
+        self.tracks += 1
+        return self.tracks
+
+    def _write_run(self, run: RunScene, cpu: _Coded, gpu: _Coded) -> None:
+        process = self._descriptor(self._next_uuid(), rank=run.pid)
+        process.description = run.description
+        process.process.pid = run.pid
+        process.process.process_name = run.name
+        process.process.process_labels.extend(run.labels)
+        self._put_descriptor(process)
+        for rank, thread in enumerate(run.threads):
+            if thread.is_family:
+                self._write_family(thread, process.uuid, rank, cpu)
+            else:
+                self._write_thread(thread, run.pid, rank, cpu)
+        for rank, device in enumerate(run.devices, len(run.threads)):
+            self._write_device(device, process.uuid, rank, gpu)
+
+    def _write_family(self, family: ThreadTrack, parent: int, rank: int, cpu: _Coded) -> None:
+        track = self._descriptor(self._next_uuid(), parent, rank)
+        track.name = family.name
+        self._put_descriptor(track)
+        self._write_lanes([(lane, track.uuid) for lane in family.lanes], cpu)
+
+    def _write_thread(self, thread: ThreadTrack, pid: int, rank: int, cpu: _Coded) -> None:
+        main = self._descriptor(self._next_uuid(), rank=rank)
+        main.thread.pid = pid
+        main.thread.tid = thread.tid
+        main.thread.thread_name = thread.name
+        self._put_descriptor(main)
+        tracked: list[_TrackedLane] = []
+        for lane in thread.lanes:
+            track = main
+            if lane.overflow:
+                track = self._descriptor(self._next_uuid(), main.uuid, lane.overflow)
+                track.name = f"{thread.name} {thread.tid}: overlapping"
+                _merge(track, f"overlapping {thread.tid}")
+                self._put_descriptor(track)
+            tracked.append((lane, track.uuid))
+        self._write_lanes(tracked, cpu)
+
+    def _write_device(self, device: DeviceTracks, parent: int, rank: int, gpu: _Coded) -> None:
+        group = self._descriptor(self._next_uuid(), parent, rank)
+        group.name = f"{device.name} ({device.model})" if device.model else device.name
+        self._put_descriptor(group)
+        self._write_counter(device.busy, group.uuid)
+        tracked: list[_TrackedLane] = []
+        for stream_rank, stream in enumerate(device.streams, 1):
+            for lane in stream.lanes:
+                track = self._descriptor(self._next_uuid(), group.uuid, stream_rank)
+                track.name = stream.name
+                # The lanes of one stream are shown as one track, as deep as what overlaps.
+                _merge(track, stream.name)
+                self._put_descriptor(track)
+                tracked.append((lane, track.uuid))
+        self._write_lanes(tracked, gpu)
+
+    def _write_counter(self, counter: Counter, parent: int) -> None:
+        track = self._descriptor(self._next_uuid(), parent)
+        track.name = counter.name
+        track.description = counter.description
+        track.counter.unit_name = counter.unit
+        self._put_descriptor(track)
+        self.counters += len(counter.ts)
+        for begin in range(0, len(counter.ts), _CHUNK):
+            ts = counter.ts[begin : begin + _CHUNK]
+            value = counter.value[begin : begin + _CHUNK]
+            every = np.ones(len(ts), dtype=np.bool_)
+            event = [
+                constant(_field(_EVENT.TYPE_FIELD_NUMBER, _EVENT.TYPE_COUNTER), every),
+                constant(_field(_EVENT.TRACK_UUID_FIELD_NUMBER, track.uuid), every),
+                constant(tag(_EVENT.DOUBLE_COUNTER_VALUE_FIELD_NUMBER, Wire.FIXED64), every),
+                protobuf.doubles(value, every),
+            ]
+            self.target.write(_packets(ts, event, None).data)
+
+    # -- Slices ---------------------------------------------------------------------------------
+
+    def _write_lanes(self, tracked: list[_TrackedLane], coded: _Coded) -> None:
+        """Writes the slices of lanes, small ones together: a million slices of one instant are a
+        million lanes, and a call for each would cost a millisecond."""
+        waiting: list[_TrackedLane] = []
+        rows = 0
+        for lane, uuid in tracked:
+            waiting.append((lane, uuid))
+            rows += len(lane.rows)
+            if rows >= _CHUNK:
+                self._write_together(waiting, coded)
+                waiting, rows = [], 0
+        if waiting:
+            self._write_together(waiting, coded)
+
+    def _write_together(self, tracked: list[_TrackedLane], coded: _Coded) -> None:
+        """Writes some lanes, one behind the other."""
+        table = coded.table
+        lanes = [lane.rows for lane, _ in tracked]
+        rows = np.concatenate(lanes)
+        uuids = np.repeat(np.array([uuid for _, uuid in tracked]), [len(lane) for lane in lanes])
+        count = len(rows)
+        self.overflowed += sum(len(lane.rows) for lane, _ in tracked if lane.overflow)
+        begin, end = event_places_of_lanes(table.start, table.end, lanes)
+        events = np.empty(2 * count, dtype=np.int64)
+        events[begin] = np.arange(count)
+        events[end] = np.arange(count) + count
+        for at in range(0, len(events), _CHUNK):
+            report((self.slices + at / 2) / self.expected)
+            chosen = events[at : at + _CHUNK]
+            begins = chosen < count
+            position = np.where(begins, chosen, chosen - count)
+            row = rows[position]
+            flows = coded.flows(row, begins)
+            self.flow_marks += len(flows.data) // _FLOW_BYTES
+            ts = np.where(begins, table.start[row], table.end[row])
+            event = coded.event(row, begins, uuids[position])
+            self.target.write(_packets(ts, event, flows).data)
+        self.slices += count
+
+
+_TrackedLane: TypeAlias = tuple[Lane, int]
+"""A lane and the uuid of its track."""
+
+_EVENT: Final = proto.TrackEvent
+_DEBUG: Final = proto.DebugAnnotation
+_PACKET: Final = proto.TracePacket
+_ARG_VALUE: Final = {
+    ArgKind.COUNT: tag(_DEBUG.UINT_VALUE_FIELD_NUMBER, Wire.VARINT),
+    ArgKind.NUMBER: tag(_DEBUG.DOUBLE_VALUE_FIELD_NUMBER, Wire.FIXED64),
+    ArgKind.TEXT: tag(_DEBUG.STRING_VALUE_IID_FIELD_NUMBER, Wire.VARINT),
+}
+
+
+class _Coded:
+    """A table with the numbers of its names, ready to become events."""
+
+    def __init__(self, table: SliceTable, writer: _Writer) -> None:
+        self.table = table
+        self.name = writer.names(table.names)
+        self.category = writer.categories(table.categories)
+        self.arg_name = writer.arguments(arg.name for arg in table.args).tolist()
+        self.arg_text = [writer.texts(arg.texts) for arg in table.args]
+
+    def event(self, row: Ints, begins: Mask, uuids: Ints) -> list[FieldColumn]:
+        """The fields of the events of ``row`` on the tracks ``uuids``; those of ends are few."""
+        every = np.ones(len(row), dtype=np.bool_)
+        table = self.table
+        parts = [
+            constant(tag(_EVENT.TYPE_FIELD_NUMBER, Wire.VARINT), every),
+            protobuf.varints(
+                np.where(begins, _EVENT.TYPE_SLICE_BEGIN, _EVENT.TYPE_SLICE_END), every
+            ),
+            *_track_fields(uuids, every),
+            constant(tag(_EVENT.NAME_IID_FIELD_NUMBER, Wire.VARINT), begins),
+            protobuf.varints(self.name[table.name[row]], begins),
+            constant(tag(_EVENT.CATEGORY_IIDS_FIELD_NUMBER, Wire.VARINT), begins),
+            protobuf.varints(self.category[table.category[row]], begins),
+        ]
+        for arg, name, texts in zip(table.args, self.arg_name, self.arg_text, strict=True):
+            present = arg.present[row] & begins
+            if present.any():
+                parts += self._argument(arg, name, texts, row, present)
+        return parts
+
+    def _argument(
+        self, arg: Arg, name: int, texts: Ints, row: Ints, present: Mask
+    ) -> protobuf.FieldColumns:
+        head = _field(_DEBUG.NAME_IID_FIELD_NUMBER, name) + _ARG_VALUE[arg.kind]
+        values = arg.values[row]
+        if arg.kind is ArgKind.NUMBER:
+            value = protobuf.doubles(values.astype(np.float64, copy=False), present)
+        elif arg.kind is ArgKind.TEXT:
+            value = protobuf.varints(texts[values.astype(np.int64, copy=False)], present)
+        else:
+            value = protobuf.varints(values.astype(np.uint64, copy=False), present)
+        number = _EVENT.DEBUG_ANNOTATIONS_FIELD_NUMBER
+        return message(number, [constant(head, present), value], present)
+
+    def flows(self, row: Ints, begins: Mask) -> Ragged:
+        """The flow ids of the events of ``row``, as their last field."""
+        first = self.table.flow_first
+        count = np.where(begins, first[row + 1] - first[row], 0)
+        ids = self.table.flow_ids[_ranges(first[row], count)]
+        data = np.empty((len(ids), _FLOW_BYTES), dtype=np.uint8)
+        data[:, : _FLOW_BYTES - 8] = np.frombuffer(
+            tag(_EVENT.FLOW_IDS_FIELD_NUMBER, Wire.FIXED64), dtype=np.uint8
+        )
+        data[:, _FLOW_BYTES - 8 :] = ids.astype("<u8").view(np.uint8).reshape(-1, 8)
+        return Ragged(data.ravel(), count * _FLOW_BYTES)
+
+
+def _track_fields(uuids: Ints, every: Mask) -> list[FieldColumn]:
+    """The track of each event; nearly always it is one for all."""
+    if uuids[0] == uuids[-1]:  # lanes stand one behind the other
+        return [constant(_field(_EVENT.TRACK_UUID_FIELD_NUMBER, int(uuids[0])), every)]
+    head = constant(tag(_EVENT.TRACK_UUID_FIELD_NUMBER, Wire.VARINT), every)
+    return [head, protobuf.varints(uuids, every)]
+
+
+def _ranges(first: Ints, count: Ints) -> Ints:
+    """``first[i], first[i] + 1, ...``, ``count[i]`` of them, for each i in turn."""
+    before = np.cumsum(count) - count
+    return np.repeat(first - before, count) + np.arange(int(count.sum()), dtype=np.int64)
+
+
+def _field(number: int, value: int) -> bytes:
+    return tag(number, Wire.VARINT) + varint(value)
+
+
+def _merge(track: proto.TrackDescriptor, key: str) -> None:
+    track.sibling_merge_behavior = proto.TrackDescriptor.SIBLING_MERGE_BEHAVIOR_BY_SIBLING_MERGE_KEY
+    track.sibling_merge_key = key
+
+
+_SAME_EVERYWHERE: Final = _field(
+    _PACKET.TRUSTED_PACKET_SEQUENCE_ID_FIELD_NUMBER, _SEQUENCE
+) + _field(_PACKET.SEQUENCE_FLAGS_FIELD_NUMBER, _NEEDED)
+
+
+def _packets(ts: Ints, event: list[FieldColumn], flows: Ragged | None) -> protobuf.Bytes:
+    """A packet of the trace for each event; ``flows`` end the event, which ends the packet."""
+    every = np.ones(len(ts), dtype=np.bool_)
+    more = None if flows is None else flows.size
+    fields = [
+        constant(tag(_PACKET.TIMESTAMP_FIELD_NUMBER, Wire.VARINT), every),
+        protobuf.varints(ts, every),
+        constant(_SAME_EVERYWHERE, every),
+        *message(_PACKET.TRACK_EVENT_FIELD_NUMBER, event, every, more),
+    ]
+    return protobuf.join(message(proto.Trace.PACKET_FIELD_NUMBER, fields, every, more), flows)

@@ -1,0 +1,171 @@
+"""What is told of each GPU slice: its launch shape, and the node, operator and line behind it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from graphviz_dash.analysis.arrays import Ints, column, encode
+from graphviz_dash.analysis.attribution.attribution import attributions
+from graphviz_dash.analysis.replays.replays import METHODS, identities_of, match_replays
+from graphviz_dash.analysis.replays.visibility import conditionals_around, what_is_left_out
+from graphviz_dash.analysis.trace.lanes import link_launches
+from graphviz_dash.features.perfetto.trace.slices import (
+    Arg,
+    column_arg,
+    count_arg,
+    number_arg,
+    text_arg,
+)
+from graphviz_dash.features.prediction.analysis.work import issued_streams
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.run import Run
+    from graphviz_dash.model.trace import Trace
+
+BY_EXTERNAL_ID: Final = "external id"
+"""How an eager kernel leads to its operator: the profiler tells it, so the confidence is 1."""
+
+
+def gpu_args(run: Run, trace: Trace) -> list[Arg]:
+    """The arguments of every row of ``trace.gpu``, the replay trace of ``run``.
+
+    ``graph`` and ``node`` are of the captured graph, with ``matched_by`` and ``match_confidence``,
+    and a ``note`` where the profiler shows less than ran; ``issued_on_stream`` where a plan laid
+    the step onto several streams;
+    ``op``, ``module``, ``source``, ``phase`` and ``input_dims`` come from the node's capture, or
+    for eager work from the operator around the launch, with ``attributed_by`` and
+    ``attribution_confidence``. ``cuda_graph_id`` and ``cuda_graph_node_id`` are the trace's own.
+    """
+    gpu = trace.gpu
+    return [
+        *_origin_args(run, trace),
+        *(_shape_arg(name, gpu) for name in ("grid", "block")),
+        count_arg("shared_bytes", gpu["shared"]),
+        count_arg("registers", gpu["registers"]),
+        count_arg("bytes", gpu["bytes"]),
+        count_arg("correlation", gpu["correlation"]),
+        count_arg("cuda_graph_id", gpu["graph_id"]),
+        count_arg("cuda_graph_node_id", gpu["graph_node_id"]),
+    ]
+
+
+class _Texts:
+    """Texts by place, each kept once; None has the place -1."""
+
+    def __init__(self) -> None:
+        self.places: dict[str, int] = {}
+
+    def place(self, text: str | None) -> int:
+        return -1 if text is None else self.places.setdefault(text, len(self.places))
+
+
+_FIELDS: Final = ("op", "module", "source", "phase", "input_dims", "attributed_by")
+
+
+def _origin_args(run: Run, trace: Trace) -> list[Arg]:
+    rows = trace.gpu.height
+    texts = {name: _Texts() for name in _FIELDS}
+    codes = {name: np.full(rows, -1, dtype=np.int64) for name in _FIELDS}
+    sure = np.full(rows, np.nan)
+    _from_operators(trace, texts, codes, sure)
+    args = _from_nodes(run, trace, texts, codes, sure)
+    named = [text_arg(name, codes[name], texts[name].places) for name in _FIELDS]
+    return [*named, number_arg("attribution_confidence", sure), *args]
+
+
+def _from_operators(
+    trace: Trace,
+    texts: dict[str, _Texts],
+    codes: dict[str, Ints],
+    sure: npt.NDArray[np.float64],
+) -> None:
+    """Fills in what the operator around the launch tells, where the profiler names it."""
+    ids = column(trace.ops, "external_id")
+    wanted = column(trace.gpu, "external_id")
+    # Zero is no id but the absence of one.
+    op = link_launches(np.where(wanted > 0, wanted, -1), ids).launch
+    attributed = np.flatnonzero(op >= 0)
+    if not len(attributed):
+        return
+    for name, field in (("op", "name"), ("input_dims", "input_dims")):
+        codes[name][attributed] = _places(trace.ops[field].gather(op[attributed]), texts[name])
+    codes["attributed_by"][attributed] = texts["attributed_by"].place(BY_EXTERNAL_ID)
+    sure[attributed] = 1.0
+
+
+def _places(values: pl.Series, texts: _Texts) -> Ints:
+    codes, categories = encode(values.cast(pl.Categorical))
+    absent = values.is_null().to_numpy()
+    table = np.array([texts.place(text) for text in categories], dtype=np.int64)
+    return np.where(absent, -1, table[codes])
+
+
+def _from_nodes(
+    run: Run,
+    trace: Trace,
+    texts: dict[str, _Texts],
+    codes: dict[str, Ints],
+    sure: npt.NDArray[np.float64],
+) -> list[Arg]:
+    """Fills in what the capture tells of each matched node; returns the arguments of the match."""
+    rows = trace.gpu.height
+    graph = np.full(rows, -1, dtype=np.int64)
+    node = np.full(rows, -1, dtype=np.int64)
+    method = np.full(rows, -1, dtype=np.int64)
+    match_sure = np.full(rows, np.nan)
+    notes = _Texts()
+    note = np.full(rows, -1, dtype=np.int64)
+    by_id = {captured_graph.id: captured_graph for captured_graph in run.graphs}
+    names: tuple[str, ...] = ()
+    if run.graphs:
+        match = match_replays(run.graphs, trace, identities_of(run))
+        names = match.graphs
+        attributed = attributions(run.graphs, run.captures)
+        method[match.gpu_row] = match.method
+        matched = match.node >= 0
+        at = match.gpu_row[matched]
+        graph[at], node[at] = match.graph[matched], match.node[matched]
+        match_sure[match.gpu_row] = np.where(matched, match.confidence, np.nan)
+        for graph_index, graph_id in enumerate(names):
+            of_graph = at[match.graph[matched] == graph_index]
+            captured = by_id[graph_id]
+            note[of_graph] = notes.place(what_is_left_out(conditionals_around(captured, by_id)))
+            origins = attributed[graph_id].origins
+            for name in _FIELDS:
+                field = "method" if name == "attributed_by" else name
+                text_codes = [texts[name].place(getattr(origin, field)) for origin in origins]
+                codes[name][of_graph] = np.array(text_codes, dtype=np.int64)[node[of_graph]]
+            confidence = np.array([o.confidence if o.op else np.nan for o in origins])
+            sure[of_graph] = confidence[node[of_graph]]
+    return [
+        *_stream_args(run, node),
+        text_arg("graph", graph, names),
+        _node_arg(node),
+        text_arg("matched_by", method, METHODS),
+        number_arg("match_confidence", match_sure),
+        text_arg("note", note, notes.places),
+    ]
+
+
+def _stream_args(run: Run, node: Ints) -> list[Arg]:
+    """The stream that issued each node of a graph that was captured on several."""
+    if run.parallel is None:
+        return []
+    streams = np.array(issued_streams(run.parallel), dtype=np.int64)
+    issued = np.where((node >= 0) & (node < len(streams)), node, -1)
+    stream = np.where(issued >= 0, streams[issued], -1) if len(streams) else issued
+    return [count_arg("issued_on_stream", pl.Series("stream", stream))]
+
+
+def _node_arg(node: Ints) -> Arg:
+    return count_arg("node", pl.Series("node", node))
+
+
+def _shape_arg(name: str, gpu: pl.DataFrame) -> Arg:
+    """``grid`` or ``block`` as "(8, 2, 1)", a text for each different one."""
+    text = pl.format("({}, {}, {})", *(f"{name}_{axis}" for axis in "xyz"))
+    return column_arg(name, gpu.select(text).to_series())

@@ -1,0 +1,1 @@
+"""Prediction of graphed and multi-stream step times."""

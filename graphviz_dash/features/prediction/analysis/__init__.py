@@ -1,0 +1,1 @@
+"""Prediction of steps on several streams."""

@@ -1,0 +1,86 @@
+"""What a node of a captured graph needs other nodes for: which tensor, which memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph
+from graphviz_dash.analysis.nodes.node_table import NodeTable
+from graphviz_dash.features.prediction.analysis.data_graph import reduced
+from graphviz_dash.features.prediction.analysis.work import GraphWork, NeedSource
+from graphviz_dash.model.graph import Operand
+from graphviz_dash.model.parallel import ParallelPlan, Storage
+from graphviz_dash.planning.operators import Need, dependencies
+
+
+class NodeNeed(Struct, frozen=True):
+    """A node that another one needs."""
+
+    source: int
+    """Index of the needed node in the measured graph."""
+    need: Need | None
+    """What for; None where only memory in common tells, or the nodes are of one operator."""
+    storage: Storage | None
+    """The tensor's memory that both reach; None where it is not known."""
+    shared_bytes: int | None
+    """Memory that both can reach; None where it is not known."""
+
+
+def node_needs(
+    work: GraphWork,
+    measured: MeasuredGraph,
+    tables: Mapping[str, NodeTable],
+    plan: ParallelPlan | None,
+) -> dict[int, tuple[NodeNeed, ...]]:
+    """For each node of a measured graph those that it needs and that no other need implies;
+    ``plan`` has the operators where these tell."""
+    nodes = [group[0] for group in work.nodes]
+    observed = _observed(plan) if plan and work.source is NeedSource.OPERATORS else {}
+    needs: dict[int, list[NodeNeed]] = {node: [] for node in nodes}
+    for source, target in reduced([operation.after for operation in work.operations]):
+        pair = nodes[source], nodes[target]
+        need, storage = observed.get(pair, (None, None))
+        in_common = None if observed else _in_common(measured, tables, *pair)
+        needs[pair[1]].append(NodeNeed(pair[0], need, storage, in_common))
+    return {node: tuple(each) for node, each in needs.items()}
+
+
+def _observed(plan: ParallelPlan) -> dict[tuple[int, int], tuple[Need, Storage | None]]:
+    """By the last node of the needed operator and the first of the one that needs it."""
+    first, node = [], 0
+    for operator in plan.operators:
+        first.append(node)
+        node += operator.nodes
+    return {
+        (first[need.source] + plan.operators[need.source].nodes - 1, first[index]): (
+            need.need,
+            None if need.storage is None else plan.storages[need.storage],
+        )
+        for index, needs in enumerate(dependencies(plan.operators))
+        for need in needs
+    }
+
+
+def _in_common(
+    measured: MeasuredGraph, tables: Mapping[str, NodeTable], source: int, target: int
+) -> int | None:
+    """The bytes that two nodes can both reach; None where one does not tell."""
+    reached = []
+    for node in (source, target):
+        graph, index = measured.nodes[node]
+        operands = tables[graph].rows[index].node.operands if graph in tables else None
+        if operands is None:
+            return None
+        reached.append(operands)
+    return _overlap(*reached)
+
+
+def _overlap(first: Sequence[Operand], second: Sequence[Operand]) -> int:
+    return sum(
+        max(min(a.offset + a.bytes, b.offset + b.bytes) - max(a.offset, b.offset), 0)
+        for a in first
+        for b in second
+        if a.allocation == b.allocation
+    )

@@ -1,0 +1,74 @@
+"""What a graph would take on each number of streams, beside what it takes as it was captured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import plotly.graph_objects as go
+
+from graphviz_dash.charts.figures.axes import time_unit
+from graphviz_dash.charts.figures.theme import dress
+from graphviz_dash.charts.palette import BASELINE, CRITICAL, RUN
+from graphviz_dash.charts.shades import Theme, shade
+from graphviz_dash.features.prediction.analysis.stream_prediction import ParallelPrediction
+from graphviz_dash.features.prediction.analysis.work import NeedSource
+from graphviz_dash.units import format_ns
+
+
+def streams_chart(
+    prediction: ParallelPrediction, measured: Mapping[int, float], theme: Theme
+) -> go.Figure:
+    """A bar for each number of streams with its interval, the first one as measured; ``measured``
+    are times in ns by streams, where such captures were tried."""
+    unit = time_unit(prediction.line_ns)
+    rows = prediction.rows
+    figure = go.Figure()
+    figure.add_bar(
+        x=[str(row.streams) for row in rows],
+        y=[row.step.value / unit.ns for row in rows],
+        error_y={
+            "type": "data",
+            "symmetric": False,
+            "array": [((row.step.high or 0) - row.step.value) / unit.ns for row in rows],
+            "arrayminus": [(row.step.value - (row.step.low or 0)) / unit.ns for row in rows],
+            "thickness": 1.5,
+            "width": 4,
+            "color": shade(BASELINE, theme),
+        },
+        text=[format_ns(round(row.step.value)) for row in rows],
+        textposition="inside",
+        insidetextanchor="start",
+        marker={"color": shade(RUN, theme), "line": {"width": 0}},
+        width=0.5,
+        name="predicted",
+        hovertemplate="%{text} on %{x} streams<extra></extra>",
+    )
+    if measured:
+        figure.add_scatter(
+            x=[str(streams) for streams in measured],
+            y=[time / unit.ns for time in measured.values()],
+            mode="markers",
+            marker={
+                "symbol": "diamond",
+                "size": 10,
+                "color": shade(CRITICAL, theme),
+                "line": {"width": 1, "color": shade(RUN, theme)},
+            },
+            name="measured",
+            text=[format_ns(round(time)) for time in measured.values()],
+            hovertemplate="measured %{text} on %{x} streams<extra></extra>",
+        )
+    observed = prediction.work.source is NeedSource.OPERATORS
+    least = prediction.least.ns if observed else prediction.least.capacity_ns
+    figure.add_hline(
+        y=least / unit.ns, line={"dash": "dot", "width": 1.5, "color": shade(CRITICAL, theme)}
+    )
+    dress(figure, theme, 230)
+    figure.update_layout(showlegend=bool(measured))
+    figure.update_xaxes(
+        title_text="streams (dotted: what no number undercuts)", type="category", showgrid=False
+    )
+    figure.update_yaxes(
+        title_text=f"{unit.name}, predicted", range=[0, prediction.line_ns / unit.ns * 1.12]
+    )
+    return figure

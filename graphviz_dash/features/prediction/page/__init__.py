@@ -1,0 +1,1 @@
+"""Prediction panel of the dashboard."""

@@ -1,0 +1,88 @@
+"""What came of a step that was captured on several streams, as JSON."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from graphviz_dash.exports.documents.values import Bytes, Count, Ns, Sentence, number
+from graphviz_dash.features.prediction.analysis.measured import attempt_ns
+from graphviz_dash.features.prediction.stream_narrative import plan_sentences
+from graphviz_dash.model.parallel import Attempt, ParallelPlan
+
+
+class AttemptDocument(TypedDict):
+    """A plan: as predicted, and if it was tried its median replay and memory."""
+
+    streams: Count
+    edges: Count
+    expected: Ns
+    measured: Ns | None
+    replays: Count
+    expected_memory: Bytes | None
+    memory: Bytes | None
+    workspaces: Bytes | None
+    sound: bool
+
+
+class ParallelCheckDocument(TypedDict):
+    """Replays that were compared with eager steps on the same, changed inputs."""
+
+    replays: Count
+    delayed: Count
+    loaded: Count
+    bitwise: Count
+    tensors: Count
+    difference: float
+    eager_difference: float
+
+
+class ParallelPlanDocument(TypedDict):
+    """A step captured on several streams: ``chosen`` of them, ``line`` being that on one."""
+
+    verdict: str
+    chosen: Count
+    line: AttemptDocument
+    attempts: list[AttemptDocument]
+    memory_limit: Bytes | None
+    check: ParallelCheckDocument
+    operators: Count
+    opaque: Count
+    sentences: list[Sentence]
+
+
+def plan_document(name: str, plan: ParallelPlan) -> ParallelPlanDocument:
+    """The plan of the run ``name``."""
+    check = plan.check
+    return {
+        "verdict": plan.verdict.value,
+        "chosen": plan.chosen,
+        "line": _attempt(plan.line),
+        "attempts": [_attempt(attempt) for attempt in plan.attempts],
+        "memory_limit": plan.memory_limit_bytes,
+        "check": {
+            "replays": check.replays,
+            "delayed": check.delayed_replays,
+            "loaded": check.loaded_replays,
+            "bitwise": check.bitwise_replays,
+            "tensors": check.tensors,
+            "difference": check.difference,
+            "eager_difference": check.eager_difference,
+        },
+        "operators": len(plan.operators),
+        "opaque": sum(operator.opaque for operator in plan.operators),
+        "sentences": list(plan_sentences(name, plan)),
+    }
+
+
+def _attempt(attempt: Attempt) -> AttemptDocument:
+    return {
+        "streams": attempt.streams,
+        "edges": attempt.edges,
+        "expected": attempt.expected_ns,
+        "measured": number(attempt_ns(attempt)),
+        "replays": len(attempt.replays_ns),
+        "expected_memory": attempt.expected_bytes,
+        "memory": attempt.memory_bytes,
+        "workspaces": attempt.workspace_bytes,
+        "sound": attempt.differs_at is None,
+    }

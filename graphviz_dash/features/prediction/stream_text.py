@@ -1,0 +1,70 @@
+"""What a graph would take on several streams, on the terminal."""
+
+from __future__ import annotations
+
+import click
+
+from graphviz_dash.analysis.comparison.result import Comparison
+from graphviz_dash.analysis.prediction.predict import Prediction
+from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
+from graphviz_dash.features.prediction.analysis.eager_bounds import eager_bounds
+from graphviz_dash.features.prediction.analysis.measured import attempts_by_streams
+from graphviz_dash.features.prediction.analysis.stream_prediction import ParallelPrediction
+from graphviz_dash.features.prediction.stream_narrative import (
+    ATTEMPT_HEADINGS,
+    EAGER_HEADINGS,
+    STREAM_HEADINGS,
+    attempt_row,
+    eager_note,
+    eager_row,
+    parallel_sentences,
+    plan_caption,
+    plan_sentences,
+    stream_row,
+)
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.run import Run
+
+
+def print_parallel_plans(result: Comparison) -> None:
+    """Prints what came of each run that was captured on several streams."""
+    for run in result.runs:
+        plan = run.run.parallel
+        if plan is None:
+            continue
+        print_heading(f"{run.name}: the step on several streams")
+        for sentence in plan_sentences(run.name, plan):
+            click.echo(f"  {sentence}")
+        table = plain_table(*ATTEMPT_HEADINGS, right=range(len(ATTEMPT_HEADINGS)))
+        for attempt in attempts_by_streams(plan):
+            table.add_row(*map(cell, attempt_row(plan, attempt)))
+        print_table(table)
+        click.echo(f"  {plan_caption(plan)}")
+
+
+def print_eager_bounds(prediction: Prediction) -> None:
+    """Prints between what the predicted graph of an eager step would take on several streams."""
+    print_heading("Its graph on several streams, as far as an eager trace tells")
+    table = plain_table(*EAGER_HEADINGS, right=range(len(EAGER_HEADINGS)))
+    bounds = eager_bounds(prediction)
+    for each in bounds:
+        table.add_row(*map(cell, eager_row(each)))
+    print_table(table)
+    click.echo(f"  {eager_note(bounds)}")
+
+
+def print_parallel(run: Run, prediction: ParallelPrediction | Missing) -> None:
+    """Prints what a graph of ``run`` would take by streams, or why that is not known; of one that
+    was captured on several streams what came of it."""
+    if isinstance(prediction, Missing):
+        click.echo(f"  on several streams: {prediction.reason}")
+        return
+    outcome, *notes = parallel_sentences(run.name, run.parallel, prediction)
+    click.echo(f"  {outcome}")
+    if len(prediction.rows) > 1 and run.parallel is None:
+        table = plain_table(*STREAM_HEADINGS, right=range(5))
+        for row in prediction.rows:
+            table.add_row(*map(cell, stream_row(row)))
+        print_table(table)
+    for note in notes:
+        click.echo(f"  {note}")

@@ -1,0 +1,176 @@
+"""A prediction on the terminal: verdict, intervals, reasons, blockers and modules."""
+
+from __future__ import annotations
+
+import click
+
+from graphviz_dash.analysis.comparison.result import Comparison
+from graphviz_dash.analysis.prediction.predict import Prediction
+from graphviz_dash.analysis.prediction.uncertainty import Estimate
+from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
+from graphviz_dash.errors import printable
+from graphviz_dash.features.prediction.stream_text import print_eager_bounds, print_parallel_plans
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.prediction import (
+    IDLE_HEADINGS,
+    blocker_certainty,
+    blocker_facts,
+    idle_method,
+    idle_rows,
+    idle_text,
+    not_checked_texts,
+    one_off_text,
+    prediction_reasons,
+    prediction_verdict,
+    scored_text,
+    warning_texts,
+)
+from graphviz_dash.units import format_count, format_ns, format_ratio
+
+
+def print_prediction(prediction: Prediction, modules: int, shipped: bool) -> None:
+    """Prints a prediction with ``modules`` of its modules; ``shipped`` says whose calibration it
+    rests on."""
+    click.echo(printable(prediction_verdict(prediction)))
+    click.echo(_used(prediction, shipped))
+    _print_figures(prediction)
+    print_eager_bounds(prediction)
+    _print_notes(prediction)
+    _print_idle(prediction)
+    _print_reasons(prediction)
+    print_blockers(prediction)
+    if modules:
+        _print_parts(prediction, modules)
+
+
+def print_scored_predictions(result: Comparison) -> None:
+    """Prints what was predicted of each run beside what it measured, from the eager trace and of
+    captures on several streams."""
+    for run in result.runs:
+        if not isinstance(run.prediction, Missing):
+            print_heading(f"{run.name}, as predicted")
+            click.echo(f"  {scored_text(run.prediction, run['step_time'].value)}")
+    print_parallel_plans(result)
+
+
+def _used(prediction: Prediction, shipped: bool) -> str:
+    machine = prediction.calibration.environment
+    which = "the calibration that is shipped" if shipped else "the calibration given"
+    return printable(
+        f"By {which}: {prediction.calibration.gpu.name}, driver {machine.driver or 'unknown'}, "
+        f"torch {machine.torch}, recorded {prediction.calibration.recorded[:10]} from "
+        f"{len(prediction.calibration.samples)} workloads."
+    )
+
+
+def _print_figures(prediction: Prediction) -> None:
+    print_heading("Predicted")
+    table = plain_table("", "", "90% from", "to", right=(1, 2, 3))
+
+    def row(title: str, value: Estimate, show: object) -> None:
+        assert callable(show)
+        interval = ("", "")
+        if value.low is not None:
+            interval = show(value.low), "never" if value.high is None else show(value.high)
+        table.add_row(cell(title), cell(show(value.value)), *map(cell, interval))
+
+    # Without marked steps it is no step that was counted.
+    whole = prediction.is_of_whole_trace
+    eager = "Whole trace" if whole else "Eager step"
+    graphed = "All work as one graph" if whole else "Graphed step"
+    table.add_row(
+        cell(f"{eager}, {prediction.eager_side.value}"),
+        cell(format_ns(prediction.eager_ns)),
+        "",
+        "",
+    )
+    row(graphed, prediction.step_ns, format_ns)
+    row(f"{graphed}, back to back", prediction.interval_ns, format_ns)
+    if prediction.kept_ns >= 1:
+        table.add_row(
+            cell("Idle time that remains"), cell(format_ns(round(prediction.kept_ns))), "", ""
+        )
+    if not isinstance(prediction.speedup, Missing):
+        row("Speedup", prediction.speedup, format_ratio)
+    if not isinstance(prediction.saving_ns, Missing):
+        row("Saved per step", prediction.saving_ns, format_ns)
+    if not isinstance(prediction.break_even, Missing):
+        row("Break-even replays", prediction.break_even, format_count)
+    print_table(table)
+    click.echo()
+    click.echo(f"  Once it costs {one_off_text(prediction)}.")
+    if isinstance(prediction.break_even, Missing):
+        click.echo(f"  No break-even: {prediction.break_even.reason}.")
+
+
+def _print_idle(prediction: Prediction) -> None:
+    idle = prediction.idle
+    if not idle.parts:
+        return
+    print_heading(f"Idle time of the GPU, {idle_text(prediction)}")
+    table = plain_table(*IDLE_HEADINGS, right=(1, 2))
+    for row in idle_rows(idle):
+        table.add_row(*map(cell, row))
+    print_table(table)
+    click.echo(f"  {idle_method(prediction)}")
+
+
+def _print_reasons(prediction: Prediction) -> None:
+    print_heading("Why")
+    for reason in prediction_reasons(prediction):
+        click.echo(f"  - {reason}")
+
+
+def print_blockers_of(result: Comparison) -> None:
+    """Prints what would stop a capture of the run that stands without a graph; nothing where there
+    is no such run, or no prediction of it."""
+    if result.predicted is not None and not isinstance(result.predicted.outlook, Missing):
+        print_blockers(result.predicted.outlook)
+
+
+def print_blockers(prediction: Prediction) -> None:
+    """Prints what would stop a capture, and what to write instead."""
+    if not prediction.blockers:
+        print_heading("What would stop a capture: nothing that the trace shows")
+    else:
+        print_heading("What would stop a capture")
+    for number, blocker in enumerate(prediction.blockers, 1):
+        sure = blocker_certainty(blocker)
+        click.echo(printable(f"  {number}. {sure}: {blocker.rule.title} [{blocker.rule.id.value}]"))
+        click.echo(printable(f"     {blocker_facts(blocker, prediction)}"))
+        click.echo(f"     do instead: {blocker.rule.advice}")
+    for text in not_checked_texts(prediction):
+        click.echo(f"  Not available: {text}")
+
+
+def _print_parts(prediction: Prediction, most: int) -> None:
+    if isinstance(prediction.modules, Missing):
+        print_heading("Modules alone")
+        click.echo(f"  Absent: {prediction.modules.reason}")
+        return
+    modules = prediction.modules.modules
+    shown = modules[:most]
+    print_heading(f"Modules alone, {len(shown)} of {len(modules)}, by {prediction.modules.by}")
+    headings = ("module", "kernels", "of the eager step", "GPU busy", "graphs", "graphed", "saved")
+    table = plain_table(*headings, right=range(1, 7))
+    for module in shown:
+        table.add_row(
+            cell(module.name or "(in none)"),
+            cell(format_count(module.kernels)),
+            *(cell(format_ns(value)) for value in (module.eager_ns, module.busy_ns)),
+            cell(format_count(module.graphs)),
+            *(cell(format_ns(value)) for value in (module.graphed_ns, module.saving_ns)),
+        )
+    print_table(table)
+    for module in shown:
+        if module.blockers:
+            click.echo(
+                printable(f"  {module.name}: {module.blockers} of the findings above are in it")
+            )
+
+
+def _print_notes(prediction: Prediction) -> None:
+    if warning_texts(prediction):
+        print_heading("Low-confidence metrics")
+        for text in warning_texts(prediction):
+            click.echo(printable(f"  - {text}"))

@@ -1,0 +1,1 @@
+"""Ranks of a distributed job and fleets of traces."""

@@ -1,0 +1,218 @@
+"""The pictures of ranks: where each rank's step goes, and who arrives when at each collective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+from typing import Final
+
+import plotly.graph_objects as go
+
+from graphviz_dash.analysis.ranks.ranks import CollectiveRow, ModeRanks, RankRow
+from graphviz_dash.analysis.trace.kernel_categories import Category
+from graphviz_dash.app.compare.charts.comparison import SYMBOLS
+from graphviz_dash.charts.figures.axes import TimeUnit, time_unit
+from graphviz_dash.charts.figures.theme import dress, dress_bars, label_end
+from graphviz_dash.charts.palette import CATEGORY, MODULES
+from graphviz_dash.charts.shades import IDLE, WARNING, Shade, Theme, shade
+from graphviz_dash.units import format_ns, format_percent
+
+RANK_COLOURS: Final = MODULES
+"""For ranks in turn; beyond them colours repeat, and the marker's shape tells ranks apart."""
+
+MOST_COLLECTIVES: Final = 64
+"""Collectives drawn; of more, those with the largest skew, in the order of the step."""
+
+
+def rank_colour(number: int, theme: Theme) -> str:
+    """The colour of the rank at ``place``."""
+    return shade(RANK_COLOURS[number % len(RANK_COLOURS)], theme)
+
+
+def rank_steps_chart(mode: ModeRanks, theme: Theme) -> go.Figure | None:
+    """A bar for each rank: a traced step, divided into other work, exposed transfer, exposed wait
+    and idle GPU. None where no rank is traced."""
+    rows = [row for row in mode.ranks if row.step and row.busy is not None]
+    if not rows:
+        return None
+    longest = max(max(row.step or 0.0, row.busy or 0.0) for row in rows)
+    unit = time_unit(longest)
+    figure = go.Figure()
+    labels = [escape(f"rank {row.rank}") for row in rows]
+    communication = CATEGORY[Category.COMMUNICATION]
+    _bar(figure, "computing", rows, labels, unit, _computing, CATEGORY[Category.GEMM], theme)
+    _bar(figure, "transferring", rows, labels, unit, _transferring, communication, theme)
+    _bar(figure, "waiting for a rank", rows, labels, unit, _waiting, communication, theme, "x")
+    _bar(figure, "GPU idle", rows, labels, unit, _idle, IDLE, theme, "/")
+    for row, label in zip(rows, labels, strict=True):
+        end = max(row.step or 0.0, row.busy or 0.0) / unit.ns
+        label_end(figure, end, label, format_ns(row.step))
+    figure.update_layout(barmode="stack", bargap=0.34)
+    title = f"{unit.name} per step under the profiler"
+    return dress_bars(figure, theme, 49 + 42 * len(rows), title, longest / unit.ns, labels)
+
+
+def _computing(row: RankRow) -> float:
+    return row.compute or 0.0
+
+
+def _transferring(row: RankRow) -> float:
+    return max((row.exposed or 0.0) - _waiting(row), 0.0)
+
+
+def _waiting(row: RankRow) -> float:
+    return row.exposed_wait or 0.0
+
+
+def _idle(row: RankRow) -> float:
+    return max((row.step or 0.0) - (row.busy or 0.0), 0.0)
+
+
+def _bar(
+    figure: go.Figure,
+    name: str,
+    rows: list[RankRow],
+    labels: list[str],
+    unit: TimeUnit,
+    part: Callable[[RankRow], float],
+    colour: Shade,
+    theme: Theme,
+    pattern: str = "",
+) -> None:
+    values = [part(row) for row in rows]
+    if not any(values):
+        return
+    own = shade(colour, theme)
+    marker: dict[str, object] = {"color": own, "line": {"width": 0}}
+    if pattern:
+        marker = {
+            "color": "rgba(0,0,0,0)",
+            "line": {"width": 1, "color": own},
+            "pattern": {"shape": pattern, "fgcolor": own, "size": 7, "solidity": 0.2},
+        }
+    figure.add_bar(
+        name=name,
+        y=labels,
+        x=[value / unit.ns for value in values],
+        orientation="h",
+        marker=marker,
+        hovertemplate=[
+            f"{name}<br>{format_ns(round(value))}, {format_percent(value / (row.step or 1.0))} of "
+            f"the traced step<extra>rank {row.rank}</extra>"
+            for value, row in zip(values, rows, strict=True)
+        ],
+    )
+
+
+def arrivals_chart(mode: ModeRanks, theme: Theme) -> go.Figure | None:
+    """For each collective of the step when each rank reached it, after the first rank: medians with
+    quartiles, over a band of what the clocks cannot tell. None without collectives."""
+    rows = drawn_collectives(mode)
+    if not rows:
+        return None
+    figure = go.Figure()
+    uncertainty = mode.uncertainty or 0.0
+    highest = max(uncertainty, *(each.spread.high or 0 for row in rows for each in row.arrival))
+    unit = time_unit(highest)
+    figure.add_hrect(
+        y0=0,
+        y1=uncertainty / unit.ns,
+        fillcolor=shade(WARNING, theme),
+        opacity=0.14,
+        line_width=0,
+    )
+    for number in range(len(mode.ranks)):
+        _add_arrivals(figure, mode, rows, number, unit, theme)
+    if uncertainty:
+        # For the legend alone: a shape of the layout has no entry in it.
+        figure.add_scatter(
+            name=f"within clock uncertainty ({format_ns(round(uncertainty))})",
+            x=[None],
+            y=[None],
+            mode="markers",
+            marker={
+                "symbol": "square",
+                "size": 13,
+                "color": shade(WARNING, theme),
+                "opacity": 0.3,
+            },
+        )
+    figure.update_xaxes(
+        title_text="collective of the step",
+        tickvals=list(range(len(rows))),
+        ticktext=[str(row.ordinal + 1) for row in rows],
+        showgrid=False,
+        range=[-0.6, len(rows) - 0.4],
+    )
+    # Room below, or the markers of those that are first would be cut in half.
+    figure.update_yaxes(
+        title_text=f"{unit.name} after the first rank",
+        tickformat=",",
+        range=[-0.05 * highest / unit.ns, 1.08 * max(highest, 1.0) / unit.ns],
+    )
+    return dress(figure, theme, 300)
+
+
+def _add_arrivals(
+    figure: go.Figure,
+    mode: ModeRanks,
+    rows: list[CollectiveRow],
+    number: int,
+    unit: TimeUnit,
+    theme: Theme,
+) -> None:
+    """When one rank arrives at each collective: medians with quartiles."""
+    colour = rank_colour(number, theme)
+    count = len(mode.ranks)
+    # Beside each other, or equal arrivals would hide one another.
+    shift = 0.5 * (number - (count - 1) / 2) / max(count, 1)
+    figure.add_scatter(
+        name=f"rank {mode.ranks[number].rank}",
+        x=[tick + shift for tick in range(len(rows))],
+        y=[row.arrival[number].median / unit.ns for row in rows],
+        mode="markers",
+        marker={
+            "size": 9,
+            "color": colour,
+            "symbol": SYMBOLS[number % len(SYMBOLS)],
+            "line": {"width": 0},
+        },
+        error_y={
+            "type": "data",
+            "symmetric": False,
+            "array": [_above(row, number) / unit.ns for row in rows],
+            "arrayminus": [_below(row, number) / unit.ns for row in rows],
+            "color": colour,
+            "thickness": 1.4,
+            "width": 3,
+        },
+        hovertemplate=[_arrival(mode, row, number) for row in rows],
+    )
+
+
+def drawn_collectives(mode: ModeRanks) -> list[CollectiveRow]:
+    """Those that are drawn: all, or the MOST_COLLECTIVES of largest skew."""
+    widest = sorted(mode.collectives, key=lambda row: -row.skew.median)[:MOST_COLLECTIVES]
+    return sorted(widest, key=lambda row: row.ordinal)
+
+
+def _above(row: CollectiveRow, number: int) -> float:
+    summary = row.arrival[number]
+    return max((summary.spread.high or 0.0) - summary.median, 0.0)
+
+
+def _below(row: CollectiveRow, number: int) -> float:
+    summary = row.arrival[number]
+    return max(summary.median - summary.spread.low, 0.0)
+
+
+def _arrival(mode: ModeRanks, row: CollectiveRow, number: int) -> str:
+    origin = row.origin.module or row.origin.op or ""
+    lines = [
+        f"{row.kind.value} {row.ordinal + 1}" + (f", {escape(origin[:80])}" if origin else ""),
+        f"arrives {format_ns(round(row.arrival[number].median))} after the first",
+        f"waits {format_ns(round(row.wait[number].median))}, then "
+        f"{format_ns(round(row.transfer.median))} of transfer",
+        f"last in {row.last[number]} of {row.skew.spread.samples} steps",
+    ]
+    return "<br>".join(lines) + f"<extra>rank {mode.ranks[number].rank}</extra>"

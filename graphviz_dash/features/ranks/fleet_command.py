@@ -1,0 +1,80 @@
+"""``graphviz-dash fleet``: questions to the traces of many ranks at once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from graphviz_dash.cli.loading import executor_options
+from graphviz_dash.cli.text.output import print_json
+from graphviz_dash.errors import printable
+from graphviz_dash.features.ranks.fleet_document import fleet_document
+from graphviz_dash.features.ranks.fleet_import import (
+    answers,
+    collect_fleet,
+    is_fleet,
+    read_fleet,
+    write_fleet,
+)
+from graphviz_dash.features.ranks.fleet_text import print_fleet_answer
+from graphviz_dash.importers.locations import find_locations, is_address
+from graphviz_dash.importers.tasks import executor_for
+from graphviz_dash.units import counted
+
+_SHOWN = 20
+
+
+@click.command("fleet")
+@click.argument("places", nargs=-1, required=True)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Keep the tables in DIR, as Parquet; giving DIR later asks them again.",
+)
+@executor_options
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def fleet_command(
+    places: tuple[str, ...],
+    output: Path | None,
+    scheduler: str | None,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Ask the traces of many ranks which are slow and differ, and how far launches bound them.
+
+    PLACES are traces, run bundles, folders of them, or addresses such as s3://bucket/traces; or
+    one folder that -o wrote.
+    """
+    first = places[0]
+    if len(places) == 1 and not is_address(first) and is_fleet(Path(first)):
+        fleet = read_fleet(Path(first))
+    else:
+        locations = find_locations(places)
+        fleet = collect_fleet(locations, lambda: executor_for(scheduler, workers), announce=_tell)
+    if output is not None:
+        write_fleet(fleet, output)
+    said = answers(fleet)
+    if as_json:
+        failures = [(failed.source, failed.reason) for failed in fleet.failed]
+        print_json("fleet", fleet_document(said, failures))
+        return
+    for index, answer in enumerate(said):
+        if index:
+            click.echo()
+        print_fleet_answer(answer)
+    for failed in fleet.failed[:_SHOWN]:
+        reason = failed.reason
+        if not reason.startswith(failed.source):
+            reason = f"{failed.source}: {reason}"
+        click.echo(printable(f"not read: {reason}"), err=True)
+    if fleet.failed:
+        click.echo(f"{counted(len(fleet.failed), 'file')} could not be read", err=True)
+
+
+def _tell(done: int, of: int) -> None:
+    if sys.stderr.isatty():
+        click.echo(f"\r{done:,} of {of:,} read", nl=done == of, err=True)

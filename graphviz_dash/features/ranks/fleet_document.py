@@ -1,0 +1,145 @@
+"""What the traces of many ranks answer, as JSON; times in ns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+from graphviz_dash.exports.documents.values import Count, Fraction, Ns, Sentence
+from graphviz_dash.features.ranks.fleet import FleetAnswer
+
+
+class LaunchBoundDocument(TypedDict):
+    """The share of a step that waits for launches, over the ranks."""
+
+    min: Fraction
+    median: Fraction
+    p95: Fraction
+    max: Fraction
+    worst: str | None
+
+
+class SlowRankDocument(TypedDict):
+    """A rank whose own work takes longer than that of the others."""
+
+    name: str
+    rank: int | None
+    compute: Ns
+    median: Ns
+    kernel: str | None
+    kernel_more: Ns | None
+
+
+class AwaitedRankDocument(TypedDict):
+    """The rank for which the others wait; ``communication``: what it only communicates in a step,
+    waiting included."""
+
+    name: str
+    rank: int | None
+    communication: Ns
+    median: Ns
+
+
+class OddGraphDocument(TypedDict):
+    """A graph that not all ranks replay; ``lacking``: ``runs`` are those that do not."""
+
+    graph: str
+    first: str
+    rows: Count
+    owners: Count
+    lacking: bool
+    runs: list[str]
+
+
+class FleetModeDocument(TypedDict):
+    """The answer for the ranks of one mode."""
+
+    mode: str | None
+    job: str | None
+    ranks: Count
+    step: Ns | None
+    unmarked: Count
+    incomplete: Count
+    without_gpu_work: Count
+    launch_bound: LaunchBoundDocument | None
+    slow: list[SlowRankDocument]
+    awaited: AwaitedRankDocument | None
+    graphs: Count
+    odd_graphs: list[OddGraphDocument]
+
+
+class UnreadSourceDocument(TypedDict):
+    """A source that could not be read."""
+
+    source: str
+    reason: Sentence
+
+
+class FleetDocument(TypedDict):
+    """What the traces of many ranks answer."""
+
+    modes: list[FleetModeDocument]
+    failed: list[UnreadSourceDocument]
+
+
+def fleet_document(
+    answers: Sequence[FleetAnswer], failures: Sequence[tuple[str, str]]
+) -> FleetDocument:
+    """The answers of each mode; ``failures`` are the sources that could not be read, and why."""
+    return {
+        "modes": [_answer_document(answer) for answer in answers],
+        "failed": [{"source": source, "reason": reason} for source, reason in failures],
+    }
+
+
+def _answer_document(answer: FleetAnswer) -> FleetModeDocument:
+    bound = answer.launch_bound
+    return {
+        "mode": answer.mode,
+        "job": answer.job,
+        "ranks": answer.ranks,
+        "step": answer.step_ns,
+        "unmarked": answer.unmarked,
+        "incomplete": answer.incomplete,
+        "without_gpu_work": answer.without_gpu_work,
+        "launch_bound": None
+        if bound is None
+        else {
+            "min": bound[0],
+            "median": bound[1],
+            "p95": bound[2],
+            "max": bound[3],
+            "worst": answer.launch_bound_worst,
+        },
+        "slow": [
+            {
+                "name": row.name,
+                "rank": row.rank,
+                "compute": row.compute_ns,
+                "median": row.median_ns,
+                "kernel": row.kernel,
+                "kernel_more": row.kernel_ns,
+            }
+            for row in answer.slow
+        ],
+        "awaited": None
+        if answer.awaited is None
+        else {
+            "name": answer.awaited.name,
+            "rank": answer.awaited.rank,
+            "communication": answer.awaited.communication_ns,
+            "median": answer.awaited.median_ns,
+        },
+        "graphs": answer.graphs,
+        "odd_graphs": [
+            {
+                "graph": odd.graph,
+                "first": odd.first,
+                "rows": odd.kernels,
+                "owners": odd.owners,
+                "lacking": odd.lacking,
+                "runs": list(odd.ranks),
+            }
+            for odd in answer.odd
+        ],
+    }

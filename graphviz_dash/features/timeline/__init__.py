@@ -1,0 +1,1 @@
+"""Kernel timeline of one or two runs."""

@@ -1,0 +1,99 @@
+// What lies under a point of the canvas.
+
+import { countUpTo } from "../../../../ui/components/common/numbers.js";
+import { GUTTER } from "./layout.js";
+
+/** @import { Span } from "./span.js" */
+/** @import { Layout } from "./layout.js" */
+/** @import { DecodedDifference, Lane, Run } from "./model.js" */
+
+/**
+ * A slice, a bin of a busy lane, a gap between slices (open: longer than what is loaded), or an
+ * instant of a difference lane.
+ * @typedef {{kind: "slice", run: Run, lane: Lane, i: number, at: number}
+ *   | {kind: "busy", run: Run, lane: Lane, at: number, busy: number, span: number}
+ *   | {kind: "gap", run: Run, lane: Lane, at: number, open: boolean, length: number}
+ *   | {kind: "difference", run: Run, difference: DecodedDifference, at: number}} Hover
+ */
+
+const REACH_PX = 2;
+
+/**
+ * @param {Layout} layout
+ * @param {Span} loaded
+ * @param {{x: number, y: number}} point y from the top of the lanes, however far they are scrolled
+ * @param {number} at the instant at x
+ * @param {number} perPixel ns
+ * @returns {Hover | null}
+ */
+export function hoverAt(layout, loaded, point, at, perPixel) {
+  if (point.x < GUTTER) return null;
+  /** @type {(row: {y: number, h: number}) => boolean} */
+  const isUnder = (row) => point.y >= row.y && point.y < row.y + row.h + 3;
+  for (const { run, lanes, differences } of layout.blocks) {
+    const row = lanes.find(isUnder);
+    if (row) return hoverLane(run, row.lane, loaded, at, perPixel);
+    const lost = differences.find(isUnder);
+    if (lost) return { kind: "difference", run, difference: lost.difference, at };
+  }
+  return null;
+}
+
+/**
+ * @param {Run} run
+ * @param {Lane} lane
+ * @param {Span} loaded
+ * @param {number} at
+ * @param {number} perPixel
+ * @returns {Hover | null}
+ */
+function hoverLane(run, lane, loaded, at, perPixel) {
+  if (lane.busy) {
+    const span = (loaded[1] - loaded[0]) / lane.busy.length;
+    const bin = Math.floor((at - loaded[0]) / span);
+    if (bin < 0 || bin >= lane.busy.length) return null;
+    return { kind: "busy", run, lane, at, busy: lane.busy[bin], span };
+  }
+  const i = nearestSlice(lane, at, REACH_PX * perPixel);
+  if (i >= 0) return { kind: "slice", run, lane, i, at };
+  const next = countUpTo(lane.start, at);
+  const open = next === 0 || next === lane.count;
+  const length = open ? 0 : lane.start[next] - lane.end[next - 1];
+  return { kind: "gap", run, lane, at, open, length };
+}
+
+/**
+ * The slice at an instant, or the nearest one less than `reach` away; -1 where there is none.
+ * @param {Lane} lane
+ * @param {number} at
+ * @param {number} reach in ns
+ */
+export function nearestSlice(lane, at, reach) {
+  const next = countUpTo(lane.start, at);
+  let nearest = -1;
+  for (const i of [next - 1, next]) {
+    if (i < 0 || i >= lane.count) continue;
+    const away = at < lane.start[i] ? lane.start[i] - at : Math.max(0, at - lane.end[i]);
+    if (away < reach) [nearest, reach] = [i, away];
+  }
+  return nearest;
+}
+
+/**
+ * The edge of a slice nearest to an instant and less than `reach` away; else the instant itself.
+ * @param {Lane} lane
+ * @param {number} at
+ * @param {number} reach in ns
+ */
+export function nearestEdge(lane, at, reach) {
+  const next = countUpTo(lane.start, at);
+  let nearest = at;
+  for (const i of [next - 1, next]) {
+    if (i < 0 || i >= lane.count) continue;
+    for (const edge of [lane.start[i], lane.end[i]]) {
+      const away = Math.abs(edge - at);
+      if (away < reach) [nearest, reach] = [edge, away];
+    }
+  }
+  return nearest;
+}

@@ -1,0 +1,211 @@
+// The ruler: a length between two instants, which stays until it is removed.
+
+import { button, element } from "../../../../ui/components/common/elements.js";
+import { formatTime } from "../../../../ui/components/common/numbers.js";
+import { ask, messageOf } from "../../../../ui/components/common/server.js";
+import { Echoes } from "./echoes.js";
+import { nearestEdge } from "./hover.js";
+import { GUTTER } from "./layout.js";
+import { shifted } from "./span.js";
+
+/** @import { Span } from "./span.js" */
+/** @import { Timeline } from "./timeline.js" */
+/** @import { Measured } from "./wire.js" */
+
+const SNAP_PX = 6;
+const GRASP_PX = 5;
+const KEEP_MS = 400;
+const ZOOM_AIR = 0.04;
+
+export class Ruler {
+  /** @type {Span | null} */
+  span = null;
+  /** @type {number | null} where it was begun by keys */
+  mark = null;
+  /** @type {[what: string, text: string][]} what lies between its ends */
+  lines = [];
+  /** @type {string | null | undefined} what Python asks for */
+  asked = undefined;
+  echoes = new Echoes();
+  keeping = 0;
+
+  /**
+   * @param {Timeline} timeline
+   * @param {HTMLElement} box
+   */
+  constructor(timeline, box) {
+    this.timeline = timeline;
+    this.box = box;
+  }
+
+  /**
+   * Takes the ruler that Python asks for, when that has changed.
+   * @param {string | null} text
+   */
+  follow(text) {
+    if (text === this.asked) return;
+    this.asked = text;
+    if (this.echoes.has(text) || text === this.text) return;
+    this.span = parseSpan(text);
+    this.lines = [];
+    this.shown();
+  }
+
+  get text() {
+    return this.span ? this.span.join(",") : null;
+  }
+
+  /**
+   * The time at a point, or the nearest edge of a slice of that lane if one is close.
+   * @param {number} x
+   * @param {number} y
+   */
+  snap(x, y) {
+    const { timeline } = this;
+    const at = timeline.time(Math.max(GUTTER, x));
+    const hover = timeline.hit(x, y);
+    if (!hover || hover.kind === "difference") return at;
+    return nearestEdge(hover.lane, at, SNAP_PX * timeline.perPixel);
+  }
+
+  /**
+   * Which end lies under x: 0, 1, or -1 for none.
+   * @param {number} x
+   */
+  endAt(x) {
+    if (!this.span || x < GUTTER) return -1;
+    const away = this.span.map((at) => Math.abs(this.timeline.x(at) - x));
+    const end = away[0] < away[1] ? 0 : 1;
+    return away[end] <= GRASP_PX ? end : -1;
+  }
+
+  /**
+   * Lays it between two instants, while it is still being moved.
+   * @param {number} a
+   * @param {number} b
+   */
+  lay(a, b) {
+    this.span = [Math.round(Math.min(a, b)), Math.round(Math.max(a, b))];
+    this.lines = [];
+    this.timeline.canvas.dataset.ruler = this.text ?? "";
+    this.render();
+    this.timeline.paint();
+  }
+
+  /** Tells Python of it, so that the address has it. */
+  keep() {
+    const { timeline, span } = this;
+    this.echoes.add(this.text, this.asked);
+    timeline.setStateValue("ruler", { span, at: Date.now() });
+    timeline.say(span ? `Ruler of ${formatTime(span[1] - span[0])}` : "Ruler removed");
+    this.shown();
+  }
+
+  shown() {
+    const { timeline } = this;
+    timeline.canvas.dataset.ruler = this.text ?? "";
+    this.render();
+    if (timeline.view) timeline.paint();
+    this.measure();
+  }
+
+  remove() {
+    if (!this.span) return;
+    this.span = this.mark = null;
+    this.keep();
+  }
+
+  zoomTo() {
+    if (!this.span || this.span[1] <= this.span[0]) return;
+    const [begin] = shifted(this.span, -ZOOM_AIR);
+    const [, end] = shifted(this.span, ZOOM_AIR);
+    this.timeline.glide([begin, end]);
+  }
+
+  /**
+   * Moves its end.
+   * @param {number} by pixels
+   */
+  nudge(by) {
+    if (!this.span) return;
+    const [begin, end] = this.span;
+    const pixel = Math.max(1, Math.round(this.timeline.perPixel));
+    this.lay(begin, Math.max(begin, end + by * pixel));
+    clearTimeout(this.keeping);
+    this.keeping = window.setTimeout(() => this.keep(), KEEP_MS);
+  }
+
+  /** Lays it by keys: over the selected slice or from the pointer, then on to where that is next. */
+  markHere() {
+    const { timeline } = this;
+    const here = timeline.cursor ?? (timeline.window[0] + timeline.window[1]) / 2;
+    const [begin, end] = timeline.selectedSpan() ?? [here, here];
+    if (this.mark === null) {
+      this.mark = begin;
+      this.lay(begin, end);
+    } else {
+      this.lay(Math.min(this.mark, begin), Math.max(this.mark, end));
+      this.mark = null;
+    }
+    this.keep();
+  }
+
+  /** Asks what runs between its ends. */
+  async measure() {
+    const { timeline, text, span } = this;
+    if (!span) return;
+    const query = new URLSearchParams(timeline.query);
+    query.set("t0", String(span[0]));
+    query.set("t1", String(span[1]));
+    let lines;
+    try {
+      /** @type {Measured} */
+      const measured = await ask(`/api/timeline/measure?${query}`);
+      ({ lines } = measured);
+    } catch (error) {
+      lines = [/** @type {[string, string]} */ (["", messageOf(error)])];
+    }
+    if (text !== this.text) return;
+    this.lines = lines;
+    this.render();
+  }
+
+  render() {
+    const { box, span } = this;
+    box.hidden = !span;
+    if (!span) return;
+    const list = element("dl");
+    for (const [what, text] of this.lines) {
+      list.append(element("dt", "", what), element("dd", "", text));
+    }
+    const length = element("div", "length", [
+      element("b", "", formatTime(span[1] - span[0])),
+      element("span", "", `from ${formatTime(span[0])} to ${formatTime(span[1])}`),
+    ]);
+    const [shown, listed] = box.children;
+    if (shown && listed) {
+      // Its buttons stay: one that is being pressed while an answer comes would miss its click.
+      shown.replaceWith(length);
+      listed.replaceWith(list);
+      return;
+    }
+    box.append(
+      length,
+      list,
+      element("div", "actions", [
+        button("Zoom to it", "Zoom to the ruler (Z)", () => this.zoomTo()),
+        button("Remove", "Remove the ruler (Del)", () => this.remove()),
+      ]),
+    );
+  }
+}
+
+/**
+ * The span of "begin,end"; null for anything else.
+ * @param {string | null} text
+ * @returns {Span | null}
+ */
+export function parseSpan(text) {
+  const [begin, end, ...rest] = text ? text.split(",").map(Number) : [];
+  return !rest.length && Number.isFinite(begin) && Number.isFinite(end) ? [begin, end] : null;
+}

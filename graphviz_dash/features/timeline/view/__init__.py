@@ -1,0 +1,1 @@
+"""View model of the timeline."""

@@ -1,0 +1,111 @@
+"""The difference lane: where the first run of a view loses time against another, in bins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+from msgspec import Struct
+
+from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.analysis.ranks.waits import RankWaits, rank_waits
+from graphviz_dash.analysis.step_comparison.time_lost import TimeLost, TracedStep, time_lost
+from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep
+from graphviz_dash.analysis.step_comparison.work_pairs import WorkPairs
+from graphviz_dash.analysis.trace.steps import Step
+from graphviz_dash.features.timeline.view.lanes import Frame, bin_edges
+from graphviz_dash.features.timeline.view.model import Difference
+from graphviz_dash.features.timeline.view.run import ChosenRun
+from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.model.run import Experiment, Run
+from graphviz_dash.units import format_count
+
+MOST_BINS: Final = 1_200
+"""Bins of all difference lanes of a view together; one is never finer than two pixels."""
+
+_BIN_PX: Final = 2
+
+
+class RunDifference(Struct, frozen=True):
+    """What a view's first run loses against another one."""
+
+    run: str
+    """Name of the other run."""
+    lost: TimeLost | Missing
+    """What is lost, or why that is not known."""
+    begin: int = 0
+    """When the first run's step begins, in ns since its origin: 0 but for ranks that begin later.
+    """
+
+    def lost_before(self, instants: Ints) -> tuple[Ints, Ints, Ints]:
+        """Idle, busy and waiting loss up to each of ``instants``, in ns since the first run's
+        origin."""
+        if isinstance(self.lost, Missing):
+            nothing = np.zeros_like(instants)
+            return nothing, nothing, nothing
+        return self.lost.lost_before(instants - self.begin)
+
+
+def time_lost_between(
+    pairs: WorkPairs,
+    first: tuple[Run, ChosenRun],
+    second: tuple[Run, ChosenRun],
+    experiment: Experiment,
+) -> TimeLost | Missing:
+    """What the chosen step of the first of two runs loses against that of the second; ``pairs`` is
+    their work, paired, and ``experiment`` that of both, whose ranks may wait for each other."""
+    waits = rank_waits(experiment)
+    before = _traced_step(pairs.before, *first, waits)
+    after = _traced_step(pairs.after, *second, waits)
+    if isinstance(before, Missing):
+        return before
+    return after if isinstance(after, Missing) else time_lost(pairs, before, after)
+
+
+def _traced_step(
+    work: TypicalStep, run: Run, chosen: ChosenRun, waits: Mapping[str, RankWaits]
+) -> TracedStep | Missing:
+    step: Step | None = chosen.step
+    if run.replay_trace is None or step is None:
+        return Missing(Fact.TYPICAL_STEP, f"{run.name} marks no step")
+    rows = work.rows.get(step.index)
+    if rows is None:
+        reason = f"step {step.index} of {run.name} ran other work than its typical step"
+        return Missing(Fact.TYPICAL_STEP, reason)
+    waited = waits[run.name].waited[rows] if run.name in waits else None
+    return TracedStep(run.replay_trace, step, rows, waited)
+
+
+def difference(against: RunDifference, frame: Frame, lanes: int) -> Difference:
+    """The lane of one run in a view's frame, which has ``lanes`` such lanes."""
+    lost = against.lost
+    if isinstance(lost, Missing):
+        return Difference(against.run, problem=lost.reason)
+    loaded = (frame.loaded[1] - frame.loaded[0]) / max(1.0, frame.ns_per_pixel)
+    bins = max(1, min(round(loaded / _BIN_PX), MOST_BINS // max(1, lanes)))
+    idle, busy, waiting = against.lost_before(bin_edges(frame.loaded, bins))
+    return Difference(
+        run=against.run,
+        before=(int(idle[0]), int(busy[0])),
+        idle=np.diff(idle).tolist(),
+        busy=np.diff(busy).tolist(),
+        total=(int(lost.idle[-1]), int(lost.busy[-1])),
+        waiting=np.diff(waiting).tolist() if lost.waiting.any() else [],
+        waiting_before=int(waiting[0]),
+        waiting_total=int(lost.waiting[-1]),
+        most=int(np.abs(lost.at - lost.other).max()),
+        text=_how_paired(lost),
+    )
+
+
+def _how_paired(lost: TimeLost) -> str:
+    """How the work was paired, in words."""
+    pairs = sum(lost.methods.values())
+    how = ", ".join(f"{format_count(count)} by {what}" for what, count in lost.methods.items())
+    alone = [
+        f"{format_count(count)} only in the {which} run"
+        for count, which in zip(lost.alone, ("first", "other"), strict=True)
+        if count
+    ]
+    return "; ".join([f"{format_count(pairs)} pieces of work paired ({how})", *alone])

@@ -1,0 +1,1 @@
+"""Account of a compiled program: graphs, breaks, skips and the gain from each fix."""

@@ -1,0 +1,1 @@
+"""Causes that keep a compiled step from its graphs, and their savings."""

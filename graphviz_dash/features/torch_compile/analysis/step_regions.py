@@ -1,0 +1,74 @@
+"""What each stretch of a compiled step is for, and what causes it: the step on its own time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from graphviz_dash.analysis.step_comparison.step_parts import StepPart
+from graphviz_dash.features.torch_compile.analysis.cause import CompileCause
+from graphviz_dash.features.torch_compile.analysis.step_time import StepDivider, Stretch
+from graphviz_dash.model.compile_rules import CompileRuleId
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.trace.steps import Step
+
+_BREAKS: Final = (
+    CompileRuleId.VALUE_READ,
+    CompileRuleId.PYTHON_SIDE_EFFECT,
+    CompileRuleId.DISABLED_FUNCTION,
+    CompileRuleId.GRAPH_BREAK,
+    CompileRuleId.RECOMPILE_LIMIT,
+)
+_OUTSIDE_GRAPHS: Final = (
+    CompileRuleId.CPU_WORK,
+    CompileRuleId.COPY_BETWEEN_DEVICES,
+    CompileRuleId.UNSAFE_OPERATOR,
+    CompileRuleId.SIZE_FROM_DATA,
+    CompileRuleId.SPLIT_UNTOLD,
+    CompileRuleId.MUTATED_INPUT,
+    CompileRuleId.PENDING_BACKWARD,
+    CompileRuleId.NOT_RECORDED,
+)
+_CAUSED_BY: Final = {
+    StepPart.EAGER: _BREAKS,
+    StepPart.WAIT: (CompileRuleId.VALUE_READ, *_OUTSIDE_GRAPHS),
+    StepPart.COMPILED: _OUTSIDE_GRAPHS,
+    StepPart.COPIES: (CompileRuleId.COPIED_INPUTS,),
+}
+"""The rules that, broken in a compilation, put such a part into its call."""
+
+
+class StepRegion(Struct, frozen=True):
+    """A stretch of a step with its cause."""
+
+    stretch: Stretch
+    """When it is, and what for."""
+    cause: CompileCause | None
+    """What puts it there; None where nothing that is known does."""
+
+
+def step_regions(
+    divider: StepDivider, step: Step, causes: Sequence[CompileCause]
+) -> tuple[StepRegion, ...]:
+    """The regions of ``step`` from its begin to its end, without a gap; ``causes`` are its run's,
+    what saves most first."""
+    by_key: dict[tuple[StepPart, str | None], CompileCause | None] = {}
+    regions = []
+    for stretch in divider.stretches(step):
+        key = stretch.part, stretch.frame
+        if key not in by_key:
+            by_key[key] = _cause(*key, causes)
+        regions.append(StepRegion(stretch, by_key[key]))
+    return tuple(regions)
+
+
+def _cause(
+    part: StepPart, frame: str | None, causes: Sequence[CompileCause]
+) -> CompileCause | None:
+    rules = _CAUSED_BY.get(part, ())
+    if frame is None:
+        return None
+    return next((cause for cause in causes if cause.rule in rules and frame in cause.frames), None)

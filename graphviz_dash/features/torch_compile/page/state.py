@@ -1,0 +1,62 @@
+"""What torch.compile made of opened runs, built once."""
+
+from __future__ import annotations
+
+from graphviz_dash.analysis.trace.steps import Step
+from graphviz_dash.features.torch_compile.analysis.report import (
+    CompileReport,
+    compile_report,
+    has_compile_report,
+)
+from graphviz_dash.features.torch_compile.analysis.step_regions import step_regions
+from graphviz_dash.features.torch_compile.analysis.step_time import StepDivider
+from graphviz_dash.features.torch_compile.timeline_lanes import CompiledStep, compiled_step
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.ui.state.results import traced_steps
+from graphviz_dash.ui.state.store import STORE
+
+
+def compiled(key: str, run_name: str) -> CompileReport | Missing:
+    """What torch.compile made of a run."""
+    run = STORE.run(key, run_name)
+    return STORE.derived(
+        key,
+        ("compiled", run_name),
+        lambda _: compile_report(run, traced_steps(key, run_name)),
+    )
+
+
+def step_lane(key: str, run_name: str, step: Step) -> CompiledStep | None:
+    """What each stretch of a traced step is for; None where no compiled code runs in the run."""
+    report, divider = compiled(key, run_name), step_divider(key, run_name)
+    if isinstance(report, Missing) or divider is None:
+        return None
+    return STORE.derived(
+        key,
+        ("compiled step", run_name, step.index),
+        lambda _: compiled_step(step_regions(divider, step, report.causes)),
+    )
+
+
+def step_divider(key: str, run_name: str) -> StepDivider | None:
+    """What divides the steps of a run; None where no compiled code runs in its trace."""
+    run = STORE.run(key, run_name)
+    trace = run.replay_trace
+    if trace is None or not has_compiled_trace(key, run_name):
+        return None
+    return STORE.derived(
+        key, ("step divider", run_name), lambda _: StepDivider(trace, run.compilation)
+    )
+
+
+def step_lane_known(key: str, run_name: str) -> bool:
+    """Whether :func:`step_lane` answers at once."""
+    if not has_compiled_trace(key, run_name):
+        return True
+    return STORE.has(key, ("compiled", run_name)) and STORE.has(key, ("step divider", run_name))
+
+
+def has_compiled_trace(key: str, run_name: str) -> bool:
+    """Whether the trace of a run shows what torch.compile made."""
+    run = STORE.run(key, run_name)
+    return STORE.derived(key, ("has compiled", run_name), lambda _: has_compile_report(run))

@@ -1,0 +1,51 @@
+"""The compiled step of a run as a lane of the timeline: what each stretch of it is for, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from msgspec import Struct
+
+from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.analysis.step_comparison.step_parts import StepPart
+from graphviz_dash.features.torch_compile.analysis.step_regions import StepRegion
+from graphviz_dash.features.torch_compile.narrative import cause_place, cause_title
+
+STEP_PARTS: Final = tuple(StepPart)
+
+
+class CompiledStep(Struct, frozen=True):
+    """A step's stretches; arrays of shape (stretches,), ascending and without a gap."""
+
+    start: Ints
+    """In ns of the trace."""
+    end: Ints
+    """In ns of the trace."""
+    code: Ints
+    """Index into ``texts``."""
+    texts: tuple[tuple[str, int], ...]
+    """What a stretch is for, with its cause, and its place in STEP_PARTS."""
+
+
+def compiled_step(regions: Sequence[StepRegion]) -> CompiledStep:
+    """The lane's data of a step's ``regions``."""
+    texts: dict[tuple[str, int], int] = {}
+    codes = [texts.setdefault(_text(region), len(texts)) for region in regions]
+    return CompiledStep(
+        start=np.array([region.stretch.start for region in regions], dtype=np.int64),
+        end=np.array([region.stretch.end for region in regions], dtype=np.int64),
+        code=np.array(codes, dtype=np.int64),
+        texts=tuple(texts),
+    )
+
+
+def _text(region: StepRegion) -> tuple[str, int]:
+    stretch, cause = region.stretch, region.cause
+    words = stretch.part.value
+    if cause is not None:
+        words = f"{words}: {cause_place(cause) or cause_title(cause)}"
+    elif stretch.frame is not None:
+        words = f"{words}, {stretch.frame}"
+    return words, STEP_PARTS.index(stretch.part)

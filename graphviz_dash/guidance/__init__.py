@@ -1,0 +1,1 @@
+"""Missing data: which input a page lacks and how to record it."""

@@ -1,1 +1,0 @@
-"""The server around Streamlit's pages: documents, static files, sockets, lifespan."""

@@ -1,8 +1,0 @@
-"""The dashboard as ``graphviz-dash serve`` starts it from an installed package; see app.py."""
-
-import streamlit as st
-
-from graphviz_dash.ui.hosting.lifespan import lifespan
-from graphviz_dash.ui.hosting.server import PAGES, middleware, routes
-
-app = st.App(PAGES, routes=routes(), middleware=middleware(), lifespan=lifespan)

@@ -1,1 +1,0 @@
-"""The pages, one file each: layout only; what can be computed is computed elsewhere."""

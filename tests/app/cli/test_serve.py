@@ -1,0 +1,279 @@
+"""``serve``: who is let in, nothing of the working folder, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import tomllib
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.cookiejar import CookieJar
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from benchmarks.attack.visitor import Visitor
+from benchmarks.fuzz_readers import DOT
+from graphviz_dash.app.cli.serve import (
+    Serving,
+    address_of,
+    serve,
+    server_command,
+    server_environment,
+    settings_for,
+)
+from graphviz_dash.errors import InputError
+from graphviz_dash.process_memory import machine_memory
+from graphviz_dash.server_settings import MEMORY_VARIABLE, ServerSettings, memory_bound, settings_of
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_usual_host_is_this_machine() -> None:
+    (host,) = [option for option in serve.params if option.name == "host"]
+    assert host.default == "127.0.0.1"
+
+
+def test_the_server_is_told_so(tmp_path: Path) -> None:
+    command = server_command("127.0.0.1", 8501, (tmp_path,))
+    assert command[command.index("--server.address") + 1] == "127.0.0.1"
+
+
+def test_so_is_one_that_is_started_without_the_command() -> None:
+    configuration = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())
+    assert configuration["server"]["address"] == "127.0.0.1"
+    assert 0 < configuration["server"]["maxUploadSize"] <= 512
+    assert configuration["client"]["allowedOrigins"] == []
+
+
+@pytest.mark.parametrize(
+    ("host", "token", "asked"),
+    [
+        ("127.0.0.1", None, False),
+        ("localhost", None, False),
+        ("::1", None, False),
+        ("127.0.0.1", True, True),
+        ("0.0.0.0", None, True),
+        ("::", None, True),
+        ("192.0.2.1", None, True),
+        ("0.0.0.0", False, False),
+    ],
+)
+def test_a_token_is_asked_for_off_this_machine_or_by_choice(
+    host: str, token: bool | None, asked: bool
+) -> None:
+    settings = settings_for(Serving(host, 8501, token, ()))
+    assert (settings.token is not None) is asked
+    assert settings.asks_token is asked
+
+
+def test_each_token_is_another_and_stands_in_the_address() -> None:
+    first, second = (settings_for(Serving("0.0.0.0", 8501, None, ())) for _ in range(2))
+    assert first.token != second.token
+    assert len(first.token or "") >= 32
+    address = urlsplit(address_of("0.0.0.0", 8501, first))
+    assert parse_qs(address.query) == {"token": [first.token]}
+    assert address.hostname == socket.gethostname().lower()
+    assert address_of("::1", 8501, ServerSettings()) == "http://[::1]:8501"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ServerSettings(),
+        ServerSettings(token="abc", asks_token=True, hosts=("one.example", "two.example")),
+        ServerSettings(asks_token=False, supervised=True, memory_bytes=4_000_000_000),
+    ],
+)
+def test_the_environment_hands_settings_over(settings: ServerSettings) -> None:
+    assert settings_of(settings.variables()) == settings
+    assert settings.variables().items() <= server_environment(settings).items()
+
+
+def test_how_much_memory_it_takes_is_asked_or_half_of_the_machines() -> None:
+    assert memory_bound({MEMORY_VARIABLE: "4000000000"}) == 4_000_000_000
+    assert memory_bound({}) * 2 == pytest.approx(machine_memory() or 16 << 30, abs=1)
+    assert settings_for(Serving("::1", 8501, None, (), 1 << 30)).memory_bytes == 1 << 30
+    for text in ("2GiB", "-1", "0", "٣"):
+        with pytest.raises(InputError, match=f"{MEMORY_VARIABLE}: .* expected a number of bytes"):
+            settings_of({MEMORY_VARIABLE: text})
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def serving(folder: Path, port: int, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """``graphviz-dash serve`` in ``folder``, which has its own temporary folder beside, and the
+    address that it prints."""
+    temporary = folder.parent / "tmp"
+    temporary.mkdir(exist_ok=True)
+    # The command is found as an installed one is, not through the folder.
+    script = Path(sys.executable).with_name("graphviz-dash")
+    with subprocess.Popen(
+        [script, "serve", "--port", str(port), *options],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "TMPDIR": str(temporary)},
+    ) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().strip()
+            wait_until(lambda: answers(port))
+            yield process, address
+        finally:
+            process.kill()
+
+
+def answers(port: int) -> bool:
+    """Whether anything listens on the port."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=5):
+            return True
+    except urllib.error.HTTPError:
+        return True
+    except OSError:
+        return False
+
+
+def wait_until(done: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def status(address: str, body: bytes | None = None, **headers: str) -> int:
+    try:
+        request = urllib.request.Request(address, body, headers)
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as refused:
+        return refused.code
+
+
+def left_behind(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder.parent / "tmp").glob(".graphviz-dash-*"))
+
+
+def planted(folder: Path) -> Path:
+    """A folder that wants to run code in the server, and to change its settings."""
+    folder.mkdir()
+    mark = folder / "ran"
+    for name in ("secrets.py", "streamlit.py", "numpy.py", "polars.py", "sitecustomize.py"):
+        (folder / name).write_text(f"open({str(mark)!r}, 'a').write({name!r})", encoding="utf-8")
+    settings = folder / ".streamlit"
+    settings.mkdir()
+    text = "[server]\nenableCORS = false\nenableXsrfProtection = false\nenableAgentApi = true\n"
+    (settings / "config.toml").write_text(text, encoding="utf-8")
+    (settings / "secrets.toml").write_text('[auth]\ncookie_secret = "x"\n', encoding="utf-8")
+    return mark
+
+
+@pytest.fixture
+def hung_up() -> Iterator[None]:
+    """What is started hears of a terminal that hangs up, also where nohup runs the tests."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@contextmanager
+def uploaded(address: str, folder: Path, cookies: dict[str, str] | None = None) -> Iterator[None]:
+    """With an upload, whose page is open, and which lies in the temporary folder."""
+    with Visitor(address, cookies) as visitor:
+        visitor.open().upload([("graph.dot", DOT.encode())])
+        assert "opened here" in visitor.text
+        assert left_behind(folder)
+        yield
+
+
+def ends_and_leaves_nothing(
+    process: subprocess.Popen[str], number: signal.Signals, port: int, folder: Path
+) -> None:
+    process.send_signal(number)
+    process.wait(timeout=30)
+    assert process.returncode == 0
+    assert not answers(port)
+    assert left_behind(folder) == []
+
+
+# A server costs seconds: each of the three that follow has a property, and one of the signals that
+# end it while somebody has a page with an upload open.
+
+
+def test_nothing_of_the_working_folder_runs_or_counts(tmp_path: Path, port: int) -> None:
+    folder = tmp_path / "visited"
+    mark = planted(folder)
+    with serving(folder, port) as (process, address):
+        assert address == f"http://127.0.0.1:{port}"
+        assert status(f"{address}/", Accept="text/html") == 200
+        assert status(f"{address}/_stcore/agent/interact", b"{}") in (403, 404, 405)
+        with uploaded(address, folder):
+            ends_and_leaves_nothing(process, signal.SIGINT, port, folder)
+    assert not mark.exists()
+
+
+def test_the_server_ends_when_the_command_is_killed(tmp_path: Path, port: int) -> None:
+    folder = tmp_path / "experiments"
+    folder.mkdir()
+    with serving(folder, port) as (process, address), uploaded(address, folder):
+        process.kill()
+        process.wait(timeout=30)
+        wait_until(lambda: not answers(port) and not left_behind(folder))
+
+
+def ignored(process: int) -> int:
+    """The signals that a process ignores, as bits."""
+    lines = Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines()
+    return int(next(line for line in lines if line.startswith("SigIgn")).split()[1], 16)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process ignores")
+def test_what_nohup_has_it_ignore_does_not_end_it(tmp_path: Path, port: int) -> None:
+    folder = tmp_path / "experiments"
+    folder.mkdir()
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with serving(folder, port, str(folder)) as (process, address):
+            tasks = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+            for each in (process.pid, *map(int, tasks.read_text(encoding="ascii").split())):
+                assert ignored(each) & 1 << signal.SIGHUP - 1
+            with uploaded(address, folder):
+                ends_and_leaves_nothing(process, signal.SIGTERM, port, folder)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hung_up")
+def test_a_token_lets_in_who_has_the_printed_address(tmp_path: Path, port: int) -> None:
+    folder = tmp_path / "experiments"
+    folder.mkdir()
+    with serving(folder, port, "--token") as (process, address):
+        plain = f"http://127.0.0.1:{port}/"
+        assert address.startswith(f"{plain}?token=")
+        assert status(plain) == 403
+        assert status(f"{plain}?token=wrong") == 403
+        cookies = CookieJar()
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(cookies))
+        with opener.open(address, timeout=10) as answer:
+            assert answer.status == 200
+            assert answer.url == plain
+        with opener.open(f"{plain}_stcore/health", timeout=10) as answer:
+            assert answer.read() == b"ok"
+        let_in = {cookie.name: cookie.value or "" for cookie in cookies}
+        with uploaded(plain.rstrip("/"), folder, let_in):
+            ends_and_leaves_nothing(process, signal.SIGHUP, port, folder)

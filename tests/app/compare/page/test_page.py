@@ -1,0 +1,172 @@
+"""Compare: figures, prediction, causes and kernels of the runs of an experiment."""
+
+from __future__ import annotations
+
+from html import escape, unescape
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+from streamlit.testing.v1 import AppTest
+
+from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.compile_parts import CompileParts
+from graphviz_dash.analysis.prediction.predict import Prediction
+from graphviz_dash.features.prediction.stream_narrative import plan_sentences
+from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.narrative.answer import run_answer
+from graphviz_dash.narrative.prediction import scored_text
+from graphviz_dash.ui.state import catalogue
+from tests.analysis.parallel.training import chain_plan, write_parallel_experiment
+from tests.builders import STEP, make_experiment, make_run
+from tests.samples import SAMPLES
+from tests.ui.views.apptests import (
+    LookIn,
+    assert_answers,
+    chosen,
+    markup,
+    rerun,
+    shown,
+)
+
+
+def test_compare_shows_the_figures_of_the_comparison(roots: Path) -> None:
+    path = make_experiment(roots / "toy", ("eager", "graph", "compile"))
+    result = compare(load_experiment(path))
+    page = shown("compare", experiment="toy")
+    told = markup(page)
+    for run in result.runs:
+        for figure in run.figures:
+            if figure.value is not None:
+                assert f">{figure.text}</span>" in told, (run.name, figure.metric.id)
+    assert len(page.get("plotly_chart")) == 4
+    assert page.query_params["experiment"] == "toy"
+
+
+def test_compare_shows_the_prediction_beside_the_measurement(roots: Path) -> None:
+    path = make_experiment(roots / "toy")
+    run = compare(load_experiment(path))["graph"]
+    assert run.prediction is not None
+    page = shown("compare", experiment="toy")
+    assert scored_text(run.prediction, run["step_time"].value) in markup(page)
+
+
+def test_compare_holds_the_run_of_the_address_against_the_baseline(roots: Path) -> None:
+    path = make_experiment(roots / "toy", ("eager", "graph", "compile"))
+    result = compare(load_experiment(path))
+    page = shown("compare", experiment="toy", run="compile")
+    assert_answers(page, run_answer(result["compile"]))
+    rerun(chosen(page, "run").set_value("graph"))
+    assert_answers(page, run_answer(result["graph"]))
+    assert "run" not in page.query_params  # the fastest is what an address without it means
+    rerun(chosen(page, "run").set_value("compile"))
+    assert page.query_params["run"] == "compile"
+
+
+def test_compare_divides_a_compiled_run_by_cause(roots: Path) -> None:
+    path = make_experiment(roots / "toy", ("eager", "compile-default", "compile"))
+    parts = compare(load_experiment(path))["compile"].compile_parts
+    assert isinstance(parts, CompileParts)
+    page = shown("compare", experiment="toy", run="compile")
+    table = next(one.value for one in page.dataframe if "Saved by" in one.value.columns)
+    assert table["Saved by"].tolist() == ["compiling (compile-default)", "graphs on top"]
+    for row, part in enumerate((parts.compiling, parts.graphs)):
+        assert table["Difference, µs"][row] == -part.total / 1e3
+        for cause, saved in part.items():
+            column = f"{cause.value.capitalize()}, µs"
+            assert not saved or table[column][row] == -saved / 1e3
+
+
+def _kernels(page: AppTest) -> Any:
+    """The table of kernels, among the tables of the page."""
+    return next(one.value for one in page.dataframe if "Kernel" in one.value.columns)
+
+
+def test_the_kernels_are_searched_by_name_and_category(roots: Path) -> None:
+    make_experiment(roots / "toy")
+    page = shown("compare", experiment="toy")
+    table = _kernels(page)
+    assert list(table.columns)[:7] == [
+        "Kernel",
+        "Category",
+        "eager, count",
+        "eager, µs",
+        "graph, count",
+        "graph, µs",
+        "Change, µs",
+    ]
+    adam = table[table["Full name"].str.contains("multi_tensor")].iloc[0]
+    assert (adam["eager, µs"], adam["graph, µs"], adam["Change, µs"]) == (3.0, 3.0, 0.0)
+    field = page.text_input(key="choice-kernel-0")
+    rerun(field.set_value("Cutlass"))
+    assert _kernels(page)["Category"].tolist() == ["gemm"]
+    assert page.query_params["kernel"] == "Cutlass"
+    again = shown("compare", experiment="toy", kernel="reduction")
+    assert _kernels(again)["Category"].tolist() == ["reduction"]
+
+
+def test_a_run_on_several_streams_is_one_more_mode(roots: Path) -> None:
+    plan = chain_plan(4)
+    write_parallel_experiment(roots / "training", plan)
+    page = shown("compare", experiment="training", run="parallel")
+    assert plan_sentences("parallel", plan)[0] in unescape(markup(page))
+    tried = next(one.value for one in page.dataframe if "Edges between them" in one.value.columns)
+    assert tried["Streams"].tolist() == ["1", "2", "4, chosen"]
+    graph = unescape(markup(shown("graph", experiment="training", run="graph", node="9")))
+    # The operators that the run observed tell what the plain graph needs.
+    assert "writes over what it wrote: float32 [16]" in graph
+
+
+def test_figures_carry_names_as_text_too(roots: Path) -> None:
+    folder = roots / "toy"
+    make_run(folder, "eager")
+    make_run(folder, "graph", name="<i>graph</i>")
+    page = shown("compare", experiment="toy")
+    for chart in page.get("plotly_chart"):
+        assert "<i>" not in chart.proto.spec
+        assert chart.proto.theme == ""
+
+
+def test_a_prediction_is_shown_of_the_chosen_run_alone(roots: Path) -> None:
+    make_experiment(roots / "toy", ("eager", "graph", "callables"), work=STEP)
+    scored = compare(load_experiment(roots / "toy"))["graph"]
+    assert isinstance(scored.prediction, Prediction)
+    said = escape(scored_text(scored.prediction, scored["step_time"].value))
+    assert said in markup(shown("compare", experiment="toy", run="graph"))
+    assert said not in markup(shown("compare", experiment="toy", run="callables"))
+
+
+def test_kernels_stand_in_the_order_of_the_change_of_the_chosen_run(
+    look_in: LookIn,
+) -> None:
+    look_in(SAMPLES / "mlp-train")
+    for run in ("graph", "callables", "partial", "compile"):
+        page = shown("compare", run=run)
+        (changes,) = [
+            list(frame.value["Change, µs"])
+            for frame in page.dataframe
+            if "Change, µs" in frame.value.columns
+        ]
+        sizes = [abs(change) for change in changes if not isnan(change)]
+        assert sizes == sorted(sizes, reverse=True), run
+
+
+def test_two_runs_of_different_work_are_told_so(look_in: LookIn) -> None:
+    look_in(SAMPLES)
+    name = catalogue.pair_name("gpt-train/graph", "gpt-wide/graph")
+    told = markup(shown("memory", experiment=name))
+    assert "the two runs differ in layers (2, 4); hidden (256, 2048); heads (4, 16)" in told
+    alike = catalogue.pair_name("gpt-train/eager", "gpt-train/graph")
+    assert "the two runs differ" not in markup(shown("memory", experiment=alike))
+
+
+def test_any_two_runs_are_compared(roots: Path) -> None:
+    make_experiment(roots / "one")
+    make_run(roots / "two", "graph", wall_ns=50_000)
+    name = catalogue.pair_name("one/graph", "two/graph")
+    told = markup(shown("compare", experiment=name))
+    assert "The two are of different work: a step of graph@two is" in told
+    assert "than one of graph@one" in unescape(told)
+    assert chosen(shown("timeline", experiment=name), "runs").value
+    lost = markup(shown("compare", experiment=catalogue.pair_name("one/graph", "two/../one/eager")))
+    assert "This experiment is not here" in lost

@@ -1,0 +1,215 @@
+"""What the server does at its start, and what is known of experiments before their traces are."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.app.hosting import cards_client
+from graphviz_dash.app.hosting.cards_client import FirstCards
+from graphviz_dash.app.hosting.server import ASSETS, routes
+from graphviz_dash.app.overview import page as overview
+from graphviz_dash.app.overview.experiment_card import card_of, first_card_message
+from graphviz_dash.bundle import read
+from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.ui.page.time_bars import time_bars, waiting_bars
+from graphviz_dash.ui.page.widgets import hero, why
+from graphviz_dash.ui.state import catalogue
+from graphviz_dash.ui.state.results import comparison, outcome
+from graphviz_dash.ui.state.store import STORE
+from tests.builders import STEP, make_experiment, make_run
+from tests.ingest.test_load import replace_trace
+from tests.samples import SAMPLES
+
+FIRST_PAGE = """
+import sys
+import streamlit
+from graphviz_dash.app.hosting import lifespan
+before = set(sys.modules)
+lifespan._prepare()
+print(*sorted({one.split(".")[0] for one in set(sys.modules) - before}))
+package = "graphviz_dash.analysis"
+reasons = {package, f"{package}.absence", f"{package}.failures"}
+print(*{name for name in sys.modules if name.startswith(package)} - reasons)
+"""
+
+
+@pytest.fixture
+def cards() -> Iterator[FirstCards]:
+    found = FirstCards()
+    yield found
+    found.end()
+
+
+@pytest.mark.parametrize("sample", ["recorded-server", "mlp-train", "all-nodes"])
+def test_a_first_card_is_the_same_without_reading_graphs(
+    sample: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = load_experiment(SAMPLES / sample, traces=False)
+    expected = card_of(compare(bare), bare, None)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a graph was read")
+
+    monkeypatch.setattr(read, "_graphs", refuse)
+    assert first_card_message(SAMPLES / sample).card == expected
+
+
+def test_a_process_tells_the_cards_of_the_overview(tmp_path: Path, cards: FirstCards) -> None:
+    broken = make_experiment(tmp_path / "broken")
+    shutil.rmtree(broken / "graph" / "graphs")
+    path = make_experiment(tmp_path / "toy")
+    cards.begin([str(tmp_path)])
+    told = cards.of(path)
+    assert told is not None
+    key = STORE.register(path)
+    assert told == card_of(outcome(key), STORE.bare(key), None)
+    assert told.pages == ("compare", "graph", "timeline", "export")
+    assert not STORE.is_loaded(key)
+    assert cards.of(broken) is None
+    make_run(path, "compile")
+    assert cards.of(path) is None
+
+
+def test_what_could_not_be_read_at_the_start_is_looked_at_anew(
+    tmp_path: Path, cards: FirstCards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_experiment(tmp_path / "toy")
+    graphs = path / "graph" / "graphs"
+    graphs.rename(tmp_path / "aside")
+    cards.begin([str(tmp_path)])
+    assert cards.of(path) is None
+    monkeypatch.setattr(overview, "FIRST_CARDS", cards)
+    entry = catalogue.Entry("toy", path)
+    with pytest.raises(InputError, match="missing"):
+        overview._first_card(entry)
+    (tmp_path / "aside").rename(graphs)
+    assert 'class="hero"' in overview._first_card(entry).facts
+
+
+def test_who_asks_for_what_the_process_does_not_tell_waits_for_its_end_only(
+    tmp_path: Path, cards: FirstCards
+) -> None:
+    later = tmp_path / "uploaded"
+    assert cards.of(later) is None
+    make_experiment(tmp_path / "toy")
+    cards.begin([str(tmp_path)])
+    assert cards.of(later) is None
+
+
+@pytest.mark.parametrize(
+    "program", ["import sys; sys.exit(1)", "print('no JSON'); import time; time.sleep(60)"]
+)
+def test_the_server_makes_the_cards_itself_where_the_process_fails(
+    tmp_path: Path, cards: FirstCards, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "failing.py").write_text(program, encoding="utf-8")
+    monkeypatch.setattr(cards_client, "_PACKAGES", package)
+    monkeypatch.setattr(cards_client, "_PROGRAM", "failing")
+    path = make_experiment(tmp_path / "toy")
+    cards.begin([str(tmp_path)])
+    assert cards.of(path) is None
+    monkeypatch.setattr(overview, "FIRST_CARDS", cards)
+    card = overview._first_card(catalogue.Entry("toy", path))
+    assert 'class="hero"' in card.facts
+
+
+@pytest.mark.skipif(not hasattr(os, "getpriority"), reason="the system has no such priorities")
+def test_the_process_gives_way_to_another_page(
+    tmp_path: Path, cards: FirstCards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cards.give_way()  # no process yet
+    (tmp_path / "waiting.py").write_text("import time; time.sleep(60)", encoding="utf-8")
+    monkeypatch.setattr(cards_client, "_PACKAGES", tmp_path)
+    monkeypatch.setattr(cards_client, "_PROGRAM", "waiting")
+    cards.begin([])
+    process = cards._process
+    assert process is not None
+    before = os.getpriority(os.PRIO_PROCESS, process.pid)
+    cards.give_way()
+    assert os.getpriority(os.PRIO_PROCESS, process.pid) == max(before, 10)
+
+
+def test_nothing_is_imported_from_the_folder_that_the_server_works_in(
+    tmp_path: Path, cards: FirstCards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "numpy.py").write_text("raise SystemExit(3)", encoding="utf-8")
+    path = make_experiment(tmp_path / "toy")
+    monkeypatch.chdir(tmp_path)
+    cards.begin(["."])
+    assert cards.of(path) is not None
+
+
+def test_the_first_page_waits_for_neither_analysis_nor_tables() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_PAGE], capture_output=True, text=True, check=True, timeout=120
+    )
+    packages, analysis = (set(line.split()) for line in done.stdout.split("\n")[:2])
+    assert "graphviz_dash" in packages
+    assert not {"numpy", "pandas", "polars", "pyarrow", "PIL"} & packages
+    # Values and words of what is missing or failed, which import nothing.
+    assert {name.rpartition(".")[2] for name in analysis} <= {"analysis", "absence", "failures"}
+
+
+def test_the_icon_of_the_tab_is_ours() -> None:
+    answer = TestClient(Starlette(routes=routes())).get("/favicon.png")
+    assert answer.headers["content-type"] == "image/png"
+    assert answer.content == (ASSETS / "icon.png").read_bytes()
+
+
+def test_what_the_clean_passes_tell_is_what_is_told_with_the_traces(tmp_path: Path) -> None:
+    key = STORE.register(make_experiment(tmp_path / "toy", work=STEP))
+    before, bare = outcome(key), STORE.bare(key)
+    assert [run.replay_trace or run.capture_trace for run in bare.runs] == [None, None]
+    after = comparison(key)
+    assert before.best is not None
+    assert after.best is not None
+    assert hero(before.best) == hero(after.best)
+    for metric in ("speedup", "launch_cpu_time", "break_even", "peak_reserved_change"):
+        assert before.best[metric] == after.best[metric]
+
+
+def test_what_traces_tell_keeps_its_place_until_they_are_read(tmp_path: Path) -> None:
+    key = STORE.register(make_experiment(tmp_path / "toy", work=STEP))
+    before, after = outcome(key), comparison(key)
+    waiting, drawn = waiting_bars(before), time_bars(after, "light")
+    assert 'role="status"' in waiting
+    for kind in ("name", "bar", "time"):
+        assert waiting.count(f'class="{kind}"') == drawn.count(f'class="{kind}"') == 2
+    facts = why(before, before.best, reading=True), why(after, after.best)
+    assert facts[0].count("<b>") == facts[1].count("<b>")
+    assert facts[0].count("<b>…</b>") == 2
+
+
+def test_graphs_are_held_once(tmp_path: Path) -> None:
+    key = STORE.register(make_experiment(tmp_path / "toy"))
+    alone = STORE.bare(key).runs[1].graphs
+    whole = STORE.experiment(key).runs[1].graphs
+    assert whole is not alone
+    assert STORE.bare(key).runs[1].graphs is whole
+
+
+def test_a_trace_that_cannot_be_read_is_told_in_the_place_of_its_card(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_experiment(tmp_path / "toy")
+    replace_trace(path / "graph", b"no trace")
+    entry = catalogue.Entry("toy", path)
+    assert outcome(entry.key).best is not None
+    told: list[str] = []
+    monkeypatch.setattr(overview, "trouble", lambda *words: told.extend(words))
+    monkeypatch.setattr(overview, "theme", lambda: "light")
+    overview._read(entry)
+    assert told[0] == "toy cannot be read"

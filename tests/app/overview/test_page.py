@@ -1,0 +1,143 @@
+"""The Overview: what it tells of experiments, and how they are found and sorted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.app.hosting import server
+from graphviz_dash.app.overview import page as overview
+from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.ui.state.catalogue import Entry
+from graphviz_dash.ui.state.results import comparison
+from graphviz_dash.ui.state.store import STORE
+from tests.builders import STEP, make_experiment, make_run
+from tests.ui.views.apptests import (
+    FAILURE,
+    markup,
+    page_links,
+    rerun,
+    shown,
+)
+
+
+def test_the_script_opens_at_the_overview(roots: Path) -> None:
+    make_experiment(roots / "toy")
+    page = rerun(AppTest.from_file(str(server.PAGES), default_timeout=60))
+    assert "1 found in" in markup(page)
+    assert "toy" in markup(page)
+
+
+def test_the_overview_tells_how_much_faster_and_why(roots: Path) -> None:
+    path = make_experiment(roots / "toy", work=STEP)
+    result = compare(load_experiment(path))
+    best = result.best
+    assert best is not None
+    told = markup(shown("overview"))
+    assert f">{best['speedup'].text}</span>" in told
+    assert "faster: graph against eager" in told
+    assert "400 µs → 100 µs per step" in told
+    assert f"<b>{len(STEP)} → 1</b>" in told
+    assert "<b>350 µs → 8.00 µs</b>" in told
+    assert f"<b>{best['break_even'].text} replays</b>" in told
+    assert 'aria-label="eager: 400 µs per step, GPU busy' in told
+
+
+def test_a_slower_run_and_one_without_a_significant_difference_are_called_so(roots: Path) -> None:
+    for name, wall in (("slower", 500_000), ("same", 400_000)):
+        make_run(roots / name, "eager", wall_ns=400_000)
+        make_run(roots / name, "graph", wall_ns=wall)
+    told = markup(shown("overview"))
+    assert ">1.25x</span><span" in told
+    assert "slower: graph against eager" in told
+    assert "no significant difference: graph and eager" in told
+
+
+def test_an_unreadable_experiment_leaves_the_others(roots: Path) -> None:
+    make_experiment(roots / "good")
+    broken = make_experiment(roots / "broken") / "graph" / "clean.json"
+    broken.write_bytes(broken.read_bytes()[:-20])
+    told = markup(shown("overview"))
+    assert "broken cannot be read" in told
+    assert "faster: graph against eager" in told
+
+
+def test_the_cards_of_the_first_screen_are_sent_before_the_others(
+    roots: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(6):
+        make_run(roots / f"toy-{number}", "eager")
+    sent: list[str] = []
+    pauses: list[int] = []
+
+    def send(entry: Entry) -> None:
+        sent.append(entry.name)
+
+    def pause() -> None:
+        pauses.append(len(sent))
+
+    monkeypatch.setattr(overview, "_card", send)
+    monkeypatch.setattr(overview, "let_draw", pause)
+    shown("overview")
+    assert pauses == [4]
+    assert len(sent) == 6
+
+
+def _titles(page: AppTest) -> list[str]:
+    """The experiments of the overview, in its order."""
+    return [
+        link.label
+        for link in page_links(page)
+        if link.page == "compare" and link.label not in ("Compare", "Compare them")
+    ]
+
+
+def _three(roots: Path) -> None:
+    make_experiment(roots / "toy")
+    make_run(roots / "alone", "eager", work=STEP)
+    make_run(roots / "sync", "eager")
+    make_run(roots / "sync", "graph", failure=FAILURE)
+    (roots / "toy" / "about.txt").write_text("A toy of <b>two</b> runs\nand more", encoding="utf-8")
+
+
+def test_the_overview_says_what_each_is_and_its_titles_lead_there(roots: Path) -> None:
+    _three(roots)
+    page = shown("overview")
+    assert _titles(page) == ["alone", "sync", "toy"]
+    told = markup(page)
+    assert "A toy of &lt;b&gt;two&lt;/b&gt; runs" in told
+    assert "and more" not in told
+    assert told.count('class="about"') == 3
+    title = next(link for link in page_links(page) if link.label == "toy")
+    assert title.query == "experiment=toy"
+
+
+def test_a_card_is_one_element_of_the_page(roots: Path) -> None:
+    """Each element is a message to the browser and work of both."""
+    _three(roots)
+    shown("overview")
+    for name in ("alone", "sync", "toy"):
+        comparison(STORE.register(roots / name))
+    page = shown("overview")
+    pieces = [str(piece.value) for piece in page.get("html")]
+    assert sum('class="card"' in piece for piece in pieces) == 3
+    # Colours, brand, bar, title, the choice of a pair, and what a workload of one's own needs.
+    assert len(pieces) == 3 + 6
+    assert not page.get("page_link")
+
+
+def test_the_overview_is_searched_filtered_and_sorted(roots: Path) -> None:
+    _three(roots)
+    assert _titles(shown("overview", find="a toy of")) == ["toy"]
+    assert _titles(shown("overview", find="nothing")) == []
+    assert _titles(shown("overview", kind="With failures")) == ["sync"]
+    assert _titles(shown("overview", kind="Several ranks")) == []
+    # What was measured, and what is predicted where nothing was.
+    gains = {name: compare(load_experiment(roots / name)).gain for name in ("alone", "sync", "toy")}
+    for name in gains:
+        comparison(STORE.register(roots / name))
+    order = sorted(gains, key=lambda name: (gains[name] is None, -(gains[name] or 0.0)))
+    assert _titles(shown("overview", sort="Largest speedup")) == order

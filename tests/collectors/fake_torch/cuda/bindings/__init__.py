@@ -1,1 +1,0 @@
-"""Found by whoever asks whether cuda-python is there; the fake torch brings the content."""

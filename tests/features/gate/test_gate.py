@@ -1,0 +1,351 @@
+"""The gate: what offends, what does not, and how often it is wrong on noise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from graphviz_dash.errors import InputError
+from graphviz_dash.features.gate.gate import (
+    GateResult,
+    baseline_of,
+    gate,
+    limit_text,
+)
+from graphviz_dash.features.gate.gated import GatedFigure, TimeSeries, Verdict, hold_times
+from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.run import Experiment, Failure, MemoryUse, Pass, Run
+from graphviz_dash.model.timings import CleanProcess
+from tests.experiments import chain, make_experiment, make_run
+from tests.loops import make_server, replay_ns
+
+FAILURE = Failure(Pass.CLEAN, "RuntimeError", "capture failed", None, "")
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Experiment:
+    return load_experiment(make_experiment(tmp_path / "toy"))
+
+
+def changed(experiment: Experiment, name: str, **parts: object) -> Experiment:
+    """The experiment with parts of one run replaced."""
+    runs = [
+        replace(run, **parts) if run.name == name else run  # type: ignore[arg-type]
+        for run in experiment.runs
+    ]
+    return replace(experiment, runs=tuple(runs))
+
+
+def slower(run: Run, share: float) -> object:
+    assert run.clean is not None
+    steps = tuple(
+        msgspec.structs.replace(step, wall_ns=round(step.wall_ns * (1 + share)))
+        for step in run.clean.steps
+    )
+    return msgspec.structs.replace(run.clean, steps=steps)
+
+
+def launched_for(run: Run, share: float, most: float) -> object:
+    """The run's clean pass, steps longer by ``share`` and launches ``most`` of them."""
+    assert run.clean is not None
+    steps = tuple(
+        msgspec.structs.replace(
+            step,
+            wall_ns=round(step.wall_ns * (1 + share)),
+            launch_cpu_ns=round(step.wall_ns * (1 + share) * most),
+        )
+        for step in run.clean.steps
+    )
+    return msgspec.structs.replace(run.clean, steps=steps)
+
+
+def found(result: GateResult, run: str, metric: str) -> GatedFigure:
+    (one,) = [one for one in result.figures if (one.run, one.metric.id) == (run, metric)]
+    return one
+
+
+def launches_held(now: int) -> object:
+    before, after = (TimeSeries(([value] * 50,)) for value in (4_000, now))
+    return hold_times("r", "launch_cpu_time", before, after, 0.05)
+
+
+def run_of(experiment: Experiment, name: str) -> Run:
+    return next(run for run in experiment.runs if run.name == name)
+
+
+class TestFigures:
+    def test_an_experiment_is_not_worse_than_itself(self, toy: Experiment) -> None:
+        result = gate(toy, baseline_of([toy]), "b")
+        assert result.passed
+        assert len(result.figures) == 5 + 6  # an eager run has no graph nodes
+        assert {one.verdict for one in result.figures} == {Verdict.WITHIN}
+
+    @pytest.mark.parametrize(("share", "passed"), [(0.03, True), (0.08, False), (-0.5, True)])
+    def test_a_slower_step_fails_above_the_limit(
+        self, toy: Experiment, share: float, passed: bool
+    ) -> None:
+        now = changed(toy, "graph", clean=slower(run_of(toy, "graph"), share))
+        result = gate(now, baseline_of([toy]), "b")
+        assert result.passed is passed
+        one = found(result, "graph", "step_time")
+        assert one.change == pytest.approx(share, abs=1e-4)
+        assert one.low is not None
+        assert one.low < share + 1e-4
+        assert [bad.metric.id for bad in result.worse] == ([] if passed else ["step_time"])
+        assert found(result, "graph", "step_interval").verdict is Verdict.WITHIN
+        if share < 0:
+            assert one.verdict is Verdict.BETTER
+
+    def test_the_limit_is_the_callers(self, toy: Experiment) -> None:
+        now = changed(toy, "graph", clean=slower(run_of(toy, "graph"), 0.08))
+        assert gate(now, baseline_of([toy]), "b", 0.1).passed
+
+    def test_less_than_a_microsecond_is_no_offence(self) -> None:
+        assert isinstance(one := launches_held(4_900), GatedFigure)
+        assert one.verdict is Verdict.WITHIN
+        assert isinstance(one := launches_held(5_100), GatedFigure)
+        assert one.verdict is Verdict.WORSE
+
+    def test_exact_figures_need_no_spread(self, toy: Experiment) -> None:
+        memory = run_of(toy, "graph").memory
+        assert memory is not None
+        for share, verdict in (
+            (1.05, Verdict.WITHIN),
+            (1.06, Verdict.WORSE),
+            (0.9, Verdict.BETTER),
+        ):
+            more = round(memory.peak_reserved_bytes * share)
+            now = changed(
+                toy, "graph", memory=msgspec.structs.replace(memory, peak_reserved_bytes=more)
+            )
+            one = found(gate(now, baseline_of([toy]), "b"), "graph", "peak_reserved")
+            assert one.verdict is verdict
+            assert one.exact
+
+    def test_more_launches_and_nodes(self, tmp_path: Path, toy: Experiment) -> None:
+        grown = load_experiment(make_experiment(tmp_path / "grown" / "toy", work=chain(13)))
+        result = gate(grown, baseline_of([toy]), "b")
+        assert {(one.run, one.metric.id) for one in result.worse if one.exact} == {
+            ("eager", "launches"),
+            ("graph", "graph_nodes"),
+        }
+
+    def test_nothing_before_and_something_now(self, toy: Experiment) -> None:
+        none = changed(toy, "eager", memory=MemoryUse(0, 0, 0, 0, ()))
+        one = found(gate(toy, baseline_of([none]), "b"), "eager", "peak_reserved")
+        assert (one.verdict, one.change) == (Verdict.WORSE, None)
+
+
+class TestRuns:
+    def test_a_missing_run_offends_and_a_new_one_does_not(self, toy: Experiment) -> None:
+        eager = replace(toy, runs=toy.runs[:1])
+        gone = gate(eager, baseline_of([toy]), "b")
+        assert [one.run for one in gone.broken] == ["graph"]
+        added = gate(toy, baseline_of([eager]), "b")
+        assert added.passed
+        assert added.notes == ("graph: not in the baseline, so not gated",)
+
+    def test_a_failed_run_offends_unless_it_always_failed(
+        self, tmp_path: Path, toy: Experiment
+    ) -> None:
+        make_run(tmp_path / "bad", "eager", workload="toy")
+        make_run(tmp_path / "bad", "graph", workload="toy", failure=FAILURE)
+        failed = load_experiment(tmp_path / "bad")
+        result = gate(failed, baseline_of([toy]), "b")
+        assert [one.run for one in result.broken] == ["graph"]
+        assert "capture failed" in result.broken[0].text
+        again = gate(failed, baseline_of([failed]), "b")
+        assert again.passed
+        assert "as in the baseline" in again.notes[0]
+        new = gate(failed, baseline_of([replace(failed, runs=failed.runs[:1])]), "b")
+        assert not new.passed
+
+    def test_a_figure_that_is_gone_offends_with_its_reason(self, toy: Experiment) -> None:
+        now = changed(toy, "graph", replay_trace=None)
+        result = gate(now, baseline_of([toy]), "b")
+        assert [one.text for one in result.broken] == [
+            "Launches per step is gone: the bundle has no traced pass"
+        ]
+        back = gate(toy, baseline_of([now]), "b")
+        assert back.notes == ("graph: Launches per step: the baseline does not have it",)
+
+    def test_runs_without_times_are_named(self, toy: Experiment) -> None:
+        untimed = changed(toy, "graph", clean=None)
+        result = gate(untimed, baseline_of([untimed]), "b")
+        assert result.passed
+        assert result.notes == ("graph: no time: the bundle has no clean pass",)
+
+    def test_another_gpu_or_workload_is_refused(self, tmp_path: Path, toy: Experiment) -> None:
+        make_run(tmp_path / "other", "graph", workload="toy", gpu="NVIDIA A100")
+        with pytest.raises(InputError, match="GPU NVIDIA A100; expected GPU NVIDIA H200"):
+            gate(load_experiment(tmp_path / "other"), baseline_of([toy]), "b")
+        other = load_experiment(make_experiment(tmp_path / "another"))
+        with pytest.raises(InputError, match="workload"):
+            baseline_of([toy, other])
+
+    def test_another_torch_is_named(self, toy: Experiment) -> None:
+        graph = run_of(toy, "graph")
+        environment = msgspec.structs.replace(graph.manifest.environment, torch="2.12.0")
+        manifest = msgspec.structs.replace(graph.manifest, environment=environment)
+        result = gate(changed(toy, "graph", manifest=manifest), baseline_of([toy]), "b")
+        assert result.passed
+        assert result.differences == ("torch: 2.11.0+cu130 before, 2.12.0 now",)
+
+    def test_of_several_recordings_the_worst_counts(self, toy: Experiment) -> None:
+        slow = changed(toy, "graph", clean=slower(run_of(toy, "graph"), 0.1))
+        slowest = changed(toy, "graph", clean=slower(run_of(toy, "graph"), 0.2))
+        assert not gate(slowest, baseline_of([toy]), "b").passed
+        held = baseline_of([toy, slow, toy])
+        result = gate(slowest, held, "b", 0.1)
+        assert result.passed
+        assert found(result, "graph", "step_time").before == 110_000
+        assert result.recordings == 3
+
+
+def noise(seed: int) -> np.ndarray:
+    """200 iterations, 5% of noise in which neighbours correlate by 0.8."""
+    random = np.random.default_rng(seed)
+    series, place = np.empty(200), random.normal()
+    for index in range(200):
+        place = 0.8 * place + 0.6 * random.normal()
+        series[index] = 1 + 0.05 * place
+    return 1_000_000 * series
+
+
+def held(before: np.ndarray, now: np.ndarray) -> Verdict:
+    series = [TimeSeries((values.astype(int).tolist(),)) for values in (before, now)]
+    one = hold_times("r", "step_time", series[0], series[1], 0.05)
+    assert isinstance(one, GatedFigure)
+    return one.verdict
+
+
+class TestErrors:
+    """The whole table is that of benchmarks/gate.py, in docs/gate.md."""
+
+    def test_two_recordings_of_the_same_thing_raise_no_alarm(self) -> None:
+        verdicts = [held(noise(seed), noise(1000 + seed)) for seed in range(60)]
+        assert Verdict.WORSE not in verdicts
+
+    def test_a_regression_is_found_in_the_same_noise(self) -> None:
+        verdicts = [held(noise(seed), 1.15 * noise(1000 + seed)) for seed in range(30)]
+        assert verdicts.count(Verdict.WORSE) >= 27
+
+    def test_what_is_too_noisy_to_tell_is_said(self) -> None:
+        random = np.random.default_rng(1)
+        before, now = (1_000_000 * random.lognormal(0, 0.5, 30) for _ in range(2))
+        assert held(before, now) is Verdict.UNSURE
+
+
+@pytest.mark.parametrize(("limit", "text"), [(0.05, "5%"), (0.025, "2.5%"), (0, "0%"), (1, "100%")])
+def test_limits_as_text(limit: float, text: str) -> None:
+    assert limit_text(limit) == text
+
+
+@pytest.mark.parametrize(
+    ("most", "graph", "said"), [(0.95, 0.0, True), (0.5, 0.0, False), (0.95, 0.3, False)]
+)
+def test_times_that_the_cpu_decides_come_with_a_word_of_caution(
+    toy: Experiment, most: float, graph: float, said: bool
+) -> None:
+    eager = launched_for(run_of(toy, "eager"), 0.3, most)
+    now = changed(toy, "eager", clean=eager)
+    now = changed(now, "graph", clean=launched_for(run_of(toy, "graph"), graph, 0.05))
+    baseline = changed(toy, "eager", clean=launched_for(run_of(toy, "eager"), 0.0, most))
+    baseline = changed(baseline, "graph", clean=launched_for(run_of(toy, "graph"), 0.0, 0.05))
+    result = gate(now, baseline_of([baseline]), "there")
+    assert result.worse
+    assert (result.host is not None) is said
+
+
+def test_nothing_that_offends_needs_no_caution(toy: Experiment) -> None:
+    assert gate(toy, baseline_of([toy]), "there").host is None
+
+
+class TestKeys:
+    """A recorded server, held against itself with one size slower."""
+
+    SIZES = (4, 8, 16)
+    REQUESTS = tuple(size for size in SIZES for _ in range(300))
+
+    def server(self, folder: Path, **changed: object) -> Experiment:
+        arguments: dict[str, Any] = {"sizes": self.SIZES, "requests": self.REQUESTS, **changed}
+        make_server(folder / "server", **arguments)
+        return load_experiment(folder / "server")
+
+    def test_one_size_is_told_where_the_mean_is_the_same(self, tmp_path: Path) -> None:
+        base = baseline_of([self.server(tmp_path / "a")])
+        same = gate(self.server(tmp_path / "b"), base, "base")
+        assert same.passed
+        assert [figure.key for figure in same.figures if figure.key] == [
+            "decode, batch 4",
+            "decode, batch 8",
+            "decode, batch 16",
+        ]
+        # One size takes 60 us more, another as much less.
+        moved = {4: 60_000, 16: -60_000}
+        other = self.server(
+            tmp_path / "c", gpu_ns=lambda size: replay_ns(size) + moved.get(size, 0)
+        )
+        result = gate(other, base, "base")
+        (worse,) = result.worse
+        assert (worse.key, worse.title) == ("decode, batch 4", "Replay of decode, batch 4")
+        assert worse.change == pytest.approx(60 / 340, rel=0.02)
+        assert worse.low is not None
+        assert worse.high is not None
+        assert 0.15 < worse.low <= worse.change <= worse.high < 0.2
+        (better,) = [f for f in result.figures if f.verdict is Verdict.BETTER and f.key]
+        assert better.key == "decode, batch 16"
+
+    def test_another_ladder_is_compared_where_both_have_a_key(self, tmp_path: Path) -> None:
+        base = baseline_of([self.server(tmp_path / "a")])
+        asked = (4,) * 300 + (12,) * 20 + (16,) * 300
+        result = gate(self.server(tmp_path / "b", sizes=(4, 12, 16), requests=asked), base, "base")
+        assert result.passed
+        keys = [figure.key for figure in result.figures if figure.key]
+        assert keys == ["decode, batch 4", "decode, batch 16"]
+        assert "recorded: 1 key captured in the baseline only: decode, batch 8" in result.notes
+        assert "recorded: 1 key not captured in the baseline: decode, batch 12" in result.notes
+
+    def test_few_replays_are_not_held(self, tmp_path: Path) -> None:
+        few = self.server(tmp_path / "a", requests=(4,) * 300 + (8,) * 60)
+        notes = gate(few, baseline_of([few]), "base").notes
+        assert any("2 keys fewer than 8 replays timed" in note for note in notes)
+
+    def test_a_family_is_called_after_another_line(self, tmp_path: Path) -> None:
+        server = self.server(tmp_path / "a")
+        base = baseline_of([server])
+        loop = run_of(server, "recorded").loop
+        assert loop is not None
+        family = msgspec.structs.replace(loop.families[0], name="capture, server.py:44")
+        moved = msgspec.structs.replace(loop, families=(family,))
+        result = gate(changed(server, "recorded", loop=moved), base, "base")
+        assert len([figure for figure in result.figures if figure.key]) == 3
+
+
+def test_processes_are_drawn_where_there_are_several() -> None:
+    """Two processes whose medians differ by 10% say little of the next one."""
+    slow, fast = [1_100_000] * 50, [1_000_000] * 50
+    apart = hold_times("r", "step_time", TimeSeries([slow, fast]), TimeSeries([slow, slow]), 0.02)
+    assert isinstance(apart, GatedFigure)
+    assert (apart.low, apart.high) == (0.0, pytest.approx(0.1))
+    assert apart.verdict is Verdict.UNSURE
+
+
+def test_a_baseline_keeps_the_processes(toy: Experiment) -> None:
+    graph = run_of(toy, "graph")
+    assert graph.clean is not None
+    count, intervals = len(graph.clean.steps), len(graph.clean.back_to_back_ns)
+    halves = tuple(
+        CleanProcess(0, rows, pairs, (), None)
+        for rows, pairs in ((5, 2), (count - 5, intervals - 2))
+    )
+    parted = msgspec.structs.replace(graph.clean, processes=halves)
+    (recording,) = baseline_of([changed(toy, "graph", clean=parted)]).recordings
+    (run,) = [run for run in recording.runs if run.name == "graph"]
+    assert run.processes["step_time"] == (5, count - 5)
+    assert run.processes["step_interval"] == (2, intervals - 2)

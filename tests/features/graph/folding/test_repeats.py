@@ -1,0 +1,30 @@
+"""What the blocks of a repeat have in common, and in what they differ."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
+from graphviz_dash.features.graph.folding.repeats import repeat_facts, unlike_most
+from graphviz_dash.features.graph.folding.tree import FoldKind
+from tests.analysis.fold.trees import layers, line, of_kind, table, tree
+
+
+def test_what_differs_is_said_of_each_block() -> None:
+    names = layers(24, 1)
+    made = table(len(names), line(len(names)), None, names)
+    root = tree(made)
+    repeat = next(one for one in of_kind(root, FoldKind.REPEAT) if not one.part)
+    facts = repeat_facts(WholeGraph.of(made), repeat)
+    usual, *others = facts.variants
+    assert len(usual.blocks) == 21
+    assert (usual.more, usual.less) == ((), ())
+    assert sorted(at for one in others for at in one.blocks) == [7, 15, 23]
+    for one in others:
+        for block in one.blocks:
+            nodes = repeat.blocks[block].nodes
+            extra = [node for node in nodes if names[node].startswith("extra")]
+            assert list(unlike_most(WholeGraph.of(made), repeat, block)) == extra
+            named = Counter(names[node] for node in extra)
+            assert (dict(one.more), one.less) == (named, ())
+    assert unlike_most(WholeGraph.of(made), repeat, 0) == ()

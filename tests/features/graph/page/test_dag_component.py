@@ -1,0 +1,243 @@
+"""The DAG in a real browser: unfold, choose a node, walk by keyboard, search, colours, in both
+themes; what stands beside the drawing: tests/features/graph/page/test_dag_overlay.py.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.ui.appearance import turn
+from tests.ui.standing import follow
+from tests.ui.tabs import THEMES
+from tests.ui.waits import idle
+
+pytestmark = pytest.mark.ui
+
+
+def follow_to_graph(page: Page, query: str) -> Locator:
+    """As a link leads to it, in a tab that stands."""
+    follow(page, f"graph?{query}")
+    return drawn(page)
+
+
+def drawn(page: Page) -> Locator:
+    canvas = page.locator(".dag canvas")
+    expect(canvas).to_have_attribute("data-boxes", re.compile(r"[1-9]"))
+    idle(page)
+    return canvas
+
+
+def ask(canvas: Locator, code: str) -> Any:
+    return canvas.evaluate(f"canvas => {{ const dag = canvas.__dag; return {code}; }}")
+
+
+def click(canvas: Locator, which: str) -> None:
+    # By its place in the drawing: the page above may still take another height, as fonts come.
+    place = ask(
+        canvas,
+        f"(at => at && (corner => ({{x: at.x - corner.left, y: at.y - corner.top}}))"
+        f"(canvas.getBoundingClientRect()))(dag.positionOf({which}))",
+    )
+    assert place is not None, f"{which} is not shown"
+    canvas.click(position=place)
+
+
+def test_a_group_unfolds_where_it_is_and_folds_again(dashboard_tab: Page) -> None:
+    canvas = follow_to_graph(dashboard_tab, "experiment=transformer-train&run=graph")
+    for theme in reversed(THEMES):
+        turn(dashboard_tab, theme)
+        unfold_and_fold(dashboard_tab, canvas)
+
+
+def unfold_and_fold(page: Page, canvas: Locator) -> None:
+    group = ask(canvas, "dag.view.boxes.find(box => box.label === 'layers.0' && !box.open).id")
+    before = ask(canvas, f"dag.positionOf({group!r})")
+    shown = int(canvas.get_attribute("data-boxes") or 0)
+    click(canvas, repr(group))
+    page.wait_for_function(
+        "([canvas, shown]) => Number(canvas.dataset.boxes) > shown",
+        arg=[canvas.element_handle(), shown],
+    )
+    box = ask(canvas, f"dag.byId.get({group!r})")
+    assert box["open"]
+    zoom, x, y = ask(canvas, "[dag.zoom, dag.x, dag.y]")
+    bounds = canvas.bounding_box()
+    assert bounds is not None
+    # Its upper left corner stays where it was: the pointer is still on the group.
+    assert bounds["x"] + x + box["x"] * zoom <= before["x"]
+    assert abs(bounds["y"] + y + box["y"] * zoom - before["y"]) < 60
+    click(canvas, repr(group))
+    expect(canvas).to_have_attribute("data-boxes", str(shown))
+
+
+def test_a_slash_leads_to_the_search_unless_somebody_writes_and_a_click_to_a_card(
+    dashboard_tab: Page,
+) -> None:
+    canvas = follow_to_graph(dashboard_tab, "experiment=fork-join&run=graph")
+    search = dashboard_tab.locator(".dag .search")
+    dashboard_tab.get_by_role("button", name="Fit").click()
+    dashboard_tab.keyboard.press("/")
+    expect(search).to_be_focused()
+    expect(search).to_have_value("")
+    dashboard_tab.keyboard.press("/")
+    expect(search).to_have_value("/")
+    search.fill("")
+    # The address keeps what is clicked.
+    click(canvas, "12")
+    card = dashboard_tab.locator(".node")
+    expect(card).to_contain_text("node 12")
+    expect(card).to_contain_text("collectors/workloads/fork_join.py:")
+    expect(card).to_contain_text("Branch#2")
+    expect(canvas).to_have_attribute("data-selected", "12")
+    expect(dashboard_tab).to_have_url(re.compile("node=12"))
+    dashboard_tab.reload()
+    expect(dashboard_tab.locator(".node")).to_contain_text("node 12")
+
+
+def test_keyboard_walks_along_the_edges(dashboard_tab: Page) -> None:
+    page = dashboard_tab
+    canvas = follow_to_graph(page, "experiment=mlp-train&run=graph")
+    canvas.focus()
+    expect(canvas).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    first = ask(canvas, "dag.focus")
+    page.keyboard.press("ArrowDown")
+    second = ask(canvas, "dag.focus")
+    assert (first, second) == ("n0", "n1")
+    page.keyboard.press("ArrowUp")
+    assert ask(canvas, "dag.focus") == "n0"
+    page.keyboard.press("Enter")
+    expect(page.locator(".node")).to_contain_text("node 0")
+    zoom = ask(canvas, "dag.zoom")
+    page.keyboard.press("+")
+    assert ask(canvas, "dag.zoom") > zoom
+    page.keyboard.press("f")
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("Longest nodes")).to_be_visible()
+
+
+def looked_at(canvas: Locator) -> list[float]:
+    """The point of the graph that is in the middle of the canvas."""
+    point: list[float] = ask(canvas, "dag.graphPoint(dag.width / 2, dag.height / 2)")
+    return point
+
+
+def test_wheel_zooms_at_the_pointer_drag_pans_and_another_window_keeps_the_view(
+    dashboard_tab: Page,
+) -> None:
+    page = dashboard_tab
+    page.set_viewport_size({"width": 360, "height": 800})
+    canvas = follow_to_graph(page, "experiment=fork-join&run=graph")
+    # Who looked at all of it sees all of it, laid out for the window as it is now.
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.wait_for_function(
+        "canvas => Math.abs(canvas.__dag.ratio - canvas.__dag.shape) < 0.1",
+        arg=canvas.element_handle(),
+    )
+    expect(canvas).to_have_attribute("data-boxes", re.compile(r"[1-9]"))
+    page.wait_for_function(
+        "canvas => !canvas.__dag.loading && canvas.__dag.isHome", arg=canvas.element_handle()
+    )
+    assert ask(canvas, "dag.view.width * dag.zoom > 0.5 * dag.width")
+    place = ask(canvas, "dag.positionOf(5)")
+    page.mouse.move(place["x"], place["y"])
+    zoom = ask(canvas, "dag.zoom")
+    # Until the reader has clicked into the drawing the wheel scrolls the page, as over a map.
+    page.get_by_test_id("stMain").evaluate(
+        "main => { window.scrolled = new Promise(done => main.onscrollend = () => done(true)) }"
+    )
+    page.mouse.wheel(0, 200)
+    expect(page.locator(".dag .wheel")).to_be_visible()
+    assert page.evaluate("window.scrolled")
+    assert ask(canvas, "dag.zoom") == zoom
+    place = ask(canvas, "dag.positionOf(5)")
+    page.mouse.move(place["x"], place["y"])
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -300)
+    page.keyboard.up("Control")
+    page.wait_for_function(
+        "([canvas, zoom]) => canvas.__dag.zoom > zoom", arg=[canvas.element_handle(), zoom]
+    )
+    moved = ask(canvas, "dag.positionOf(5)")
+    assert moved["x"] == pytest.approx(place["x"], abs=2)
+    assert moved["y"] == pytest.approx(place["y"], abs=2)
+    page.mouse.down()
+    page.mouse.move(place["x"] + 80, place["y"] + 40, steps=4)
+    page.mouse.up()
+    panned = ask(canvas, "dag.positionOf(5)")
+    assert panned["x"] - moved["x"] == pytest.approx(80, abs=2)
+    assert ask(canvas, "dag.selected") is None
+    middle, width = looked_at(canvas), ask(canvas, "dag.width")
+    page.set_viewport_size({"width": 1100, "height": 900})
+    page.wait_for_function(
+        "([canvas, width]) => canvas.__dag.width < width", arg=[canvas.element_handle(), width]
+    )
+    assert looked_at(canvas) == pytest.approx(middle, abs=2)
+
+
+def test_search_unfolds_to_its_hits(dashboard_tab: Page) -> None:
+    canvas = follow_to_graph(dashboard_tab, "experiment=transformer-train&run=graph")
+    dashboard_tab.locator(".dag .search").fill("layers.2.mlp")
+    expect(canvas).to_have_attribute("data-hits", re.compile(r"[1-9]"))
+    dashboard_tab.wait_for_function(
+        "canvas => canvas.__dag.finder.at === 0", arg=canvas.element_handle()
+    )
+    node = ask(canvas, "dag.finder.list[0]")
+    dashboard_tab.wait_for_function(
+        "([canvas, node]) => canvas.__dag.positionOf(node) !== null",
+        arg=[canvas.element_handle(), node],
+    )
+    # Folded groups say how many they hold; what holds none fades.
+    held = ask(canvas, "dag.view.boxes.filter(box => !box.open).map(box => dag.finder.hitsIn(box))")
+    assert 0 in held
+    assert sum(held) > 1
+    dashboard_tab.locator(".dag .search").press("Enter")
+    dashboard_tab.wait_for_function(
+        "canvas => canvas.__dag.finder.at === 1", arg=canvas.element_handle()
+    )
+    expect(dashboard_tab).to_have_url(re.compile("find=layers.2.mlp"))
+    dashboard_tab.locator(".dag .search").fill("")
+    expect(dashboard_tab).not_to_have_url(re.compile("find="))
+
+
+COLOURINGS = {
+    "op": ("operator", "aten::mm"),
+    "kind": ("kind", "Kernel"),
+    "module": ("module", "Transformer.layers"),
+    "slack": ("slack", "critical path"),
+    "eager": ("eager vs graph", "within 10% of eager"),
+    "category": ("kernel category", "gemm"),
+    "time": ("time", "under 2 µs"),
+}
+"""What is chosen for each colour of an address, and what its legend holds."""
+
+
+def test_every_colouring_has_its_legend_in_both_themes(dashboard_tab: Page) -> None:
+    # The first by its address, the others by choice: a page that stands is soon drawn anew.
+    canvas = follow_to_graph(dashboard_tab, "experiment=transformer-train&run=graph&colour=phase")
+    labels = ask(canvas, "dag.view.legend.map(entry => entry.label)")
+    assert labels == ["forward", "backward", "optimizer"]
+    legend_shown = dashboard_tab.locator(".dag .legend")
+    for colour, (choice, label) in COLOURINGS.items():
+        choose_colour(dashboard_tab, choice)
+        expect(legend_shown).to_contain_text(label)
+        assert ask(canvas, "dag.colour") == colour
+        legend = ask(canvas, "dag.view.legend.map(entry => entry.label)")
+        assert any(label in entry for entry in legend), colour
+        assert legend_shown.locator(".chip").all_inner_texts()[: len(legend)] == legend, colour
+    turn(dashboard_tab, "dark")
+    choose_colour(dashboard_tab, "phase")
+    expect(legend_shown).to_contain_text("optimizer")
+    assert ask(canvas, "dag.view.legend.map(entry => entry.label)") == labels
+    choose_colour(dashboard_tab, "time")
+    expect(legend_shown).to_contain_text("under 2 µs")
+
+
+def choose_colour(page: Page, choice: str) -> None:
+    idle(page)
+    page.get_by_role("combobox", name="Colour by").click()
+    page.get_by_role("option", name=choice, exact=True).click()

@@ -1,0 +1,45 @@
+"""What is said of a measured graph."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from graphviz_dash.analysis.nodes.concurrency import graph_concurrency
+from graphviz_dash.analysis.nodes.node_table import node_table
+from graphviz_dash.features.graph.concurrency import concurrency_sentences
+from tests.analysis.forks import FORK, measured_fork, measured_over
+from tests.analysis.frames import make_run
+from tests.analysis.scenes import Scene, graph_of, kernel
+
+
+def test_of_a_graph_of_one_node_nothing_is_said_of_dependencies() -> None:
+    graph = graph_of([kernel(0, "a")], [])
+    scene = Scene()
+    for start in (1000, 2000):
+        scene.work(graph.nodes[0], start + 10, scene.call("cudaGraphLaunch", start), dur=30)
+    measured = measured_over(graph, scene)
+    run = make_run("graph", graphs=(graph,))
+    found = graph_concurrency(measured, {"graph-0": node_table(run, "graph-0")})
+    assert concurrency_sentences(found) == (
+        "The graph is one node, which nothing waits for. A replay took 30 ns from its first "
+        "start to its last end (median of 2 replays of the traced pass).",
+    )
+
+
+def test_sentences() -> None:
+    measured = measured_fork()
+    run = make_run("graph", graphs=(FORK,))
+    found = graph_concurrency(measured, {"graph-0": node_table(run, "graph-0")})
+    said = concurrency_sentences(found)
+    assert "critical path takes 60 ns, over 3 of 4 nodes" in said[0]
+    assert "1.33 nodes run at once" in said[1]
+    assert "reaches the critical path on 2 streams; it takes 80 ns on 1" in said[1]
+    assert "12 ns are lost" in said[2]
+    assert "shows no edge that is without need" in said[3]
+
+
+def test_gaps_of_stitched_replays_are_unknown() -> None:
+    measured = replace(measured_fork(), stitched=True)
+    run = make_run("graph", graphs=(FORK,))
+    found = graph_concurrency(measured, {"graph-0": node_table(run, "graph-0")})
+    assert concurrency_sentences(found)[2].startswith("What is lost between nodes is unknown")

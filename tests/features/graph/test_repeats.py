@@ -1,0 +1,52 @@
+"""What the blocks of a repeat have in common, in words."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphviz_dash.features.graph.folding.repeats import (
+    BlockVariant,
+    LaunchDifference,
+    LaunchShape,
+    RepeatFacts,
+)
+from graphviz_dash.features.graph.repeats import block_differences, times_summary, variant_text
+
+USUAL = BlockVariant((0, 1, 3))
+
+
+def facts(*others: BlockVariant, launches: tuple[LaunchDifference, ...] = ()) -> RepeatFacts:
+    return RepeatFacts(np.array([2_000.0, 1_000.0, np.nan, 3_000.0]), (USUAL, *others), launches)
+
+
+def test_times_are_of_the_blocks_that_were_seen() -> None:
+    assert times_summary(facts()) == "median 2.00 µs, 1.00 µs to 3.00 µs"
+    unseen = RepeatFacts(np.array([np.nan]), (USUAL,), ())
+    assert times_summary(unseen) == "not timed"
+
+
+def test_equal_blocks() -> None:
+    assert block_differences(facts()) == ["All have the same kernels, launched in the same way."]
+
+
+def test_a_variant_is_named_by_what_it_has_and_lacks() -> None:
+    variant = BlockVariant((2,), more=(("gemm", 2),), less=(("norm", 1),))
+    assert block_differences(facts(variant)) == [
+        "3 have the same kernels.",
+        "3: 2 gemm more; 1 norm less",
+    ]
+    many = BlockVariant((2,), more=tuple((name, 1) for name in "abcdef"))
+    assert variant_text(many) == "1 a, 1 b, 1 c, 1 d and 2 others more"
+    assert variant_text(BlockVariant((2,))) == "the same kernels in another order"
+
+
+def test_a_node_that_is_launched_otherwise() -> None:
+    usual = LaunchShape((1, 1, 1), (64, 1, 1), 0)
+    other = LaunchShape((2, 1, 1), (64, 1, 1), 0)
+    kernel = LaunchDifference(4, "gemm", usual, ((other, 2),))
+    copy = LaunchDifference(0, "copy", LaunchShape(bytes=8), ((LaunchShape(bytes=16), 1),))
+    assert block_differences(facts(launches=(kernel, copy))) == [
+        "gemm (node 5 of each): grid 1 x 1 x 1, block 64 x 1 x 1, 0 B shared, "
+        "but grid 2 x 1 x 1, block 64 x 1 x 1, 0 B shared in 2",
+        "copy (node 1 of each): 8 B, but 16 B in 1",
+    ]

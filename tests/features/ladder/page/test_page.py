@@ -1,0 +1,136 @@
+"""The page of a program with many graphs: what it says, and what it makes of budgets."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from graphviz_dash.bundle.read import read_node_names
+from graphviz_dash.features.ladder.page import state as families
+from graphviz_dash.model.node_names import NodeNames
+from graphviz_dash.ui.state import catalogue
+from tests.loops import make_segmented, make_server, traffic
+from tests.samples import SAMPLES
+from tests.ui.standing import follow, lent
+from tests.ui.views.apptests import LookIn, markup, page_links, rerun, shown
+from tests.ui.waits import idle
+
+
+@pytest.fixture
+def service(roots: Path) -> Path:
+    make_server(roots / "service", requests=[*traffic(500, 32), *[40] * 10])
+    return roots / "service"
+
+
+def test_a_server(service: Path) -> None:
+    page = shown("graphs", experiment="service")
+    said = markup(page)
+    reasons = {link.label: link.reason for link in page_links(page)[:11]}
+    assert reasons["Compile"] == "Nothing here was compiled by torch.compile"
+    assert reasons["Doctor"] == "No doctor examined these runs"
+    assert not reasons["Graph"]
+    assert "6 graphs in 1 family, 500 steps replayed, 10 steps without a graph" in said
+    assert "Padding took" in said
+    assert "Other kernels are chosen from 8 to 16." in said
+    assert "small_gemm" in said
+    assert "instead of 1, 2, 4, 8, 16, 32 save" in said
+    assert "A request of 33, one above the largest graph, takes 4.00 ms without a graph" in said
+    charts = [chart.proto.id for chart in page.get("plotly_chart")]
+    assert len(charts) == 3
+
+
+def test_large_graphs_are_read_beside_the_page(
+    service: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, begun = Event(), Event()
+
+    def names(*asked: Any) -> NodeNames:
+        begun.set()
+        assert read.wait(60)
+        return read_node_names(*asked)
+
+    monkeypatch.setattr(families, "LARGE_BYTES", 1)
+    monkeypatch.setattr(families, "node_names", names)
+    page = shown("graphs", experiment="service")
+    assert begun.wait(60)
+    assert "the graphs are being read" in markup(page)
+    assert "Which sizes to capture" in [header.value for header in page.header]
+    read.set()
+    job = families.changes_job(catalogue.catalogue("").entries["service"].key, 0, 0)
+    assert job is not None
+    job.wait(60)
+    said = markup(rerun(page))
+    assert "the graphs are being read" not in said
+    assert "Other kernels are chosen from 8 to 16." in said
+
+
+def test_budgets_are_of_the_address(service: Path) -> None:
+    page = shown("graphs", experiment="service", graphs="3", memory="100000")
+    assert [field.value for field in page.number_input] == [3, 100_000, None]
+    (sizes,) = re.findall(r"<pre[^>]*sizes[^>]*><code>([^<]*)</code>", markup(page))
+    assert len(sizes.split(",")) == 3
+    page.number_input[0].set_value(2).run()
+    assert page.query_params["graphs"] == "2"
+
+
+def test_a_row_leads_to_its_graph(service: Path) -> None:
+    page = shown("graphs", experiment="service", member="2")
+    (label,) = [link.label for link in page_links(page) if "Show decode" in link.label]
+    assert label == "Show decode, batch 4"
+    graph = shown("graph", experiment="service")
+    titles = next(box for box in graph.selectbox if box.key == "choice-graph-0").options
+    assert any(title.startswith("decode, batch 32 · ") for title in titles)
+
+
+@pytest.mark.ui
+def test_another_row_leads_to_its_graph_in_the_bar_too(tab_of_rare: Page) -> None:
+    """In a browser: the table is a fragment, and the bar stands outside of it."""
+    with lent(tab_of_rare) as page:
+        follow(page, "graphs?experiment=service")
+        table = page.locator("[data-testid=stDataFrame] canvas").first
+        table.scroll_into_view_if_needed()
+        idle(page)
+        # What takes the click is a layer above the canvas.
+        table.click(position={"x": 60, "y": 35 * 2 + 17}, force=True)
+        expect(page.get_by_role("link", name="Show decode, batch 8")).to_be_visible()
+        bar = page.locator(".pages").get_by_role("link", name="Graph", exact=True)
+        expect(bar).to_have_attribute("href", re.compile("graph=graph-0$"))
+        expect(page.locator("[data-testid=stException]")).to_have_count(0)
+
+
+def test_segments(roots: Path) -> None:
+    make_segmented(roots / "training", segments=4, repeats=2)
+    said = markup(shown("graphs", experiment="training"))
+    assert "A step replays 8 graphs, 4 of them different" in said
+    assert "No step is drawn: the run has no trace of its steps." in said
+
+
+def test_keys_that_are_not_known(roots: Path) -> None:
+    make_server(roots / "service", method=None)
+    page = shown("graphs", experiment="service")
+    assert "Keys are not known." in markup(page)
+    assert not page.get("plotly_chart")
+
+
+def test_the_overview_leads_here_first(service: Path) -> None:
+    page = shown("overview")
+    first = next(link for link in page_links(page) if link.label == "service")
+    assert first.page == "graphs"
+
+
+def test_two_runs_are_compared_by_size(service: Path) -> None:
+    make_server(service, "other", sizes=(4, 32))
+    said = markup(shown("graphs", experiment="service"))
+    assert "recorded: 6 graphs for 6 keys" in said
+    assert "other: 2 graphs for 2 keys" in said
+
+
+def test_a_recorded_program_without_families_is_called_no_other_thing(look_in: LookIn) -> None:
+    look_in(SAMPLES)
+    alone = markup(shown("graphs", experiment="recorded-resnet"))
+    assert "No program of this experiment replays many graphs" in alone

@@ -1,0 +1,106 @@
+"""What is told of programs with many graphs, on the recorded ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.analysis.loop.family_report import FamilyReport, LoopReport, loop_report
+from graphviz_dash.analysis.loop.loop_metrics import loop_figures
+from graphviz_dash.features.ladder.analysis.ladder_advice import advise, ladder_basis
+from graphviz_dash.features.ladder.analysis.ladder_inputs import ladder_data
+from graphviz_dash.features.ladder.analysis.ladder_problem import Budget
+from graphviz_dash.features.ladder.narrative import (
+    family_tiles,
+    faster_sentence,
+    loss_sentence,
+    segments_sentence,
+)
+from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.absence import Missing
+from tests.loops import make_server
+
+SAMPLES = Path(__file__).parents[2] / "sample_traces"
+
+
+def the_report(sample: str) -> LoopReport:
+    report = loop_report(load_experiment(SAMPLES / sample, traces=False).runs[0])
+    assert not isinstance(report, Missing)
+    return report
+
+
+def the_family(sample: str) -> FamilyReport:
+    return the_report(sample).families[0]
+
+
+def test_padding_to_the_smallest_timed_size_is_not_known() -> None:
+    family = the_family("recorded-batching")
+    assert isinstance(family.losses, Missing)
+    assert loss_sentence(family).startswith("Padding is not known: no size below 96 was timed")
+
+
+def test_a_loss_or_gain_within_what_replays_vary_is_neither_everywhere() -> None:
+    family = the_family("recorded-server")
+    told = loss_sentence(family)
+    within = "-94.8 ns a step (95%: -1.22 µs to 1.08 µs)"
+    assert f"Over 700 steps padding made no significant difference: {within}" in told
+    assert "60 steps without a graph took" in told
+    assert ("Lost to padding", "not significant", within) in family_tiles(family)
+    (run,) = load_experiment(SAMPLES / "recorded-server", traces=False).runs
+    figure = next(each for each in loop_figures(run) if each.metric.id == "loop_padding")
+    assert not isinstance(family.padding, Missing)
+    assert (figure.value, figure.spread) == (family.padding.step_ns, family.padding.spread)
+
+
+def test_keys_are_counted_where_they_are_known() -> None:
+    assert family_tiles(the_family("recorded-server"))[0] == ("Graphs", "175", "35 keys, decode")
+    label, count, note = family_tiles(the_family("recorded-megatron"))[0]
+    assert (label, count) in (("Graphs", "16"), ("Graphs", "1"))
+    assert "key" not in note
+
+
+def test_a_step_of_segments_says_which_and_what_was_timed() -> None:
+    told = segments_sentence(the_family("recorded-server"))
+    assert told.startswith("The most frequent step, batch 56, replays 5 graphs; the replays take ")
+    assert "217 µs between the CUDA events of each, 56.1% of the 386 µs to the next step" in told
+
+
+def test_a_larger_size_that_replays_faster_is_told(tmp_path: Path) -> None:
+    times = {2: 500_000, 4: 300_000, 8: 400_000}
+    make_server(tmp_path, sizes=(2, 4, 8), requests=[3, 4, 2, 8] * 60, gpu_ns=times.__getitem__)
+    report = loop_report(load_experiment(tmp_path).runs[0])
+    assert not isinstance(report, Missing)
+    (family,) = report.families
+    told = loss_sentence(family)
+    begin = "Padding saved GPU time over 240 steps, for replays of the padded sizes are faster: "
+    assert told.startswith(f"{begin}-24.9 µs a step (95%: -2")
+    # Halfway between 500 and 300 us, and samples lie up to 2 us above these.
+    faster = "a step of 3 takes 99.8 µs less in the graph of 4 than it would in one of 3."
+    assert told.endswith(f"Larger sizes replay faster here: {faster}")
+    data = ladder_data(report, family)
+    assert not isinstance(data, Missing)
+    advice = advise(ladder_basis(data), Budget())
+    assert not isinstance(advice, Missing)
+    assert advice.today_use.padding_ns / advice.requests == pytest.approx(-24_900, rel=0.01)
+    # Requests of 2 go to the graph of 4, which is faster for them too.
+    assert advice.ladder.sizes == (4, 8)
+
+
+def test_times_that_rise_with_the_size_are_no_news(tmp_path: Path) -> None:
+    make_server(tmp_path)
+    report = loop_report(load_experiment(tmp_path).runs[0])
+    assert not isinstance(report, Missing)
+    assert faster_sentence(report.families[0]) == ""
+
+
+def test_sizes_below_the_smallest_timed_one_are_not_advised_away() -> None:
+    report = the_report("recorded-batching")
+    data = ladder_data(report, report.families[0])
+    assert isinstance(data, Missing)
+    assert "no replay of a size below 96 was timed" in data.reason
+
+
+def test_where_larger_sizes_were_timed_there_is_advice() -> None:
+    report = the_report("recorded-server")
+    assert not isinstance(ladder_data(report, report.families[0]), Missing)

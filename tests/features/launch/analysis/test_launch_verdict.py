@@ -1,0 +1,84 @@
+"""Whether a graph launches as fast as expected, on a recording whose costs are given."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphviz_dash.bundle.launch import read_launch
+from graphviz_dash.features.launch.analysis.launch_costs import Timing, launch_costs
+from graphviz_dash.features.launch.analysis.launch_verdict import (
+    LaunchVerdict,
+    Verdict,
+    launch_verdict,
+)
+from graphviz_dash.features.launch.analysis.own_graphs import own_graphs
+from graphviz_dash.features.launch.narrative import (
+    own_graph_sentence,
+    own_graph_sentences,
+    verdicts_sentence,
+)
+from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.graph import NodeKind
+from graphviz_dash.model.launch import LaunchMeasure
+from tests.analysis.launches import lines, recording
+from tests.samples import SAMPLES
+
+# A launch of a chain takes 2 µs and a nanosecond a node.
+COSTS = launch_costs(recording(*lines(lambda n: 2000 + n)))
+
+
+def judged(took: list[int], kinds: dict[NodeKind, int]) -> LaunchVerdict | Missing:
+    timing = Timing.of(took)
+    assert timing is not None
+    return launch_verdict(kinds, 1, timing, "mine", COSTS)
+
+
+@pytest.mark.parametrize(
+    ("took", "verdict"),
+    [
+        ([2100] * 9, Verdict.EXPECTED),
+        ([9000] * 9, Verdict.SLOWER),
+        ([900] * 9, Verdict.FASTER),
+        ([1000, 9000, 9000], Verdict.SLOWER),
+        ([500, 500, 9000, 9000, 9000], Verdict.OPEN),
+    ],
+)
+def test_the_verdict(took: list[int], verdict: Verdict) -> None:
+    found = judged(took, {NodeKind.KERNEL: 100})
+    assert isinstance(found, LaunchVerdict)
+    assert found.verdict is verdict
+    assert found.foretold_ns == pytest.approx(2100, rel=0.02)
+    assert found.ratio == pytest.approx(sorted(took)[len(took) // 2] / 2100, rel=0.02)
+    assert found.usual.low == pytest.approx(1, abs=0.1)
+
+
+def test_what_no_synthetic_graph_tells_is_named() -> None:
+    found = judged([2100], {NodeKind.KERNEL: 99, NodeKind.HOST: 1})
+    assert isinstance(found, Missing)
+    assert found.reason == "mine holds no graph that tells what Host nodes add"
+
+
+def test_the_answer_on_a_recorded_step() -> None:
+    """318 kernels and four sets in a line, on the GPU of the recording."""
+    experiment = load_experiment(SAMPLES / "transformer-train", traces=False)
+    costs = launch_costs(read_launch(SAMPLES / "launch-h200"))
+    (own,) = own_graphs(experiment, {"launch-h200": costs})
+    found = own.verdict
+    assert isinstance(found, LaunchVerdict)
+    chain = costs.lines[LaunchMeasure.REPEAT_LAUNCH_CPU].at(322)
+    assert found.foretold_ns == pytest.approx(chain + 4 * costs.others["Memset"].ns)
+    assert found.usual.low <= found.ratio <= (found.usual.high or 0)
+    assert verdicts_sentence([own]).startswith(
+        "Its repeat launch is as fast as expected: graph-0 of"
+    )
+    assert "graphs of launch-h200 took for as many nodes" in own_graph_sentence(own)
+
+
+def test_why_a_verdict_is_not_known_is_said_once() -> None:
+    experiment = load_experiment(SAMPLES / "all-nodes", traces=False)
+    costs = launch_costs(read_launch(SAMPLES / "launch-h200"))
+    graphs = own_graphs(experiment, {"launch-h200": costs})
+    said = own_graph_sentences(graphs, 3)
+    assert said[0].startswith("Whether it launches as fast as expected is not known: launch-h200 ")
+    assert said[1].endswith("Whether that is as fast as expected is not known.")

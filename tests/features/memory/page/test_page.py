@@ -1,0 +1,63 @@
+"""Memory: what graphs cost, and what is said where it was not measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.features.memory.page import memory_pools
+from graphviz_dash.features.memory.page import page as memory
+from tests.analysis.memory_passes import EAGER, GRAPHED
+from tests.builders import make_experiment
+from tests.ui.views.apptests import (
+    markup,
+    shown,
+)
+
+
+def test_memory_says_what_graphs_cost_and_which_graph_uses_what(roots: Path) -> None:
+    make_experiment(roots / "toy", memory_pass={"eager": EAGER, "graph": GRAPHED})
+    page = shown("memory", experiment="toy")
+    told = markup(page)
+    assert "against it graph +24.0 MiB (its activations +57.5%)" in told
+    assert "Pool 0-1 reserves 70.0 MiB in 2 segments: 41.0 MiB of one graph, 10.0 MiB" in told
+    assert "made ready: graphs captured" in told
+    (table,) = page.dataframe
+    assert list(table.value["Graph"]) == ["graph-0", "graph-1"]
+    assert list(table.value["Shared, MiB"]) == [10.0, 10.0]
+    assert "no graph was captured" in markup(shown("memory", experiment="toy", run="eager"))
+
+
+def test_the_first_chart_is_drawn_before_the_rest_is_sent(
+    roots: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_experiment(roots / "toy", memory_pass={"eager": EAGER, "graph": GRAPHED})
+    sent: list[str] = []
+    for module in (memory, memory_pools):
+        monkeypatch.setattr(module, "draw", lambda _, key: sent.append(key))
+    monkeypatch.setattr(memory, "let_draw", lambda: sent.append("pause"))
+    shown("memory", experiment="toy")
+    assert sent == ["memory-parts", "pause", "memory-pool"]
+
+
+def test_graphs_by_layer_are_set_against_what_is_published(roots: Path) -> None:
+    modes = {"eager": EAGER, "partial": GRAPHED}
+    make_experiment(roots / "toy", modes=list(modes), memory_pass=modes)
+    page = shown("memory", experiment="toy")
+    assert any("NeMo" in caption.value for caption in page.caption)
+    eager = shown("memory", experiment="toy", run="eager")
+    assert not any("NeMo" in caption.value for caption in eager.caption)
+
+
+def test_memory_of_bundles_with_and_without_the_pass(roots: Path) -> None:
+    make_experiment(roots / "old")
+    told = markup(shown("memory", experiment="old"))
+    assert "eager, graph: the bundle has no memory pass." in told
+    command = "graphviz-dash collect --workload old --modes eager,graph -o old-again"
+    # Of this class, so that its line breaks in a narrow window.
+    assert f'<pre class="command">{command}</pre>' in told
+    make_experiment(roots / "mixed", memory_pass={"graph": GRAPHED})
+    told = markup(shown("memory", experiment="mixed"))
+    assert "graph takes 624 MiB" in told
+    assert "eager: the bundle has no memory pass" in told

@@ -1,0 +1,179 @@
+"""What came of a plan, in every front end: sentences, terminal, JSON, report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.result import Comparison
+from graphviz_dash.analysis.metrics.kernel_table import kernel_table
+from graphviz_dash.app.cli.main import main
+from graphviz_dash.app.report.report import report
+from graphviz_dash.features.perfetto.trace.slice_arguments import gpu_args
+from graphviz_dash.features.prediction.analysis.measured import chosen_attempt
+from graphviz_dash.features.prediction.plan_document import plan_document
+from graphviz_dash.features.prediction.stream_narrative import (
+    attempt_row,
+    plan_caption,
+    plan_sentences,
+)
+from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.parallel import Attempt, Verdict
+from tests.analysis.parallel.training import chain_plan, write_parallel_experiment
+
+PLAN = chain_plan(4)
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("parallel") / "training"
+    return write_parallel_experiment(folder, PLAN)
+
+
+@pytest.fixture(scope="module")
+def result(experiment: Path) -> Comparison:
+    return compare(load_experiment(experiment))
+
+
+def test_a_faster_plan_says_by_how_much_and_how_it_was_checked() -> None:
+    outcome, check = plan_sentences("parallel", PLAN)
+    assert "on 4 streams a replay takes 800 µs instead of 1.65 ms on one: 2.06x as fast" in outcome
+    assert "800 µs were predicted (+0.0%)" in outcome
+    assert check.startswith("Checked on 20 replays with changed inputs, 5 of them")
+    assert "equal in every bit (3 tensors each)" in check
+
+
+def test_a_plan_is_held_against_the_line_in_turns_with_it() -> None:
+    chosen = chosen_attempt(PLAN)
+    assert chosen is not None
+    assert attempt_row(PLAN, chosen)[5] == "2.06x"
+    slower_clock = msgspec.structs.replace(chosen, line_ns=2_000_000)
+    plan = msgspec.structs.replace(PLAN, attempts=(slower_clock,))
+    assert attempt_row(plan, slower_clock)[5] == "2.50x"
+    assert "instead of 2.00 ms on one: 2.50x as fast" in plan_sentences("parallel", plan)[0]
+
+
+def test_differences_are_held_against_those_of_eager_steps() -> None:
+    check = msgspec.structs.replace(
+        PLAN.check, bitwise_replays=0, difference=2.2e-7, eager_difference=2e-7
+    )
+    said = plan_sentences("parallel", msgspec.structs.replace(PLAN, check=check))[1]
+    assert "0 equal in every bit, the others within 2.2e-07 of the largest value" in said
+    assert "two eager steps differ by 2.0e-07" in said
+
+
+def test_where_the_line_is_as_good_it_says_why() -> None:
+    plan = msgspec.structs.replace(PLAN, verdict=Verdict.CHAIN, chosen=1)
+    assert plan_sentences("p", plan)[0] == (
+        "p: the line is as good: each operator needs the one before, nearly all along the step."
+    )
+    assert chosen_attempt(plan) is plan.line
+
+
+def test_what_more_memory_would_buy_is_told() -> None:
+    line = msgspec.structs.replace(PLAN.line, memory_bytes=36 << 20)
+    predicted = Attempt(2, 2, 0, 1_000_000, expected_bytes=72 << 20)
+    tried = Attempt(8, 8, 0, 300_000, (400_000,), 252 << 20, 238 << 20, line_ns=1_600_000)
+    slower = Attempt(3, 3, 0, 1_200_000, expected_bytes=108 << 20)
+    plan = msgspec.structs.replace(
+        PLAN,
+        line=line,
+        attempts=(predicted, slower, tried),
+        memory_limit_bytes=54 << 20,
+        verdict=Verdict.MEMORY,
+        chosen=1,
+        narrow_line_ns=1_100_000,
+    )
+    outcome, memory, workspaces, _ = plan_sentences("p", plan)
+    assert outcome == ("p: the line is as good within 54.0 MiB: the faster plans take more memory.")
+    assert memory == (
+        "With more memory: on 2 streams it should take 1.00 ms (1.65x as fast as the line) and "
+        "72.0 MiB, 2.00x the line's; on 8 streams it takes 400 µs (4.00x as fast as the line) and "
+        "252 MiB, 7.00x the line's."
+    )
+    assert "CUBLAS_WORKSPACE_CONFIG=:1024:1" in workspaces
+    assert attempt_row(plan, predicted)[6:] == ("72.0 MiB predicted", "–")
+    slow = msgspec.structs.replace(plan, narrow_line_ns=1_800_000)
+    assert "CUBLAS_WORKSPACE_CONFIG" not in " ".join(plan_sentences("p", slow))
+
+
+def test_a_workspace_that_was_fitted_is_told() -> None:
+    fitted = msgspec.structs.replace(PLAN, fitted_bytes=1 << 20)
+    assert "of cuBLAS's workspace" not in plan_sentences("p", PLAN)[0]
+    predicted, tried = PLAN.attempts
+    for wide, said in ((4, "Each of its streams has 1.00 MiB"), (3, "3 of its streams have 1.00")):
+        attempts = (predicted, msgspec.structs.replace(tried, wide_streams=wide))
+        plan = msgspec.structs.replace(fitted, attempts=attempts)
+        assert f" {said}" in plan_sentences("p", plan)[0]
+    narrow = msgspec.structs.replace(tried, wide_streams=0)
+    plan = msgspec.structs.replace(fitted, attempts=(predicted, narrow))
+    assert plan_sentences("p", plan)[0] == plan_sentences("p", PLAN)[0]
+
+
+def test_the_plan_that_was_taken_is_one_that_fits() -> None:
+    fits = Attempt(4, 4, 0, 1, (900_000,), 50 << 20, 0, line_ns=1_000_000)
+    larger = msgspec.structs.replace(fits, replays_ns=(500_000,), memory_bytes=99 << 20)
+    plan = msgspec.structs.replace(
+        PLAN, attempts=(larger, fits), memory_limit_bytes=54 << 20, chosen=4
+    )
+    assert chosen_attempt(plan) is fits
+    assert "With more memory: on 4 streams it takes 500 µs" in plan_sentences("p", plan)[1]
+
+
+def test_a_plan_that_was_not_tried_has_no_time() -> None:
+    predicted, tried = PLAN.attempts
+    assert attempt_row(PLAN, predicted)[:6] == ("2", "0", "900 µs", "–", "–", "–")
+    assert attempt_row(PLAN, tried)[:6] == ("4, chosen", "0", "800 µs", "800 µs", "+0.0%", "2.06x")
+    wrong = msgspec.structs.replace(
+        PLAN, attempts=(Attempt(3, 3, 0, 1, (1,), differs_at=7),), memory_limit_bytes=1 << 20
+    )
+    assert "1 gave other results and were dropped" in plan_caption(wrong)
+    assert "1.00 MiB of memory at most" in plan_caption(wrong)
+
+
+def test_a_graph_of_several_streams_is_not_scored_as_one_of_one(result: Comparison) -> None:
+    missing = result["parallel"].prediction
+    assert isinstance(missing, Missing)
+    assert "several" in missing.reason
+
+
+def test_report_and_json_have_the_plan(result: Comparison) -> None:
+    sentence = plan_sentences("parallel", PLAN)[0]
+    page = report(result, kernel_table(result.experiment, None), {}, ("", ""))
+    assert sentence in page.decode()
+    document = plan_document("parallel", PLAN)
+    assert [each["measured"] for each in document["attempts"]] == [None, 800_000]
+    assert document["sentences"][0] == sentence
+
+
+def test_the_terminal_shows_the_plans_by_streams(
+    experiment: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", str(experiment), "--kernels", "0"]) == 0
+    printed = capsys.readouterr().out
+    assert "parallel: the step on several streams" in printed
+    assert "4, chosen" in printed
+
+
+def test_slices_say_which_stream_issued_their_node(result: Comparison) -> None:
+    run = result["parallel"].run
+    assert run.replay_trace is not None
+    (arg,) = (arg for arg in gpu_args(run, run.replay_trace) if arg.name == "issued_on_stream")
+    assert set(arg.values[arg.present].tolist()) == {0, 1, 2, 3}
+    plain = result["graph"].run
+    assert plain.replay_trace is not None
+    names = {arg.name for arg in gpu_args(plain, plain.replay_trace)}
+    assert "issued_on_stream" not in names
+
+
+def test_dot_has_the_dependencies_of_the_data(experiment: Path, tmp_path: Path) -> None:
+    file = tmp_path / "graph.dot"
+    assert main(["export", "dot", str(experiment / "parallel"), "-o", str(file), "--by-data"]) == 0
+    drawn = file.read_text(encoding="utf-8")
+    assert "n0 -> n4" in drawn
+    assert "n0 -> n1 " not in drawn
+    assert "n0 -> n1;" not in drawn

@@ -1,0 +1,68 @@
+"""``graphviz-dash compile``: of a run with an account of its compilation, of one whose trace alone
+shows compiled code, and of one that compiled nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from graphviz_dash.model.compilation import Compilation, GraphBreak
+from tests.cli.conftest import Invoke
+from tests.features.torch_compile.page.test_page import SAMPLE, write_run
+from tests.features.torch_compile.test_compiled import BREAK, FRAMES
+
+HARM = GraphBreak("0/0", "odd\x1b[31m", None, (), None, BREAK.lines)
+
+
+def test_causes_are_printed_with_line_and_advice(invoke: Invoke, tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "compile"
+    write_run(run, Compilation("2.11", (), frames=FRAMES, breaks=(BREAK,)))
+    printed = invoke("compile", str(run)).out
+    assert "1. Printing, logging or warning in the step  model.py:8" in printed
+    assert "graph replay" in printed
+    document = json.loads(invoke("compile", str(run), "--json").out)
+    (cause,) = document["causes"]
+    assert (cause["rule"], cause["lines"][0]["line"]) == ("python-side-effect", 8)
+    assert [box["kind"] for box in document["program"]] == [
+        "function",
+        "compilation",
+        "rest behind a graph break",
+    ]
+
+
+def test_what_torch_said_drives_no_terminal(invoke: Invoke, tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "compile"
+    write_run(run, Compilation("2.11", (), frames=FRAMES, breaks=(HARM,)))
+    assert "\x1b" not in invoke("compile", str(run)).out
+
+
+def test_a_trace_alone_shows_times_and_says_that_it_knows_no_cause(invoke: Invoke) -> None:
+    printed = invoke("compile", str(SAMPLE / "compile")).out
+    assert "was not recorded: the trace shows its time alone" in printed
+    assert "dispatch of compiled graphs" in printed
+
+
+def test_a_run_that_compiled_nothing_is_refused(invoke: Invoke) -> None:
+    refused = invoke("compile", str(SAMPLE / "eager"))
+    assert refused.code == 2
+    assert "nothing was compiled while it was watched" in refused.err
+
+
+def test_the_doctor_tells_the_same_causes_and_the_rules_of_torch_compile(
+    invoke: Invoke, tmp_path: Path
+) -> None:
+    run = tmp_path / "runs" / "compile"
+    write_run(run, Compilation("2.11", (), frames=FRAMES, breaks=(BREAK,)))
+    told = invoke("doctor", "--bundle", str(run))
+    assert told.code == 0
+    assert "1. Printing, logging or warning in the step  model.py:8" in told.out
+    assert re.search(r"^python-side-effect +broken +1 cause$", told.out, re.M)
+    documents = [
+        json.loads(invoke(*command, str(run), "--json").out)
+        for command in (("doctor", "--bundle"), ("compile",))
+    ]
+    (compiled,) = documents[0]["compiled"]
+    assert documents[0]["processes"] == []
+    assert compiled["causes"] == documents[1]["causes"]
+    assert compiled["rules"] == documents[1]["rules"]

@@ -1,0 +1,26 @@
+"""How to get what is missing, in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from graphviz_dash.guidance.narrative import remedy_texts
+from graphviz_dash.ingest.load import load_run
+
+RECORDED = Path(__file__).parents[2] / "sample_traces" / "recorded-resnet"
+
+
+def test_the_command_is_whole() -> None:
+    alone = [load_run(RECORDED / "graphed", traces=False, checked=False)]
+    baseline, line = remedy_texts(alone)
+    assert baseline == (
+        "graphed: To see what its graphs gain, switch graphs off in the program and record it "
+        "again, into the same experiment: graphviz-dash collect -o sample_traces/recorded-resnet "
+        "--skip 200 --steps 5 --name eager -- python3 tests/gpu/programs/torchvision_train.py "
+        "--steps 300 --graph"
+    )
+    assert line == (
+        "graphed: For the lines that its nodes come from record it again: graphviz-dash collect "
+        "-o sample_traces/recorded-resnet --skip 200 --steps 5 --name graphed-attributed "
+        "--attribute -- python3 tests/gpu/programs/torchvision_train.py --steps 300 --graph"
+    )
