@@ -22,7 +22,7 @@ COMPILE = $(IN_VENV) -m compileall -q -j 0 -x '/tests?/' \
 	"`$(IN_VENV) -c 'import sysconfig; print(sysconfig.get_path("purelib"))'`" >/dev/null || true
 
 # Modules of the components in JavaScript, and their tests.
-SCRIPTS := graphviz_dash/ui/components tests/ui/components/scripts
+SCRIPTS := graphviz_dash/ui/components graphviz_dash/features tests/ui/components/scripts
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

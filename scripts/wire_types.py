@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import textwrap
 from enum import Enum
 from pathlib import Path
@@ -34,13 +35,14 @@ from graphviz_dash.ui.components.component_data import (
 )
 from graphviz_dash.ui.state.jobs import Standing
 
-COMPONENTS: Final = Path(__file__).parents[1] / "graphviz_dash" / "ui" / "components"
+ROOT: Final = Path(__file__).parents[1] / "graphviz_dash"
+COMMON: Final = "ui/components/common"
 ANSWERS: Final[dict[str, tuple[type[msgspec.Struct], ...]]] = {
-    "dag": (DagView, EdgeList, RepeatCard, Hits, Drawing, DagData),
-    "timeline": (TimelineView, SliceCard, Measured, TimelineData),
-    "perfetto": (PerfettoData,),
-    "program": (ProgramData,),
-    "common": (Standing, Palette),
+    "features/graph/page/component": (DagView, EdgeList, RepeatCard, Hits, Drawing, DagData),
+    "features/timeline/page/component": (TimelineView, SliceCard, Measured, TimelineData),
+    "features/perfetto/page/component": (PerfettoData,),
+    "features/torch_compile/page/program": (ProgramData,),
+    COMMON: (Standing, Palette),
 }
 """By folder of a component the answers of its routes, and what its page hands it."""
 
@@ -50,21 +52,26 @@ _HEAD: Final = """\
 // `make docs` from the structs of routes and components: change those.
 """
 _WIDTH: Final = 100
+_ROWS: Final = "$rows.js"
+"""Placeholder for the path from a component to rows.js."""
 _SCALARS: Final = {int: "number", float: "number", str: "string", bool: "boolean", NoneType: "null"}
 
 
-def script(answers: tuple[type[msgspec.Struct], ...]) -> str:
-    """The module that declares ``answers`` and every struct in them."""
+def script(folder: str) -> str:
+    """Build the module that declares the answers of ``folder`` and every struct in them."""
+    answers = ANSWERS[folder]
+    rows = os.path.relpath(ROOT / COMMON / "rows.js", ROOT / folder)
     structs: dict[str, type[msgspec.Struct]] = {}
     for answer in answers:
         _collect(answer, structs)
-    return "\n".join([_HEAD, *(_declared(struct) for struct in structs.values())])
+    declarations = "\n".join([_HEAD, *(_declared(struct) for struct in structs.values())])
+    return declarations.replace(_ROWS, rows if rows.startswith(".") else f"./{rows}")
 
 
 def write() -> None:
     """Writes the module of each component."""
-    for folder, answers in ANSWERS.items():
-        (COMPONENTS / folder / "wire.js").write_text(script(answers), encoding="utf-8")
+    for folder in ANSWERS:
+        (ROOT / folder / "wire.js").write_text(script(folder), encoding="utf-8")
 
 
 def _collect(annotation: object, structs: dict[str, type[msgspec.Struct]]) -> None:
@@ -132,7 +139,7 @@ def _named(annotation: Any) -> str:
     if issubclass(annotation, Enum):
         return " | ".join(f'"{member.value}"' for member in annotation)
     if annotation.__struct_config__.array_like:
-        return f"import('../common/rows.js').Row<{annotation.__name__}>"
+        return f"import('{_ROWS}').Row<{annotation.__name__}>"
     return str(annotation.__name__)
 
 

@@ -15,6 +15,14 @@ from tests.compiled import begin_with_own_part
 from tests.order import LongestFirst, in_order
 from tests.samples_once import samples_once
 
+# Fixtures that tests of several folders share.
+pytest_plugins = (
+    "tests.cli.fixtures",
+    "tests.ui.fixtures",
+    "tests.ui.components.fixtures",
+    "tests.ui.views.fixtures",
+)
+
 # A slow machine is no failure: what is slow is measured in benchmarks/, not here.
 # The same examples each time: a change is judged by what it changed, not by luck.
 settings.register_profile("patient", deadline=None, derandomize=True, max_examples=40)

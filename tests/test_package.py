@@ -39,7 +39,7 @@ def test_the_wheel_has_samples_and_settings(installed: Path) -> None:
     package = installed / "graphviz_dash"
     found = {path.name for path in find_experiments(package / "samples")}
     assert found == SAMPLES
-    for needed in ("ui/.streamlit/config.toml", "exports/report.css", "py.typed"):
+    for needed in ("app/.streamlit/config.toml", "app/report/report.css", "py.typed"):
         assert (package / needed).is_file() == (ROOT / "graphviz_dash" / needed).is_file(), needed
 
 

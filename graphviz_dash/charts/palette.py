@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from graphviz_dash.analysis.graph.change import Change
 from graphviz_dash.analysis.memory.report import MemoryPart
 from graphviz_dash.analysis.metrics.run_selection import ran_eagerly
 from graphviz_dash.analysis.step_comparison.eager_change import EagerChange
@@ -26,7 +27,6 @@ from graphviz_dash.charts.shades import (
     YELLOW,
     Shade,
 )
-from graphviz_dash.features.graph.diff.graph_diff import Change
 from graphviz_dash.model.graph import NodeKind
 from graphviz_dash.model.run import BASELINE_MODE, Run
 

@@ -1,1 +1,1 @@
-"""Products of the dashboard, one folder each: analysis, wording, chart, document, command and page."""
+"""Products of the dashboard: one folder with analysis, wording, charts and page for each."""

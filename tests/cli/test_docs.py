@@ -12,7 +12,7 @@ import pytest
 
 from graphviz_dash.analysis.metrics.registry import METRICS
 from graphviz_dash.model.launch import LaunchMeasure
-from tests.cli.conftest import Invoke
+from tests.cli.fixtures import Invoke
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 SAMPLES = Path(__file__).parents[2] / "sample_traces"

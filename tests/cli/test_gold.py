@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Invoke
+from tests.cli.fixtures import Invoke
 from tests.gold import assert_gold
 
 GOLD = Path(__file__).parent / "gold"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Invoke
+from tests.cli.fixtures import Invoke
 from tests.ingest.formats.test_debug_dot import VERBOSE
 from tests.trace_builder import TraceBuilder
 

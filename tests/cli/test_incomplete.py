@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Invoke
+from tests.cli.fixtures import Invoke
 from tests.experiments import replay_trace
 from tests.ingest.test_load import replace_trace
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.bundle.examples import NODE_IDS, write_bundle
-from tests.cli.conftest import Invoke
+from tests.cli.fixtures import Invoke
 
 
 @pytest.fixture

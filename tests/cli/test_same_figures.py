@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from graphviz_dash.analysis.metrics.registry import METRICS
-from tests.cli.conftest import Invoke
+from tests.cli.fixtures import Invoke
 
 SAMPLES = ("fork-join", "gpt-train", "recorded-resnet", "sync-in-step", "tp-transformer")
 

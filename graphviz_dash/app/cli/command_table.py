@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-_COMMANDS: Final = "graphviz_dash.cli.commands"
-
 
 class ListedCommand(NamedTuple):
     """A row of the table."""
@@ -22,44 +20,104 @@ class ListedCommand(NamedTuple):
     """What it does, in at most 60 characters."""
 
 
-def _ours(name: str, short_help: str, attribute: str, module: str = "") -> ListedCommand:
-    return ListedCommand(name, f"{_COMMANDS}.{module or name}:{attribute}", short_help)
+def _ours(name: str, target: str, short_help: str) -> ListedCommand:
+    return ListedCommand(name, f"graphviz_dash.{target}", short_help)
 
 
 TASKS: Final[dict[str, tuple[ListedCommand, ...]]] = {
     "Record and import": (
         ListedCommand("collect", None, "Run a workload or a program on a GPU and record it."),
         _ours(
-            "import", "Make runs of files that other programs wrote.", "import_command", "import_"
+            "import",
+            "app.cli.import_:import_command",
+            "Make runs of files that other programs wrote.",
         ),
         ListedCommand("bench", None, "Time launch costs, or record workloads for predict."),
     ),
     "Look": (
-        _ours("demo", "Serve the dashboard on the samples that come along.", "demo"),
-        _ours("serve", "Serve the dashboard on folders of experiments.", "serve"),
-        _ours("ls", "List the experiments and runs under a folder.", "ls"),
-        _ours("compare", "Compare the runs of an experiment: is it worth it?", "compare_command"),
-        _ours("show", "Show one run: its metrics, graphs and slowest nodes.", "show"),
+        _ours("demo", "app.cli.demo:demo", "Serve the dashboard on the samples that come along."),
+        _ours("serve", "app.cli.serve:serve", "Serve the dashboard on folders of experiments."),
+        _ours("ls", "app.cli.ls:ls", "List the experiments and runs under a folder."),
+        _ours(
+            "compare",
+            "app.compare.command:compare_command",
+            "Compare the runs of an experiment: is it worth it?",
+        ),
+        _ours(
+            "show",
+            "app.compare.show_command:show",
+            "Show one run: its metrics, graphs and slowest nodes.",
+        ),
     ),
     "Ask": (
-        _ours("predict", "Predict from an eager trace what a graph would gain.", "predict_command"),
-        _ours("doctor", "Find why a capture fails, or a replay is wrong.", "doctor"),
-        _ours("compile", "Explain what torch.compile made of a run.", "compile_command"),
-        _ours("diff", "Compare two captured graphs, node by node.", "diff_command"),
-        _ours("memory", "Show what CUDA graphs cost in memory.", "memory_command"),
-        _ours("ladder", "Find the sizes of graphs worth capturing.", "ladder_command"),
-        _ours("launch", "Show what launching graphs costs.", "launch_command"),
-        _ours("fleet", "Ask the traces of many ranks which are slow.", "fleet_command"),
+        _ours(
+            "predict",
+            "features.prediction.command:predict_command",
+            "Predict from an eager trace what a graph would gain.",
+        ),
+        _ours(
+            "doctor",
+            "features.doctor.command:doctor",
+            "Find why a capture fails, or a replay is wrong.",
+        ),
+        _ours(
+            "compile",
+            "features.torch_compile.command:compile_command",
+            "Explain what torch.compile made of a run.",
+        ),
+        _ours(
+            "diff",
+            "features.graph.diff_command:diff_command",
+            "Compare two captured graphs, node by node.",
+        ),
+        _ours(
+            "memory",
+            "features.memory.command:memory_command",
+            "Show what CUDA graphs cost in memory.",
+        ),
+        _ours(
+            "ladder",
+            "features.ladder.command:ladder_command",
+            "Find the sizes of graphs worth capturing.",
+        ),
+        _ours(
+            "launch", "features.launch.command:launch_command", "Show what launching graphs costs."
+        ),
+        _ours(
+            "fleet",
+            "features.ranks.fleet_command:fleet_command",
+            "Ask the traces of many ranks which are slow.",
+        ),
     ),
     "Share and check": (
-        _ours("export", "Write traces, graphs, tables and reports as files.", "export"),
-        _ours("gate", "Fail a build when an experiment got worse.", "gate_command"),
-        _ours("validate", "Check that run bundles are whole and readable.", "validate"),
+        _ours(
+            "export", "app.cli.export:export", "Write traces, graphs, tables and reports as files."
+        ),
+        _ours(
+            "gate",
+            "features.gate.command:gate_command",
+            "Fail a build when an experiment got worse.",
+        ),
+        _ours(
+            "validate",
+            "app.cli.validate:validate",
+            "Check that run bundles are whole and readable.",
+        ),
     ),
     "Set up": (
-        _ours("cache", "Show or clear the traces that are kept to open fast.", "cache_command"),
-        _ours("completion", "Print the completion script of a shell.", "completion"),
-        _ours("calibrate", "Make a calibration for predict from recordings.", "calibrate_command"),
+        _ours(
+            "cache",
+            "app.cli.cache:cache_command",
+            "Show or clear the traces that are kept to open fast.",
+        ),
+        _ours(
+            "completion", "app.cli.completion:completion", "Print the completion script of a shell."
+        ),
+        _ours(
+            "calibrate",
+            "features.prediction.calibrate_command:calibrate_command",
+            "Make a calibration for predict from recordings.",
+        ),
     ),
 }
 """The commands that come along, by what a user is about to do."""

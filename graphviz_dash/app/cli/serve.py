@@ -25,7 +25,7 @@ from graphviz_dash.server_settings import SCRATCH_NAME, STARTED_IN_VARIABLE, Ser
 
 T = TypeVar("T")
 
-_PAGES: Final = Path(__file__).parents[2] / "ui" / "main.py"
+_PAGES: Final = Path(__file__).parents[1] / "main.py"
 _PACKAGES: Final = Path(__file__).parents[3]
 """Where the package lies, which need not be installed."""
 _END_S: Final = 8.0

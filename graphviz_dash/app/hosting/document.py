@@ -21,16 +21,15 @@ from graphviz_dash.app.hosting.cards_client import FIRST_CARDS
 from graphviz_dash.app.hosting.policy import content_policy
 from graphviz_dash.app.hosting.preload import preload
 from graphviz_dash.ui.page.navigation import NAMES
+from graphviz_dash.ui.page.registry import PAGES
 
-STYLE: Final = Path(__file__).parents[1] / "assets" / "style.css"
+STYLE: Final = Path(__file__).parents[2] / "ui" / "assets" / "style.css"
 SCRIPTS: Final = Path(streamlit.__file__).parent / "static" / "static" / "js"
 OVERVIEW: Final = ("Html", "DynamicIcon", "StreamlitMarkdown")
 OTHERS: Final = (*OVERVIEW, "Selectbox", "ButtonGroup", "BidiComponent", "DownloadButton")
 """Parts of Streamlit's front end that the first screen of the start page and of the other pages is
 made of; one that a later version has not, or calls otherwise, is asked for when it is needed, as
 the fields of the start page are: its cards do not wait for them."""
-CHARTS: Final = ("compare", "graphs", "compile", "memory", "ranks", "launch")
-"""Pages that begin with a chart."""
 LATER: Final = ("ButtonGroup", "BidiComponent", "DataFrame", "DownloadButton")
 """Parts that other pages begin with and Streamlit loads when they are gone to, 0.6 s for a graph:
 loaded when the first page stands and the browser has nothing to do."""
@@ -224,7 +223,7 @@ def completed(document: bytes, page: str) -> bytes:
     head."""
     style = b"<style>" + STYLE.read_bytes() + b"</style>" + (_FRESH + _later()).encode()
     head = _HISTORY + _PLACES + _SCHEME + first_requests(OTHERS if page else OVERVIEW)
-    if page in CHARTS:
+    if page in PAGES and PAGES[page].starts_with_chart:
         head += _CHARTS % _addresses(("PlotlyChart",))
     document = _UNUSED.sub(b"", document, 1)
     document = document.replace(b"</head>", head.encode() + b"</head>", 1)

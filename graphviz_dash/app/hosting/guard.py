@@ -16,10 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from graphviz_dash.app.hosting.access import access, allows_origin, host_name
 from graphviz_dash.app.hosting.policy import HEADERS, content_policy
 from graphviz_dash.errors import printable
-from graphviz_dash.ui.state.presence import PRESENCE
+from graphviz_dash.ui.state.presence import PRESENCE, VISITOR_HEADER
 
-VISITOR_HEADER: Final = "x-graphviz-dash-visitor"
-"""The header by which pages and routes are given the visitor; nobody else can set it."""
 _TOKEN: Final = "token"
 _NAMES_CHARACTERS: Final = 80
 _HOST_CONFIG: Final = "/_stcore/host-config"

@@ -22,7 +22,7 @@ from graphviz_dash.features.perfetto.page import local_perfetto
 PAGES: Final = Path(__file__).parents[1] / "script.py"
 """The script that Streamlit runs for each visitor and each interaction."""
 
-ASSETS: Final = Path(__file__).parents[1] / "assets"
+ASSETS: Final = Path(__file__).parents[2] / "ui" / "assets"
 
 
 def middleware() -> list[Middleware]:

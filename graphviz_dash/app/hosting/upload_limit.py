@@ -8,8 +8,8 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from graphviz_dash.app.hosting.guard import VISITOR_HEADER
 from graphviz_dash.ui.state.held_uploads import HELD, MAX_ALL_BYTES, MAX_VISITOR_BYTES
+from graphviz_dash.ui.state.presence import VISITOR_HEADER
 
 _ROUTE: Final = "/_stcore/upload_file/"
 _UNKNOWN: Final = ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import Comparison
@@ -17,6 +16,7 @@ from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.narrative.experiment import about
 from graphviz_dash.ui.page.contents import empty_pages
 from graphviz_dash.ui.page.markup import element, text
+from graphviz_dash.ui.page.registry import PAGES
 from graphviz_dash.ui.page.time_bars import time_bars, waiting_bars
 from graphviz_dash.ui.page.widgets import (
     doctor_notes,
@@ -70,13 +70,11 @@ def _kinds(runs: Sequence[Run]) -> tuple[str, ...]:
     return tuple(kind for kind, is_one in zip(KINDS, holds, strict=True) if is_one)
 
 
-_LINKED: Final = ("graphs", "compare", "graph", "timeline", "compile", "ranks", "doctor", "export")
-"""The pages that a card leads to, where they have something to show."""
-
-
 def _pages(runs: Sequence[Run]) -> tuple[str, ...]:
     empty = empty_pages(runs)
-    return tuple(page for page in _LINKED if page not in empty)
+    return tuple(
+        page.name for page in PAGES.values() if page.is_linked_from_cards and page.name not in empty
+    )
 
 
 def _imported(runs: Sequence[Run]) -> str:

@@ -170,3 +170,7 @@ def _keys(figure: go.Figure) -> list[dict[str, str]]:
         for bar in figure.data
         if bar.showlegend is not False
     ]
+
+
+SYMBOLS: Final = ("circle", "square", "diamond", "cross", "triangle-up", "x", "star", "hexagon")
+"""Shapes of markers that tell runs and ranks apart, in turn."""

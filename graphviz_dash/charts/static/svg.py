@@ -3,6 +3,7 @@ drawing does for a light page, a dark one and paper."""
 
 from __future__ import annotations
 
+import math
 import re
 from html import escape
 from typing import Final
@@ -81,3 +82,13 @@ def legend(entries: list[tuple[str, Shade]], x: float, y: float, width: float) -
         parts.append(words(left + 15, y, label, "small"))
         left += room
     return "".join(parts), y + 18
+
+
+WIDTH: Final = 960.0
+
+
+def round_numbers(most: float) -> list[float]:
+    """Round numbers from 0 to ``most``, at least 1, four to ten of them."""
+    power = 10.0 ** math.floor(math.log10(max(most, 1)))
+    step = next(step for step in (2, 1, 0.5, 0.2) if most / (step * power) >= 3)
+    return [index * step * power for index in range(int(most / (step * power)) + 1)]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TypedDict
 
 from graphviz_dash.analysis.metrics.run_metrics import Figure
-from graphviz_dash.exports.documents.values import Sentence, number, reason_of
+from graphviz_dash.exports.documents.values import FilePath, Sentence, number, reason_of
 
 
 class SpreadDocument(TypedDict):
@@ -55,3 +55,10 @@ def figure_document(figure: Figure) -> FigureDocument:
 def figures_document(figures: Iterable[Figure]) -> dict[str, FigureDocument]:
     """Figures by the id of their metric."""
     return {figure.metric.id: figure_document(figure) for figure in figures}
+
+
+class ExperimentDocument(TypedDict):
+    """Which experiment."""
+
+    name: str
+    path: FilePath

@@ -6,9 +6,10 @@ from typing import TypedDict
 
 from msgspec import Struct
 
+from graphviz_dash.analysis.graph.change import Change
 from graphviz_dash.analysis.nodes.node_table import NodeTable
 from graphviz_dash.exports.documents.values import Count, FilePath, Ns, Sentence, number, shown
-from graphviz_dash.features.graph.diff.graph_diff import Change, GraphDiff, NodeDiff
+from graphviz_dash.features.graph.diff.graph_diff import GraphDiff, NodeDiff
 from graphviz_dash.features.graph.diff.graph_pair import GraphPair
 from graphviz_dash.features.graph.diff_narrative import diff_sentence
 from graphviz_dash.model.run import Run

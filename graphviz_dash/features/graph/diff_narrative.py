@@ -10,10 +10,11 @@ from graphviz_dash.analysis.absence import why_missing
 from graphviz_dash.analysis.attribution.graph_identity import GraphIdentity
 from graphviz_dash.analysis.comparison.unseen_graphs import unseen_graphs
 from graphviz_dash.analysis.failures import failure_text
+from graphviz_dash.analysis.graph.change import Change
 from graphviz_dash.analysis.graph.device_launch import DeviceLaunch, Launchable
 from graphviz_dash.features.graph.device_launch import finding_text
 from graphviz_dash.features.graph.diff.creation_order import OrderEffect
-from graphviz_dash.features.graph.diff.graph_diff import Change, GraphDiff, NodeDiff
+from graphviz_dash.features.graph.diff.graph_diff import GraphDiff, NodeDiff
 from graphviz_dash.features.graph.diff.update_prediction import UpdatePrediction, UpdateResult
 from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.graph import DriverAnswer

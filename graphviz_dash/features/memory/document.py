@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from graphviz_dash.analysis.memory.pools import GraphFootprint, PoolBreakdown
 from graphviz_dash.analysis.memory.report import MemoryDifference, MemoryReport
-from graphviz_dash.app.compare.documents.run import ExperimentDocument
+from graphviz_dash.exports.documents.figures import ExperimentDocument
 from graphviz_dash.exports.documents.values import Bytes, Count, Fraction, Sentence, shown
 from graphviz_dash.features.memory.comparison import MemoryComparison
 from graphviz_dash.features.memory.narrative import memory_sentence

@@ -10,9 +10,8 @@ import plotly.graph_objects as go
 
 from graphviz_dash.analysis.ranks.ranks import CollectiveRow, ModeRanks, RankRow
 from graphviz_dash.analysis.trace.kernel_categories import Category
-from graphviz_dash.app.compare.charts.comparison import SYMBOLS
 from graphviz_dash.charts.figures.axes import TimeUnit, time_unit
-from graphviz_dash.charts.figures.theme import dress, dress_bars, label_end
+from graphviz_dash.charts.figures.theme import SYMBOLS, dress, dress_bars, label_end
 from graphviz_dash.charts.palette import CATEGORY, MODULES
 from graphviz_dash.charts.shades import IDLE, WARNING, Shade, Theme, shade
 from graphviz_dash.units import format_ns, format_percent

@@ -18,6 +18,7 @@ from graphviz_dash.ui.page.listing import listing, tell_changes, tell_damage
 from graphviz_dash.ui.page.loading import experiment_read, read_button
 from graphviz_dash.ui.page.markup import chart_key, element, show, text
 from graphviz_dash.ui.page.navigation import dim, links, title_of
+from graphviz_dash.ui.page.registry import PAGES
 from graphviz_dash.ui.state.catalogue import Catalogue, Entry
 from graphviz_dash.ui.state.store import STORE
 
@@ -26,12 +27,7 @@ T = TypeVar("T")
 _OF_ONE_EXPERIMENT: Final = ("graph", "node", "against", "select", "step", "runs", "ruler", "trace")
 """Parameters that mean nothing in another experiment."""
 
-_UNTITLED: Final = ("graph", "timeline", "doctor", "export")
-"""Pages whose views begin at once: only who hears them needs a title."""
-
 _DRAWN_S: Final = 0.015
-_OF_NO_EXPERIMENT: Final = ("overview",)
-"""Pages that show no single experiment."""
 
 
 class Chosen(Struct, frozen=True):
@@ -100,13 +96,13 @@ def top_bar(page: str) -> None:
     with st.container(key="top-bar", horizontal=True, vertical_alignment="center", gap="small"):
         logo = '<img src="/assets/logo.svg" alt="">'
         brand = element("div", logo + element("span", "graphviz-dash"), "brand")
-        if page in _UNTITLED:
+        if not PAGES[page].shows_title:
             entry = chosen_entry()
             of = "" if entry is None else f" of {text(entry.name)}"
             brand += element("h1", f"{title_of(page)}{of}", "unseen")
         st.html(brand, width="content")
         links(page)
-        if page not in _OF_NO_EXPERIMENT:
+        if PAGES[page].shows_experiment:
             _experiment_picker()
         else:
             st.space("stretch")
@@ -149,7 +145,7 @@ def _choose_experiment(name: str | None) -> None:
 
 def tab_title(page: str) -> str:
     """The title of the browser's tab: the experiment and the page."""
-    entry = None if page in _OF_NO_EXPERIMENT else chosen_entry()
+    entry = chosen_entry() if PAGES[page].shows_experiment else None
     parts = [] if entry is None else [printable(entry.name)]
     return " · ".join((*parts, title_of(page), "graphviz-dash"))
 

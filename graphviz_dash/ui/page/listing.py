@@ -10,9 +10,9 @@ from typing import Final
 
 import streamlit as st
 
-from graphviz_dash.app.hosting.guard import VISITOR_HEADER
 from graphviz_dash.ui.page.markup import plain
 from graphviz_dash.ui.state.catalogue import Catalogue, Entry, catalogue
+from graphviz_dash.ui.state.presence import VISITOR_HEADER
 
 _VERSIONS: Final = "versions-shown"
 """Of each experiment that this session showed: its key, which is that of a version."""

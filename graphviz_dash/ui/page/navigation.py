@@ -14,22 +14,9 @@ from streamlit.delta_generator import DeltaGenerator
 
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.markup import element, text
+from graphviz_dash.ui.page.registry import PAGES
 
-_PAGES: Final = {
-    "overview": ("Overview", "dashboard"),
-    "compare": ("Compare", "balance"),
-    "graphs": ("Graphs", "stacked_line_chart"),
-    "graph": ("Graph", "account_tree"),
-    "timeline": ("Timeline", "view_timeline"),
-    "compile": ("Compile", "conversion_path"),
-    "memory": ("Memory", "memory"),
-    "ranks": ("Ranks", "device_hub"),
-    "launch": ("Launch", "rocket_launch"),
-    "doctor": ("Doctor", "stethoscope"),
-    "export": ("Export", "ios_share"),
-}
-
-NAMES: Final = tuple(_PAGES)
+NAMES: Final = tuple(PAGES)
 """The names of all pages, which are their paths, in the order of the navigation."""
 
 _BAR: Final = "page-links"
@@ -56,7 +43,7 @@ class _Bar(Struct):
                 reason=self.reasons.get(name, ""),
                 is_current=name == self.current,
             )
-            for name in _PAGES
+            for name in PAGES
         )
         self.slot.html(element("nav", "".join(links_of), "pages"), width="content")
 
@@ -75,7 +62,7 @@ def _render(name: str) -> None:
 
 def module_of(name: str) -> str:
     """The module of the page called ``name``."""
-    return f"graphviz_dash.ui.views.{name}"
+    return f"graphviz_dash.{PAGES[name].module}"
 
 
 def pages() -> list[Any]:
@@ -85,7 +72,7 @@ def pages() -> list[Any]:
 
 def title_of(name: str) -> str:
     """What the page called ``name`` is called in the navigation."""
-    return _PAGES[name][0]
+    return PAGES[name].title
 
 
 def name_of(current: Any) -> str:
@@ -135,7 +122,7 @@ def lead(
     document. A script that :mod:`graphviz_dash.app.hosting.document` puts on the page follows it.
     """
     parameters = urlencode(query, doseq=True)
-    shown = element("i", "", **{"data-icon": _PAGES[name][1], "aria-hidden": "true"})
+    shown = element("i", "", **{"data-icon": PAGES[name].icon, "aria-hidden": "true"})
     path = "./" if name == "overview" else f"./{name}"
     given = {"href": f"{path}?{parameters}" if parameters else path}
     if reason:

@@ -68,3 +68,7 @@ def _left(visitor: str) -> None:
 
 
 PRESENCE: Final = Presence(_left)
+
+
+VISITOR_HEADER: Final = "x-graphviz-dash-visitor"
+"""The header by which pages and routes are given the visitor; nobody else can set it."""

@@ -17,8 +17,6 @@ from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep, typ
 from graphviz_dash.analysis.step_comparison.waterfall import Waterfall
 from graphviz_dash.analysis.step_comparison.work_pairs import WorkPairs, pair_work
 from graphviz_dash.analysis.trace.steps import Step, steps
-from graphviz_dash.features.graph.diff.creation_order import OrderEffect, order_effects
-from graphviz_dash.features.memory.comparison import MemoryComparison, compare_memory
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Experiment
 from graphviz_dash.ui.state.store import COMPARISON, STORE
@@ -40,16 +38,6 @@ def comparison(key: str) -> Comparison:
 def outcome(key: str) -> Comparison:
     """The comparison as far as it is known without the traces."""
     return STORE.derived_bare(key, COMPARISON, compare)
-
-
-def memory(key: str) -> MemoryComparison:
-    """The memory of the experiment's runs against the same baseline."""
-    return STORE.derived(key, "memory", lambda _: compare_memory(comparison(key)))
-
-
-def creation_orders(key: str) -> tuple[OrderEffect, ...]:
-    """The runs whose graphs differ in the order of creation only."""
-    return STORE.derived(key, "creation-orders", order_effects)
 
 
 def traced_slowdowns(key: str) -> dict[str, float]:

@@ -23,7 +23,7 @@ from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.narrative import experiment
 from graphviz_dash.narrative.headline import headline
 from tests.builders import TraceBuilder
-from tests.cli.conftest import Invoke
+from tests.cli.fixtures import Invoke
 from tests.samples import SAMPLES
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Invoke
+from tests.cli.fixtures import Invoke
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.app.cli import demo
-from tests.cli.conftest import Invoke
+from tests.cli.fixtures import Invoke
 
 SAMPLES = Path(__file__).parents[3] / "sample_traces"
 

@@ -16,7 +16,7 @@ from graphviz_dash import __version__
 from graphviz_dash.app.cli import main as main_module
 from graphviz_dash.app.cli.main import cli, main
 from graphviz_dash.errors import InputError, MissingRequirementError
-from tests.cli.conftest import Invoke
+from tests.cli.fixtures import Invoke
 
 
 def program(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -210,7 +210,8 @@ class TestLoading:
 
     def test_a_closed_pipe_is_no_error(self, folder: Path) -> None:
         done = subprocess.run(
-            f"'{sys.executable}' -m graphviz_dash.app.cli.main compare sample_traces/mlp-train --json"
+            f"'{sys.executable}' -m graphviz_dash.app.cli.main compare"
+            " sample_traces/mlp-train --json"
             " | head -c 10",
             shell=True,
             cwd=folder,

@@ -19,9 +19,10 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from graphviz_dash.app.hosting import guard
 from graphviz_dash.app.hosting.access import Access, access_of
-from graphviz_dash.app.hosting.guard import VISITOR_HEADER, Guard
+from graphviz_dash.app.hosting.guard import Guard
 from graphviz_dash.app.hosting.server import PAGES, middleware, routes
 from graphviz_dash.server_settings import ServerSettings
+from graphviz_dash.ui.state.presence import VISITOR_HEADER
 
 OURS = "http://127.0.0.1:8501"
 SOCKET = "ws://127.0.0.1:8501/ws"

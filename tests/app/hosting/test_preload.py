@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from graphviz_dash.app.hosting.preload import preload
-from graphviz_dash.ui.page.navigation import NAMES
+from graphviz_dash.ui.page.registry import PAGES
 
 HALVES = """
 import sys
@@ -59,7 +59,7 @@ def test_a_page_is_imported_while_its_document_is_loaded_and_all_once_the_first_
     )
     assert done.returncode == 0, done.stderr
     found = set(done.stdout.split())
-    assert {f"graphviz_dash.ui.views.{page}" for page in NAMES} <= found
+    assert {f"graphviz_dash.{page.module}" for page in PAGES.values()} <= found
     assert {"pandas", "pyarrow", "graphviz_dash.app.hosting.component_routes"} <= found
     # 7 MB for those who ask for such a file.
     assert not any(name.startswith("perfetto.protos") for name in found)

@@ -11,10 +11,10 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from graphviz_dash.app.hosting import upload_limit
-from graphviz_dash.app.hosting.guard import VISITOR_HEADER
 from graphviz_dash.app.hosting.upload_limit import UploadLimit
 from graphviz_dash.ui.state import held_uploads
 from graphviz_dash.ui.state.held_uploads import HeldUploads
+from graphviz_dash.ui.state.presence import VISITOR_HEADER
 
 FILE = "/_stcore/upload_file/session/"
 ME, OTHER = {VISITOR_HEADER: "me"}, {VISITOR_HEADER: "other"}

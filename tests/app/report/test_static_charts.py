@@ -13,14 +13,13 @@ from graphviz_dash.analysis.comparison.compare import compare
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.nodes.whole_graph import whole_graph
 from graphviz_dash.app.compare.charts.static import (
-    round_numbers,
     static_break_even,
     static_time_by_category,
     static_waterfall,
 )
 from graphviz_dash.app.report.static_charts import static_charts
 from graphviz_dash.charts.palette import CATEGORY
-from graphviz_dash.charts.static.svg import colour, fitted, text, variables
+from graphviz_dash.charts.static.svg import colour, fitted, round_numbers, text, variables
 from graphviz_dash.features.graph.drawing.colours import ColourBy
 from graphviz_dash.features.graph.drawing.folded import folded
 from graphviz_dash.features.graph.drawing.static import static_dag

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.cli.conftest import Invoke
+from tests.cli.fixtures import Invoke
 from tests.importers.test_bundles import capture, replay
 
 

@@ -17,7 +17,7 @@ from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import ExecutionMode, WorkloadInfo
-from tests.cli.conftest import FAILURE, Invoke
+from tests.cli.fixtures import FAILURE, Invoke
 from tests.cli.test_docs import PAGE, keys
 from tests.doctors import MOVED, OUTPUTS, READ, WAIT, failing_at_once, report
 from tests.experiments import make_run, manifest

@@ -10,7 +10,7 @@ import pytest
 
 from graphviz_dash.bundle.baseline import read_baseline
 from graphviz_dash.features.gate.markdown import code
-from tests.cli.conftest import FAILURE, Invoke
+from tests.cli.fixtures import FAILURE, Invoke
 from tests.experiments import make_run
 
 TOY = "sample_traces/mlp-train"

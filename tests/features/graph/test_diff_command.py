@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders import chain, make_run
-from tests.cli.conftest import Invoke
+from tests.cli.fixtures import Invoke
 
 DESCRIBED = re.sub(
     r"```.*?```", "", (Path(__file__).parents[3] / "docs" / "cli.md").read_text(), flags=re.S

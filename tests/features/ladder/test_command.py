@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Invoke
+from tests.cli.fixtures import Invoke
 from tests.experiments import make_experiment
 from tests.loops import make_segmented, make_server, traffic
 

@@ -21,7 +21,7 @@ from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing
 from tests.loops import make_server
 
-SAMPLES = Path(__file__).parents[2] / "sample_traces"
+SAMPLES = Path(__file__).parents[3] / "sample_traces"
 
 
 def the_report(sample: str) -> LoopReport:

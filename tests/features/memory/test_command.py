@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.bundle.examples import MEMORY_PASS
-from tests.cli.conftest import Invoke
+from tests.cli.fixtures import Invoke
 from tests.experiments import make_experiment
 
 PAGE = (Path(__file__).parents[3] / "docs" / "cli.md").read_text()

@@ -10,7 +10,7 @@ import pytest
 
 from graphviz_dash.bundle.calibration import write_calibration
 from tests.analysis.predictions import CALIBRATION, line_trace
-from tests.cli.conftest import Invoke
+from tests.cli.fixtures import Invoke
 from tests.experiments import make_experiment
 
 SAMPLES = Path(__file__).parents[3] / "sample_traces"

@@ -32,7 +32,7 @@ pytest.importorskip("s3fs")
 pytest.importorskip("gcsfs")
 pytest.importorskip("gcp_storage_emulator")
 
-SAMPLES = Path(__file__).parents[2] / "sample_traces"
+SAMPLES = Path(__file__).parents[3] / "sample_traces"
 TRACES = {
     "job/rank0.json.gz": SAMPLES / "tp-transformer/graph-rank0/traces/replay.json.gz",
     "job/rank1.json.gz": SAMPLES / "tp-transformer/graph-rank1/traces/replay.json.gz",

@@ -11,7 +11,7 @@ import pytest
 
 from graphviz_dash.importers import tasks
 from tests.analysis.predictions import line_trace
-from tests.cli.conftest import Invoke
+from tests.cli.fixtures import Invoke
 from tests.faults import locked
 from tests.importers.fleets import RANKS, rank
 from tests.importers.test_bundles import replay

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from graphviz_dash.model.compilation import Compilation, GraphBreak
-from tests.cli.conftest import Invoke
+from tests.cli.fixtures import Invoke
 from tests.features.torch_compile.page.test_page import SAMPLE, write_run
 from tests.features.torch_compile.test_compiled import BREAK, FRAMES
 

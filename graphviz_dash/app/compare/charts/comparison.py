@@ -16,6 +16,7 @@ from graphviz_dash.analysis.step_comparison.time_by_category import (
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.charts.figures.axes import log_ticks, tick_text, time_unit
 from graphviz_dash.charts.figures.theme import (
+    SYMBOLS,
     dress,
     dress_bars,
     keep_margins,
@@ -27,8 +28,6 @@ from graphviz_dash.charts.shades import IDLE, Theme, shade
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.units import counted, format_ns, format_percent
 
-SYMBOLS: Final = ("circle", "square", "diamond", "cross", "triangle-up", "x", "star", "hexagon")
-"""Shapes of markers that tell runs and ranks apart, in turn."""
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
 

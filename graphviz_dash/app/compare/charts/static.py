@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -14,11 +13,13 @@ from graphviz_dash.charts.palette import ADDED, BASELINE, CATEGORY, REMAINDER, R
 from graphviz_dash.charts.shades import IDLE
 from graphviz_dash.charts.static.svg import (
     RULE,
+    WIDTH,
     colour,
     drawing,
     fitted,
     legend,
     rectangle,
+    round_numbers,
     words,
 )
 from graphviz_dash.model.absence import Missing
@@ -27,7 +28,6 @@ from graphviz_dash.units import counted, format_count, format_ns
 if TYPE_CHECKING:
     from graphviz_dash.analysis.comparison.result import Comparison
 
-WIDTH: Final = 960.0
 _LEFT: Final = 170.0
 _RIGHT: Final = 90.0
 _ROW: Final = 30.0
@@ -163,10 +163,3 @@ def _axes(count: int, high: float, left: float, height: float, bottom: float) ->
         yield words(left - 8, y + 4, format_ns(ns) if ns else "0", "axis", "end")
     middle = left + (WIDTH - left - _RIGHT) / 2
     yield words(middle, height - 2, "steps", "axis", "middle")
-
-
-def round_numbers(most: float) -> list[float]:
-    """Round numbers from 0 to ``most``, at least 1, four to ten of them."""
-    power = 10.0 ** math.floor(math.log10(max(most, 1)))
-    step = next(step for step in (2, 1, 0.5, 0.2) if most / (step * power) >= 3)
-    return [index * step * power for index in range(int(most / (step * power)) + 1)]

@@ -19,7 +19,6 @@ from graphviz_dash.app.compare.documents.equation import (
     waterfall_document,
 )
 from graphviz_dash.app.compare.documents.run import (
-    ExperimentDocument,
     IdentityDocument,
     TimeByCategoryDocument,
     UnseenGraphsDocument,
@@ -29,7 +28,11 @@ from graphviz_dash.app.compare.documents.run import (
     weaknesses_document,
     where_document,
 )
-from graphviz_dash.exports.documents.figures import FigureDocument, figures_document
+from graphviz_dash.exports.documents.figures import (
+    ExperimentDocument,
+    FigureDocument,
+    figures_document,
+)
 from graphviz_dash.exports.documents.values import (
     Count,
     Fraction,

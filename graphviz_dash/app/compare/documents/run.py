@@ -37,13 +37,6 @@ from graphviz_dash.narrative.headline import run_sentence
 from graphviz_dash.narrative.low_confidence import low_confidence_notes
 
 
-class ExperimentDocument(TypedDict):
-    """Which experiment."""
-
-    name: str
-    path: FilePath
-
-
 class WorkDocument(TypedDict):
     """What a step computes, as its workload says."""
 

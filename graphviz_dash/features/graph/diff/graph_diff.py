@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
+from graphviz_dash.analysis.graph.change import Change
 from graphviz_dash.analysis.graph.topology import GraphTopology
 from graphviz_dash.analysis.trace.signatures import base_name, normalised
 from graphviz_dash.features.graph.diff.node_match import (
@@ -31,16 +31,6 @@ _MOST_LOOKS: Final = 200_000
 
 _UNCOMPARED: Final = frozenset({"name"})
 """Parameters that another one says better: a kernel's mangled name."""
-
-
-class Change(StrEnum):
-    """What became of a node or edge from the first graph to the second."""
-
-    ADDED = "added"
-    REMOVED = "removed"
-    CHANGED = "changed"
-    MOVED = "moved"
-    SAME = "same"
 
 
 class FieldChange(Struct, frozen=True):
@@ -147,7 +137,7 @@ class GraphDiff(Struct, frozen=True):
 def diff_graphs(a: Sequence[CapturedGraph], b: Sequence[CapturedGraph]) -> GraphDiff:
     """Compares the first graph of ``a`` with the first of ``b``; the others are their bodies.
 
-    Matching: graphviz_dash.features.graph.diff.node_match. Two equal graphs, or one whose independent
+    Matching: :mod:`.node_match`. Two equal graphs, or one whose independent
     branches were created in another order, differ in nothing.
     """
     return _diff(a[0], b[0], {graph.id: graph for graph in a}, {graph.id: graph for graph in b})

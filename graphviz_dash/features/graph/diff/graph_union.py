@@ -10,9 +10,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from graphviz_dash.analysis.graph.change import Change
 from graphviz_dash.analysis.nodes.node_table import NodeTable
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
-from graphviz_dash.features.graph.diff.graph_diff import Change, GraphDiff, NodeDiff
+from graphviz_dash.features.graph.diff.graph_diff import GraphDiff, NodeDiff
 from graphviz_dash.model.graph import GraphEdge
 
 FIRST: Final = "the other graph"

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
+from graphviz_dash.analysis.graph.change import Change
 from graphviz_dash.errors import printable
-from graphviz_dash.features.graph.diff.graph_diff import Change
 from graphviz_dash.features.graph.diff_narrative import node_changes
 from graphviz_dash.features.graph.drawing.colours import NodeColours
 from graphviz_dash.features.graph.drawing.folded import FoldedGraph

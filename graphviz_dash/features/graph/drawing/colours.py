@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.analysis.graph.change import Change
 from graphviz_dash.analysis.nodes.node_table import NodeRow
 from graphviz_dash.analysis.step_comparison.eager_change import EagerChange, EagerCounterpart
 from graphviz_dash.analysis.trace.kernel_categories import Category
@@ -28,7 +29,6 @@ from graphviz_dash.charts.palette import (
 )
 from graphviz_dash.charts.shades import Shade
 from graphviz_dash.errors import printable
-from graphviz_dash.features.graph.diff.graph_diff import Change
 from graphviz_dash.features.graph.diff.graph_union import GraphUnion
 from graphviz_dash.features.graph.drawing.path import NOT_MEASURED, SLACK_LABELS, PathMarks
 from graphviz_dash.model.graph import NodeKind

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.analysis.graph.change import Change
 from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
-from graphviz_dash.features.graph.diff.graph_diff import Change
 from graphviz_dash.features.graph.diff.graph_union import GraphUnion
 from graphviz_dash.features.graph.drawing.layout import GAP, GUTTER, Placed
 from graphviz_dash.features.graph.drawing.path import PathMarks

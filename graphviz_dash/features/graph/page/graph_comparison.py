@@ -8,11 +8,12 @@ from typing import Final
 import streamlit as st
 
 from graphviz_dash.analysis.attribution.graph_identity import graph_identities
+from graphviz_dash.analysis.graph.change import Change
 from graphviz_dash.analysis.loop.keys import graph_keys
 from graphviz_dash.analysis.nodes.node_table import NodeTable
 from graphviz_dash.analysis.trace.kernel_names import short_name
 from graphviz_dash.errors import printable
-from graphviz_dash.features.graph.diff.graph_diff import Change, GraphDiff, NodeDiff
+from graphviz_dash.features.graph.diff.graph_diff import GraphDiff, NodeDiff
 from graphviz_dash.features.graph.diff.graph_pair import GraphPair
 from graphviz_dash.features.graph.diff_narrative import (
     answer_sentence,

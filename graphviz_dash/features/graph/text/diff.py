@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from graphviz_dash.analysis.graph.change import Change
 from graphviz_dash.analysis.nodes.node_table import NodeTable
 from graphviz_dash.cli.text.output import (
     ABSENT,
@@ -16,7 +17,7 @@ from graphviz_dash.cli.text.output import (
     shorten,
 )
 from graphviz_dash.errors import printable
-from graphviz_dash.features.graph.diff.graph_diff import Change, EdgeDiff, GraphDiff
+from graphviz_dash.features.graph.diff.graph_diff import EdgeDiff, GraphDiff
 from graphviz_dash.features.graph.diff.graph_pair import GraphPair
 from graphviz_dash.features.graph.diff_document import DiffSide, medians
 from graphviz_dash.features.graph.diff_narrative import (

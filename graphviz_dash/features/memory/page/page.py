@@ -20,13 +20,14 @@ from graphviz_dash.features.memory.narrative import (
     memory_sentence,
 )
 from graphviz_dash.features.memory.page.memory_pools import pools_panel
+from graphviz_dash.features.memory.page.state import memory
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.memory import Stage
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, draw, figure, let_draw, nothing
 from graphviz_dash.ui.page.markup import element, plain, show, table, text
 from graphviz_dash.ui.page.widgets import failure_notes, tiles
-from graphviz_dash.ui.state.results import comparison, memory
+from graphviz_dash.ui.state.results import comparison
 from graphviz_dash.units import (
     counted,
     format_bytes,

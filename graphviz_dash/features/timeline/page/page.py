@@ -9,6 +9,7 @@ import streamlit as st
 from graphviz_dash.analysis.metrics.run_selection import usual_baseline
 from graphviz_dash.analysis.trace.steps import StepMethod
 from graphviz_dash.features.graph.diff_narrative import order_sentence
+from graphviz_dash.features.graph.page.state.creation_orders import creation_orders
 from graphviz_dash.features.timeline.page.component import timeline_view
 from graphviz_dash.features.timeline.page.component.ready import make_ready
 from graphviz_dash.features.timeline.page.perfetto_steps import perfetto_steps
@@ -20,11 +21,7 @@ from graphviz_dash.ui.page.frame import Chosen, chosen_experiment
 from graphviz_dash.ui.page.gaps import trace_gap_markup
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.navigation import carry, link
-from graphviz_dash.ui.state.results import (
-    clean_times,
-    creation_orders,
-    traced_steps,
-)
+from graphviz_dash.ui.state.results import clean_times, traced_steps
 
 _MOST_RUNS: Final = 8
 _TYPICAL: Final = "typical"

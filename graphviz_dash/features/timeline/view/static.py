@@ -10,10 +10,19 @@ import numpy as np
 from graphviz_dash.analysis.trace.api_calls import CallClass
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.analysis.trace.lanes import LaneSet
-from graphviz_dash.app.compare.charts.static import WIDTH, round_numbers
 from graphviz_dash.charts.palette import BASELINE, CATEGORY, GRAPH_LAUNCH, SAVED
 from graphviz_dash.charts.shades import IDLE, Shade
-from graphviz_dash.charts.static.svg import MUTED, RULE, colour, drawing, fitted, legend, words
+from graphviz_dash.charts.static.svg import (
+    MUTED,
+    RULE,
+    WIDTH,
+    colour,
+    drawing,
+    fitted,
+    legend,
+    round_numbers,
+    words,
+)
 from graphviz_dash.features.timeline.view.run import CALLS, CATEGORIES, ChosenRun, Labels
 from graphviz_dash.units import format_ns
 

@@ -1,6 +1,6 @@
 """The pieces of a step as they would be once a cause is mended.
 
-Of the pieces that :mod:`graphviz_dash.features.torch_compile.analysis.clean_step` runs, those go that are there
+Of the pieces of :mod:`.clean_step`, those go that are there
 because of the cause alone. What they launch on the GPU is done all the same, by the graph that is
 left; copies of inputs, and from or to the CPU, are not.
 """

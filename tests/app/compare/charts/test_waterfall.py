@@ -23,7 +23,7 @@ from graphviz_dash.features.prediction.charts.schedule import schedule_chart
 from graphviz_dash.ingest.load import load_run
 from tests.samples import compared_sample
 
-SAMPLES = Path(__file__).parents[3] / "sample_traces"
+SAMPLES = Path(__file__).parents[4] / "sample_traces"
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphviz_dash.features.graph.diff.graph_diff import Change, GraphDiff, diff_graphs
+from graphviz_dash.analysis.graph.change import Change
+from graphviz_dash.features.graph.diff.graph_diff import GraphDiff, diff_graphs
 from graphviz_dash.model.graph import (
     CapturedGraph,
     EdgeType,

@@ -8,8 +8,8 @@ from statistics import median
 
 import pytest
 
+from graphviz_dash.analysis.graph.change import Change
 from graphviz_dash.analysis.graph.device_launch import Launchable
-from graphviz_dash.features.graph.diff.graph_diff import Change
 from graphviz_dash.features.graph.diff.graph_pair import check_device_launch, pair_graphs
 from graphviz_dash.features.graph.diff_narrative import (
     answer_sentence,

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphviz_dash.analysis.attribution.attribution import attribute
+from graphviz_dash.analysis.graph.change import Change
 from graphviz_dash.analysis.nodes.node_table import NodeTable, build_node_table
-from graphviz_dash.features.graph.diff.graph_diff import Change, diff_graphs
+from graphviz_dash.features.graph.diff.graph_diff import diff_graphs
 from graphviz_dash.features.graph.diff.graph_union import FIRST, unite
 from graphviz_dash.features.graph.diff_narrative import node_changes
 from graphviz_dash.model.graph import CapturedGraph, GraphEdge, GraphNode, KernelParams, NodeKind

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.ui.views.apptests import markup, shown
 
-SAMPLES = Path(__file__).parents[3] / "sample_traces"
+SAMPLES = Path(__file__).parents[4] / "sample_traces"
 
 
 def test_what_differs_and_what_the_driver_answered_are_told(roots: Path) -> None:

@@ -13,7 +13,7 @@ from graphviz_dash.features.ladder.analysis.segments import PieceKind, segmented
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Missing
 
-SAMPLES = Path(__file__).parents[3] / "sample_traces"
+SAMPLES = Path(__file__).parents[4] / "sample_traces"
 
 
 def test_layers_with_eager_work_between() -> None:

@@ -142,7 +142,7 @@ def test_one_process_alone_is_still_told() -> None:
     assert found.noise[StepMeasure.STEP] == 1
 
 
-SAMPLE = Path(__file__).parents[3] / "sample_traces" / "transformer-train"
+SAMPLE = Path(__file__).parents[4] / "sample_traces" / "transformer-train"
 
 
 @pytest.mark.parametrize("mode", ["eager", "graph"])

@@ -17,7 +17,7 @@ from graphviz_dash.progress import CancelledError, watched
 from tests.builders import make_experiment
 from tests.exports.reading import ReadTrace, read_perfetto
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 GPU = ("kernel", "memcpy", "memset")
 
 

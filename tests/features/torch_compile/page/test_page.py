@@ -22,7 +22,7 @@ from tests.features.torch_compile.test_compiled import BREAK, FRAMES
 from tests.ui.views.test_pages import markup
 from tests.ui.views.test_pages import shown as page_shown
 
-SAMPLE = Path(__file__).parents[3] / "sample_traces" / "capture-schemes"
+SAMPLE = Path(__file__).parents[4] / "sample_traces" / "capture-schemes"
 
 
 @pytest.fixture

@@ -3,7 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { opening, READABLE } from "../../../../graphviz_dash/features/graph/page/component/geometry.js";
+import {
+  opening,
+  READABLE,
+} from "../../../../graphviz_dash/features/graph/page/component/geometry.js";
 import { legible, SIZES } from "../../../../graphviz_dash/features/graph/page/component/text.js";
 
 test("no text falls below nine pixels of the screen at a first view", () => {

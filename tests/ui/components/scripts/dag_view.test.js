@@ -11,7 +11,10 @@ import {
   stateText,
   toggled,
 } from "../../../../graphviz_dash/features/graph/page/component/view.js";
-import { BOX_FIELDS, LINK_FIELDS } from "../../../../graphviz_dash/features/graph/page/component/wire.js";
+import {
+  BOX_FIELDS,
+  LINK_FIELDS,
+} from "../../../../graphviz_dash/features/graph/page/component/wire.js";
 import { box, link } from "./builders.js";
 
 /** @import { View } from "../../../../graphviz_dash/features/graph/page/component/view.js" */

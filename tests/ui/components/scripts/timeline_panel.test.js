@@ -4,7 +4,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { legendEntries } from "../../../../graphviz_dash/features/timeline/page/component/panel.js";
-import { inkOf, sliceColour } from "../../../../graphviz_dash/features/timeline/page/component/runs.js";
+import {
+  inkOf,
+  sliceColour,
+} from "../../../../graphviz_dash/features/timeline/page/component/runs.js";
 import { lane, run } from "./builders.js";
 
 /** @import { View } from "../../../../graphviz_dash/features/timeline/page/component/model.js" */

@@ -1,6 +1,13 @@
 // The DAG: a folded graph whose groups unfold in place, from views that the server lays out.
 
-import { button, contextOf, element, find, isCalm, placeTooltip } from "../../../../ui/components/common/elements.js";
+import {
+  button,
+  contextOf,
+  element,
+  find,
+  isCalm,
+  placeTooltip,
+} from "../../../../ui/components/common/elements.js";
 import { clamp, counted } from "../../../../ui/components/common/numbers.js";
 import { ask, isAbort, messageOf } from "../../../../ui/components/common/server.js";
 import { mount } from "../../../../ui/components/common/mount.js";

@@ -37,14 +37,10 @@ FAILURE = Failure(
 )
 
 
-@pytest.fixture(autouse=True)
-def _threads_for_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    work_in_threads(monkeypatch)
-
-
 @pytest.fixture
-def invoke(capsys: pytest.CaptureFixture[str]) -> Invoke:
-    """Runs ``graphviz-dash`` with the arguments given."""
+def invoke(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Invoke:
+    """Runs ``graphviz-dash`` with the given arguments, in threads instead of processes."""
+    work_in_threads(monkeypatch)
 
     def run(*arguments: str) -> Result:
         capsys.readouterr()

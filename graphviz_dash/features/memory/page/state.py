@@ -1,0 +1,12 @@
+"""Memory comparison that the Memory page keeps between visits."""
+
+from __future__ import annotations
+
+from graphviz_dash.features.memory.comparison import MemoryComparison, compare_memory
+from graphviz_dash.ui.state.results import comparison
+from graphviz_dash.ui.state.store import STORE
+
+
+def memory(key: str) -> MemoryComparison:
+    """The memory of the experiment's runs against the same baseline."""
+    return STORE.derived(key, "memory", lambda _: compare_memory(comparison(key)))

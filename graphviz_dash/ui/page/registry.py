@@ -1,0 +1,136 @@
+"""Pages of the dashboard, one row each: the only place that lists them.
+
+Rows are strings, so that a page's module is imported when the page is first shown.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+__all__ = ["PAGES", "Page"]
+
+
+class Page(Struct, frozen=True):
+    """A page: how links name it, and where it is loaded from."""
+
+    name: str
+    """Path in the address."""
+    title: str
+    """Label of links and of the browser tab."""
+    icon: str
+    """Material symbol."""
+    module: str
+    """Module with a ``render`` function, below ``graphviz_dash``."""
+    answers: str
+    """Question that the page answers, for the help panel."""
+    starts_with_chart: bool = False
+    """Whether the first screen shows a Plotly chart, whose script the document preloads."""
+    shows_title: bool = True
+    """Whether the title is visible; a hidden one is for screen readers."""
+    is_linked_from_cards: bool = True
+    """Whether experiment cards link to the page."""
+    shows_experiment: bool = True
+    """Whether the page shows a single experiment."""
+
+
+_ROWS: Final = (
+    Page(
+        "overview",
+        "Overview",
+        "dashboard",
+        "app.overview.page",
+        "all experiments and the gain from graphs in each",
+        is_linked_from_cards=False,
+        shows_experiment=False,
+    ),
+    Page(
+        "compare",
+        "Compare",
+        "balance",
+        "app.compare.page.page",
+        "whether graphs pay off, why, and at which cost; for runs without a graph, the predicted "
+        "gain and what blocks a capture",
+        starts_with_chart=True,
+    ),
+    Page(
+        "graphs",
+        "Graphs",
+        "stacked_line_chart",
+        "features.ladder.page.page",
+        "for programs with many graphs: step time by size, cost of padding and fallbacks, and the "
+        "best sizes to capture",
+        starts_with_chart=True,
+    ),
+    Page(
+        "graph",
+        "Graph",
+        "account_tree",
+        "features.graph.page.page",
+        "the nodes of a graph, their source lines and their times",
+        shows_title=False,
+    ),
+    Page(
+        "timeline",
+        "Timeline",
+        "view_timeline",
+        "features.timeline.page.page",
+        "which kernel ran when, one run above the other, and where one run loses time",
+        shows_title=False,
+    ),
+    Page(
+        "compile",
+        "Compile",
+        "conversion_path",
+        "features.torch_compile.page.page",
+        "what torch.compile made of a step, where its time goes, and what to fix first",
+        starts_with_chart=True,
+    ),
+    Page(
+        "memory",
+        "Memory",
+        "memory",
+        "features.memory.page.page",
+        "device memory by purpose, and the share of graphs",
+        starts_with_chart=True,
+        is_linked_from_cards=False,
+    ),
+    Page(
+        "ranks",
+        "Ranks",
+        "device_hub",
+        "features.ranks.page",
+        "which rank is late, and how long the others wait",
+        starts_with_chart=True,
+    ),
+    Page(
+        "launch",
+        "Launch",
+        "rocket_launch",
+        "features.launch.page.page",
+        "launch costs of graphs on a GPU",
+        starts_with_chart=True,
+        is_linked_from_cards=False,
+    ),
+    Page(
+        "doctor",
+        "Doctor",
+        "stethoscope",
+        "features.doctor.page",
+        "why a capture fails, why a replay is wrong, what breaks a compiled step, and the fix",
+        shows_title=False,
+    ),
+    Page(
+        "export",
+        "Export",
+        "ios_share",
+        "app.report.page",
+        "reports, tables and traces as files",
+        shows_title=False,
+    ),
+)
+"""In the order of the navigation."""
+
+PAGES: Final = {page.name: page for page in _ROWS}
+"""Pages by name, in the order of the navigation."""
