@@ -25,8 +25,8 @@ PYTHONPATH = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
 COLLECTOR = """
 import sys
 from pathlib import Path
-from collectors.collection.collection import machine
-from collectors.collection.collection import cli
+from collectors.collection import machine
+from collectors.collection import cli
 from graphviz_dash.app.cli import main as command_line
 
 machine.WORKER = (sys.executable, "-m", "tests.collectors.fake_worker")

@@ -15,10 +15,10 @@ from graphviz_dash.analysis.metrics.kernel_table import kernel_table
 from graphviz_dash.analysis.nodes.concurrency import run_concurrency
 from graphviz_dash.analysis.nodes.node_table import node_tables
 from graphviz_dash.analysis.ranks.ranks import rank_comparison
+from graphviz_dash.app.cli.command_table import LISTED
 from graphviz_dash.app.cli.main import main
 from graphviz_dash.app.compare.documents.comparison import comparison_document
 from graphviz_dash.app.compare.documents.run import SingleRunDocument, single_run_document
-from graphviz_dash.app.cli.command_table import LISTED
 from graphviz_dash.app.documents.schemas import document_schema
 from graphviz_dash.exports.documents.envelope import VERSIONS, versioned
 from graphviz_dash.features.launch.document import launch_document

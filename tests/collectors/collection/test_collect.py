@@ -14,8 +14,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from collectors.collection import machine
 from collectors.collection.collect import collect
-from collectors.collection.collection import Collection, machine
+from collectors.collection.collection import Collection
 from collectors.collection.progress import Event, PassDone, PassFailed, text_of
 from collectors.passes.parameters import WorkloadFacts
 from collectors.process.requests import (

@@ -16,9 +16,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from collectors.collection import collect as module
+from collectors.collection import machine, pass_runs
 from collectors.collection.collect import collect
-from collectors.collection.collection import CollectedRun, machine, pass_runs
-from collectors.collection.collection import collect as module
+from collectors.collection.collection import CollectedRun
 from collectors.collection.ranks import Peers, RankContext, rank_context_of, worker_settings
 from collectors.process.requests import FAILURE_FILE, PassRequest
 from collectors.process.subprocesses import Limit, run_worker

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 from unittest import mock
 
-from collectors.collection.collection import requirements
+from collectors.collection import requirements
 from graphviz_dash.app.cli.main import main
 from graphviz_dash.bundle.read import BundleContents, read_bundle
 from graphviz_dash.model.recording import Recording
