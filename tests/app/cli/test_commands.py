@@ -155,7 +155,7 @@ class TestServe:
     def test_the_command(self, tmp_path: Path) -> None:
         command = server_command("0.0.0.0", 9000, (tmp_path,))
         assert command[:5] == [sys.executable, "-P", "-m", "streamlit", "run"]
-        assert Path(command[5]).parts[-3:] == ("graphviz_dash", "ui", "main.py")
+        assert Path(command[5]).parts[-3:] == ("graphviz_dash", "app", "main.py")
         assert command[-2:] == ["--", str(tmp_path)]
         assert "9000" in command
 

@@ -1,0 +1,334 @@
+"""A torch that captures nothing: as much of its surface as the recorder touches.
+
+So that a recorded program can be tested from end to end where there is neither torch nor a GPU. It
+brings ``cuda.bindings`` too; every captured graph has two empty nodes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import contextmanager
+from threading import get_ident
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+__version__ = "2.11.0+fake"
+SYNCHRONISED = [0]
+capturing = False
+context_made = False
+
+
+class _Anything:
+    """Whatever is asked of it: it can be called, entered, subclassed and counted, and so can all
+    that it has and answers. As unittest.mock's, which takes longer to import than all the rest."""
+
+    def __init__(self, *_: Any, **options: Any) -> None:
+        vars(self).update(options)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        self.__dict__[name] = held = _Anything()
+        return held
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        return self.return_value
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> bool:
+        return False
+
+    def __iter__(self) -> Any:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __int__(self) -> int:
+        return 1
+
+    __index__ = __int__
+
+
+class _Fake(ModuleType):
+    """A module whose every other name is something that can be called."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Anything()
+
+
+def _module(name: str, **content: Any) -> _Fake:
+    module = _Fake(f"torch.{name}")
+    vars(module).update(content, __path__=[])
+    sys.modules[module.__name__] = module
+    parent, _, last = name.rpartition(".")
+    holder = sys.modules[f"torch.{parent}" if parent else "torch"]
+    setattr(holder, last, module)
+    return module
+
+
+class AcceleratorError(RuntimeError):
+    """What torch raises for an error of CUDA."""
+
+
+class _CUDAGraph:
+    def capture_begin(self, *args: Any, **kwargs: Any) -> None:
+        global capturing, context_made  # noqa: PLW0603  # the state of a device
+        capturing = context_made = True
+
+    def capture_end(self) -> None:
+        global capturing  # as above
+        capturing, was = False, capturing
+        if was == "broken":
+            raise AcceleratorError("CUDA error: operation failed\nmore lines")
+
+    def replay(self) -> None:
+        pass
+
+    def pool(self) -> tuple[int, int]:
+        return (0, 1)
+
+
+class CUDAGraph(_CUDAGraph):
+    """As torch's: Python methods that call those below."""
+
+    def capture_begin(self, *args: Any, **kwargs: Any) -> None:
+        super().capture_begin(*args, **kwargs)
+
+    def capture_end(self) -> None:
+        super().capture_end()
+
+    def replay(self) -> None:
+        super().replay()
+
+
+class AnywhereGraph(_CUDAGraph):
+    """As torch's for every accelerator, since 2.12: it is told its pool when it is made."""
+
+    def __init__(self, pool: tuple[int, int] | None = None) -> None:
+        self.graph_pool = pool
+
+    def capture_begin(self) -> None:
+        super().capture_begin(pool=self.graph_pool)
+
+    def capture_end(self) -> None:
+        super().capture_end()
+
+    def replay(self) -> None:
+        super().replay()
+
+    def __enter__(self) -> None:
+        self.capture_begin()
+
+    def __exit__(self, *_error: object) -> None:
+        self.capture_end()
+
+
+class Tensor:
+    """A tensor as far as its shape goes."""
+
+    def __init__(self, *shape: int) -> None:
+        self.shape = shape
+
+
+@contextmanager
+def graph(captured: CUDAGraph) -> Any:
+    captured.capture_begin()
+    try:
+        yield
+    finally:
+        captured.capture_end()
+
+
+def synchronize() -> None:
+    SYNCHRONISED[0] += 1
+
+
+_hooks: list[Any] = []
+
+
+def _register(hook: Any) -> Any:
+    _hooks.append(hook)
+    return SimpleNamespace(remove=lambda: _hooks.remove(hook))
+
+
+class SGD:
+    """An optimizer with the global hook after its step."""
+
+    def step(self) -> None:
+        for hook in tuple(_hooks):
+            hook(self, (), {})
+
+
+class Parameter(Tensor):
+    """nn.Parameter as far as its shape goes."""
+
+
+class Module:
+    """nn.Module as far as calls go."""
+
+    def __call__(self, *args: Any) -> Any:
+        return self.forward(*args)
+
+
+class _Profile:
+    running = False
+    traces = 0
+
+    def __init__(self, **_options: Any) -> None:
+        pass
+
+    def start(self) -> None:
+        _Profile.running = True
+        self._thread = get_ident()
+
+    def stop(self) -> None:
+        if get_ident() != self._thread:
+            raise RuntimeError("Can't disable Kineto profiler when it's not running")
+        _Profile.running = False
+
+    def __enter__(self) -> Any:
+        self.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
+
+    def export_chrome_trace(self, path: str) -> None:
+        import gzip
+
+        with (gzip.open if path.endswith(".gz") else open)(path, "wt") as file:
+            json.dump({"traceEvents": ranges}, file)
+
+
+ranges: list[dict[str, Any]] = []
+
+
+class record_function:  # noqa: N801  # torch's name
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        self._begin = len(ranges)
+
+    def __exit__(self, *_error: object) -> None:
+        ranges.append({"ph": "X", "name": self._name, "cat": "user_annotation", "ts": 1, "dur": 1})
+
+
+def compile(model: Any, **_options: Any) -> Any:  # torch's name
+    return model
+
+
+_properties = SimpleNamespace(
+    name="Fake GPU", major=9, minor=0, total_memory=1 << 30, multi_processor_count=2
+)
+_cuda = _module(
+    "cuda",
+    CUDAGraph=CUDAGraph,
+    graph=graph,
+    synchronize=synchronize,
+    is_available=lambda: True,
+    is_initialized=lambda: context_made,
+    current_device=lambda: 0,
+    device_count=lambda: 1,
+    get_device_properties=lambda _device: _properties,
+    current_stream=lambda: SimpleNamespace(cuda_stream=1),
+    memory_snapshot=list,
+    is_current_stream_capturing=lambda: capturing,
+    **{
+        name: lambda: 1024
+        for name in (
+            "max_memory_allocated",
+            "max_memory_reserved",
+            "memory_allocated",
+            "memory_reserved",
+        )
+    },
+)
+_module("cuda.graphs", CUDAGraph=CUDAGraph)
+_module("accelerator", Graph=AnywhereGraph)
+_module("_C", _cuda_getCurrentRawStream=lambda _device: 1)
+_module("version", cuda="13.0")
+_module("compiler", is_compiling=lambda: False)
+_module("export", export=lambda model: model)
+_module("nn", Module=Module, Parameter=Parameter)
+_module("nn.modules")
+_module("nn.modules.module", Module=Module)
+_module("optim", SGD=SGD)
+_module("optim.optimizer", register_optimizer_step_post_hook=_register)
+_module("autograd", _profiler_enabled=lambda: _Profile.running)
+_module("autograd.profiler", record_function=record_function)
+_module(
+    "profiler",
+    profile=_Profile,
+    ProfilerActivity=SimpleNamespace(CPU=0, CUDA=1),
+    record_function=record_function,
+)
+_module("overrides", TorchFunctionMode=type("TorchFunctionMode", (), {}))
+_module("distributed", is_available=lambda: False)
+_module("utils")
+_module("utils.hooks", RemovableHandle=object)
+
+
+class _Status(int):
+    name = "CUDA_SUCCESS"
+
+
+class _Enum(int):
+    name = "CU_STREAM_CAPTURE_STATUS_INVALIDATED"
+
+
+_OK, _ACTIVE, _BROKEN = _Status(0), _Enum(1), _Enum(2)
+_EMPTY = SimpleNamespace(name="CU_GRAPH_NODE_TYPE_EMPTY")
+
+
+def _capture_info(_stream: Any) -> Any:
+    return (_OK, _BROKEN if capturing == "broken" else _ACTIVE, 1, 7, [], [], 0)
+
+
+class _Driver(_Fake):
+    """A driver whose every other call succeeds and answers 0."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Anything(return_value=(_OK, 0))
+
+
+_driver = _Driver("cuda.bindings.driver")
+vars(_driver).update(
+    CUgraph=int,
+    CUgraphNode=int,
+    CUstream=int,
+    CUstreamCaptureStatus=SimpleNamespace(CU_STREAM_CAPTURE_STATUS_ACTIVE=_ACTIVE),
+    cuStreamGetCaptureInfo=_capture_info,
+    cuThreadExchangeStreamCaptureMode=lambda mode: (_OK, mode),
+    cuGraphGetNodes=lambda _graph, count: (_OK, [11, 12][:count], 2),
+    cuGraphNodeGetDependencies_v2=lambda _node, _count: (_OK, [], [], 0),
+    cuGraphNodeGetType=lambda _node: (_OK, _EMPTY),
+    cuDriverGetVersion=lambda: (_OK, 13000),
+    cuMemGetInfo=lambda: (_OK, 1 << 29, 1 << 30),
+    CUevent_flags=SimpleNamespace(CU_EVENT_DEFAULT=0),
+    cuEventCreate=lambda _flags: (_OK, 5),
+    cuEventRecord=lambda _event, _stream: (_OK,),
+    cuEventQuery=lambda _event: (_OK,),
+    cuEventElapsedTime=lambda _begin, _end: (_OK, 0.25),
+)
+_bindings = _Fake("cuda.bindings")
+vars(_bindings).update(driver=_driver, __path__=[])
+_cuda_python = _Fake("cuda")
+vars(_cuda_python).update(bindings=_bindings, __path__=[])
+sys.modules |= {
+    "cuda": _cuda_python,
+    "cuda.bindings": _bindings,
+    "cuda.bindings.driver": _driver,
+    "cuda.bindings.runtime": _Fake("cuda.bindings.runtime"),
+}
