@@ -1,0 +1,1 @@
+"""Language check: plain English in code, documentation and visible text."""
