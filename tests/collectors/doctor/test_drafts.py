@@ -108,7 +108,7 @@ def test_a_step_that_ends_early_is_another_path() -> None:
     one = StepLog([op("mul", 3, use(0x10)), op("sum", 5, use(0x20))])
     (found,) = differences([one, StepLog(one.events[:1])])
     assert (found.rule, found.spot) == (RuleId.CONTROL_FLOW, spot(5))
-    assert values(found)["in step 2"] == "the step was over"
+    assert values(found)["in step 2"] == "end of the step"
 
 
 def test_a_place_that_is_illegal_many_times_is_one_finding() -> None:
