@@ -23,8 +23,8 @@ from graphviz_dash.errors import GraphvizDashError, MissingRequirementError, pri
 from graphviz_dash.model.run import ExecutionMode, Failure
 
 PROCESSES: Final = 5
-"""Medians of one mode vary more between processes than within one. With five processes, bootstrap
-intervals covered the true value in at least 92% of simulated cases."""
+"""Medians vary more between processes than within one. With five, bootstrap intervals covered the
+true value in at least 92% of simulated cases."""
 
 _INSTALL_NODE_IDS = "pip install 'graphviz-dash[collect,node-ids]'"
 

@@ -1,7 +1,7 @@
 """Run the passes of every mode in separate processes and write run bundles.
 
-Clean passes run first, before any profiler is attached, in several processes per mode. The
-processes of all modes are interleaved so that changes of the machine affect them all.
+Clean passes run first, before any profiler is attached. Their processes are interleaved across
+modes so that changes of the machine affect all.
 """
 
 from __future__ import annotations
@@ -40,13 +40,12 @@ def collect(
 ) -> tuple[CollectedRun, ...]:
     """Collect each mode into ``output/<mode>`` and return the written runs.
 
-    With a ``context``, each rank collects into ``output/<mode>-rank<N>`` and all ranks run each
-    pass together. If a mode fails, its bundle holds the failure and the other modes continue.
-    ``report`` receives an event at the start and end of each pass.
+    With a ``context``, the folder is ``output/<mode>-rank<N>`` and all ranks run each pass
+    together. A failure is stored in the mode's bundle; the other modes continue.
 
     Raises:
         InputError: The workload is unknown, or the target already holds a run.
-        MissingRequirementError: torch finds no CUDA device, or none for this rank.
+        MissingRequirementError: There is no CUDA device for this process.
         GraphvizDashError: The environment cannot be read, other ranks are unreachable, or the disk
             is full. The message lists the runs that were kept.
     """
@@ -91,7 +90,7 @@ def _check_free(asked: Collection, context: RankContext | None) -> None:
             raise InputError(
                 target,
                 "the folder already holds a run",
-                "an empty or new folder",
+                "a new folder",
                 "Choose another -o, or delete that run.",
             )
 
@@ -104,7 +103,7 @@ def _tidy(output: Path, report: Report) -> None:
 def _kept(
     asked: Collection, runs: list[CollectedRun]
 ) -> tuple[tuple[Path, ...], ExecutionMode | None]:
-    """Return the written bundles and the mode that was interrupted, or None."""
+    """Return the written bundles and the interrupted mode."""
     lost = asked.modes[len(runs)] if len(runs) < len(asked.modes) else None
     return tuple(run.path for run in runs), lost
 
@@ -126,9 +125,9 @@ class _Course:
     timed: dict[ExecutionMode, list[Path]] = field(default_factory=dict)
     """Folders of each mode's successful clean processes."""
     untimed: dict[ExecutionMode, Failure] = field(default_factory=dict)
-    """First failure of a mode's clean or plan pass. No further clean process runs after it."""
+    """First failure of a mode's clean or plan pass, which ends its clean pass."""
     begun: int = 0
-    """Number of passes started or skipped; each process of a clean pass counts as one."""
+    """Passes started or skipped, counting each clean process."""
 
     def plan_modes(self) -> None:
         """Run the plan pass of each planned mode; its other passes follow that plan."""
@@ -207,7 +206,7 @@ class _Course:
         return folders, tuple(failures), ()
 
     def _run(self, mode: ExecutionMode, kind: Pass, folder: Path, turn: int = 0) -> Failure | None:
-        """Run and report a pass, or one process of a clean pass; return its failure."""
+        """Run and report a pass or one process of a clean pass."""
         numbered = self._number(mode, kind, turn)
         folder.mkdir()
         self.report(PassBegan(numbered))
@@ -232,7 +231,6 @@ class _Course:
         return self.scratch / f"{mode.value}-{kind.value}-{turn}"
 
     def _examine(self) -> DoctorReport | None:
-        """Return the doctor's report on the failed capture, or None without findings."""
         folder = self.scratch / "doctor"
         folder.mkdir()
         request = self.asked

@@ -23,7 +23,7 @@ class Collection:
     output: Path
     """Folder of the experiment; created if needed."""
     iterations: int
-    """Timed iterations per series of the clean pass, across all processes."""
+    """Timed iterations per clean series, across all processes."""
     traced_iterations: int
     warmup: int
     """Iterations before measurement and capture."""

@@ -20,8 +20,7 @@ def read_environment(*, start_processes: bool = True) -> Environment:
     """Read the current CUDA device, the software and the CPU.
 
     Args:
-        start_processes: Allow running nvidia-smi. A recorded program would notice a child process;
-            without it the driver version is None unless the system reports it.
+        start_processes: Allow running nvidia-smi, which a recorded program would notice.
 
     Raises:
         MissingRequirementError: torch finds no CUDA device.
@@ -69,14 +68,13 @@ def _shared() -> bool | None:
 
 
 def _nccl_version() -> str | None:
-    """Return the NCCL version of torch, or None for a build without NCCL."""
     if not torch.distributed.is_available() or not torch.distributed.is_nccl_available():
         return None
     return ".".join(map(str, torch.cuda.nccl.version()))
 
 
 def _dotted(encoded: int) -> str:
-    """Format CUDA's 13000 as 13.0."""
+    """Format 13000 as 13.0."""
     return f"{encoded // 1000}.{encoded % 1000 // 10}"
 
 
@@ -90,7 +88,6 @@ def _package(*names: str) -> str | None:
 
 
 def _loaded_driver() -> str | None:
-    """Return the version of the loaded Linux driver, equal to nvidia-smi's."""
     try:
         return Path("/sys/module/nvidia/version").read_text(encoding="ascii").strip()
     except OSError:

@@ -33,7 +33,7 @@ def describe(error: BaseException, during: Pass) -> Failure:
 
 
 def _traceback(error: BaseException) -> str:
-    """Format like Python, with shortened paths, because a bundle names no local folder."""
+    """Format like Python, with shortened paths."""
 
     def shorten(part: traceback.TracebackException) -> None:
         for frame in part.stack:
@@ -48,7 +48,7 @@ def _traceback(error: BaseException) -> str:
 
 
 def _source_nodes(error: BaseException) -> str:
-    """Return Inductor's comment on the source nodes of the failed call, or an empty string."""
+    """Return Inductor's comment on the source nodes of the failed call."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if GENERATED.search(frame.filename) and frame.lineno is not None:
             for number in range(frame.lineno - 1, max(0, frame.lineno - _COMMENT_AT_MOST), -1):
@@ -61,7 +61,7 @@ def _source_nodes(error: BaseException) -> str:
 
 
 def _location(error: BaseException) -> str | None:
-    """Return ``file:line`` of the innermost frame in the workload's own code."""
+    """Return ``file:line`` of the innermost workload frame."""
     packages = ("/torch/", "/site-packages/", "/dist-packages/", "<frozen")
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         is_ours = frame.filename.startswith(_OURS) and not frame.filename.startswith(_WORKLOADS)

@@ -1,7 +1,7 @@
 """Keep recorder errors away from the recorded program.
 
-Every entry from the program into the recorder (a capture, a step, process exit) goes through a
-:class:`Guard`. Only the guard catches all errors; other code names the errors that it expects.
+Every entry from the program into the recorder goes through a :class:`Guard`. Only the guard catches
+all errors.
 """
 
 from __future__ import annotations
@@ -14,11 +14,7 @@ from typing import Any, Final
 
 
 class Guard:
-    """Context that swallows and counts the recorder's errors.
-
-    The program's own exceptions pass: KeyboardInterrupt, SystemExit, and errors of its signal
-    handlers.
-    """
+    """Context that swallows and counts the recorder's errors, but not the program's."""
 
     def __init__(self) -> None:
         self.errors = 0
@@ -38,7 +34,6 @@ class Guard:
         return error is not None and self._keeps(error)
 
     def _keeps(self, error: BaseException) -> bool:
-        """Count ``error`` if the recorder caused it."""
         trace = error.__traceback__
         if not isinstance(error, Exception) or _is_the_programs(trace):
             return False
@@ -49,10 +44,9 @@ class Guard:
 
 
 def hide_frame(error: BaseException) -> None:
-    """Remove the innermost frame, the caller's, from the traceback of a passing error.
+    """Remove the caller's frame from the traceback of a passing error.
 
-    A bare ``raise`` afterwards adds no frame, so the program prints the same traceback as without
-    the recorder.
+    A bare ``raise`` afterwards adds no frame.
     """
     if error.__traceback__ is not None:
         error.__traceback__ = error.__traceback__.tb_next
@@ -89,7 +83,7 @@ def _named(
 
 
 def _is_the_programs(trace: TracebackType | None) -> bool:
-    """Check if the error comes from a signal handler, which Python calls amid any code."""
+    """Check if the error comes from a signal handler."""
     codes = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()}
     return any(code in codes for code, _ in _frames(trace))
 
@@ -101,7 +95,6 @@ def _frames(trace: TracebackType | None) -> Iterator[tuple[CodeType, int]]:
 
 
 def _code_of(function: Any) -> CodeType | None:
-    """Return the code of a function, method, partial or callable object."""
     function = getattr(function, "func", function)
     call = vars(type(function)).get("__call__")
     code = getattr(function, "__code__", None) or getattr(call, "__code__", None)

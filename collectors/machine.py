@@ -28,10 +28,8 @@ def run_pass_worker(
     context: RankContext | None = None,
     limit: Limit | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a worker to its end as the rank of ``context``, within ``limit``.
-
-    Forks ``server`` if possible, otherwise starts a new process.
-    """
+    """Run a worker to its end as the rank of ``context``, within ``limit``; forks ``server`` if
+    possible."""
     limit = limit or Limit(None)
     forked = server.run(arguments, limit) if server is not None else None
     if forked is not None:

@@ -33,13 +33,13 @@ from graphviz_dash.model.observers import Observed, Observer, ObserverPass
 from graphviz_dash.model.run import Absent, ExecutionMode, Failure, Pass
 
 _RANKS_TIMEOUT_S: Final = 900
-"""Default time limit in s of a pass with several ranks; one stuck rank blocks all."""
+"""Default time limit in s of a pass with several ranks."""
 
 _TAIL: Final = 2_000
 """Characters of a crashed pass's stderr stored in the bundle."""
 
 _CRASH: Final = "Fatal Python error: "
-"""Start of Python's crash report; earlier output comes from other code."""
+"""Start of Python's crash report."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class PassRunner:
     ) -> Failure | None:
         """Run a pass that writes results to ``folder``, and return its failure.
 
-        ``turn`` is the index of a clean process. ``plan`` is the folder of the plan pass, if any.
+        ``turn`` is the index of a clean process, ``plan`` the folder of the plan pass.
 
         Raises:
             GraphvizDashError: The request is invalid.
@@ -117,10 +117,9 @@ class PassRunner:
         return peers.settle(name, failure, kind) if peers else failure
 
     def _observe(self, mode: ExecutionMode, folder: Path, plan: Path | None) -> Failure | None:
-        """Time the step under each observer in separate processes and join the results.
+        """Time the step under each observer in separate processes.
 
-        Returns the failure of the process without an observer. Other failures are recorded as
-        absent.
+        Returns the failure of the process without an observer.
         """
         observed: list[Observed] = []
         observers, missing = observers_of(mode)
@@ -167,7 +166,7 @@ def _failure_of(
 
 
 def _how_it_ended(process: subprocess.CompletedProcess[str]) -> str:
-    """Describe signal or exit code, with the last output of the library that crashed."""
+    """Describe signal or exit code, with the last output of the crashed library."""
     words, crashed, _ = process.stderr.partition(_CRASH)
     last_output = last_line(words) if crashed else ""
     return (
@@ -176,6 +175,5 @@ def _how_it_ended(process: subprocess.CompletedProcess[str]) -> str:
 
 
 def _without_modules(stderr: str) -> str:
-    """Remove the module list at the end of Python's crash report."""
     lines = stderr.splitlines(keepends=True)
     return "".join(line for line in lines if not line.startswith("Extension modules:"))

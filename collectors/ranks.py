@@ -1,8 +1,8 @@
 """Coordinate several processes of one collection.
 
-Each rank has a parent, started by torchrun, and each parent starts its own worker per pass. Parents
-meet in a key-value store and report how every pass ended, so that no worker waits for a lost one.
-When a rank fails, the workers of the others are killed after a grace period.
+Each rank has a parent, started by torchrun, that starts its own worker per pass. Parents report in
+a key-value store how every pass ended. When a rank fails, the workers of the others are killed
+after a grace period.
 
 A process is one of several ranks if torchrun's variables are set (RANK, LOCAL_RANK, WORLD_SIZE,
 MASTER_ADDR, MASTER_PORT).
@@ -27,10 +27,10 @@ from graphviz_dash.model.run import Failure, Pass, RankGroup
 
 _NEEDED: Final = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 _LAST_LOOK_S: Final = 1.0
-"""Time in s that rank 0 keeps its store at the end, so that the others can check once more."""
+"""Time in s that rank 0 keeps its store at the end."""
 
 _SETTLE_S: Final = 120.0
-"""Maximum time in s between ranks at the end of a pass; trace writing times vary."""
+"""Maximum time in s between ranks at the end of a pass."""
 
 _POLL_S: Final = 0.1
 _FIRST: Final = "rank 0 is ready"
@@ -58,7 +58,7 @@ _KEPT_SETTINGS: Final = (
     "NCCL_SHM_DISABLE",
     "TORCH_NCCL_AVOID_RECORD_STREAMS",
 )
-"""Variables that affect collectives. Others may name hosts or folders and are not stored."""
+"""Variables that affect collectives. Others may name hosts or folders."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ class Peers:
     def settle(self, what: str, failure: Failure | None, during: Pass) -> Failure | None:
         """Report this rank's outcome, wait for the others, and return the failure of the pass.
 
-        A failure on one rank fails the pass on all, because its collectives lack a partner.
+        A failure on one rank fails the pass on all.
         """
         self._store.set(self._key(what, self.context.rank), _encode(failure))
         others = [rank for rank in range(self.context.world_size) if rank != self.context.rank]
@@ -250,7 +250,7 @@ class Peers:
         return None
 
     def _cause(self, what: str, rank: int) -> str | None:
-        """Return the cause of the failure on ``rank``, or None if none is reported."""
+        """Return the cause of the failure on ``rank``, or None."""
         key = self._key(what, rank)
         if not self._store.check([key]):
             return None

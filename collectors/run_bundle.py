@@ -165,7 +165,6 @@ def write_run(
 
 
 def _without_graphs(account: Compilation) -> Compilation:
-    """Remove graph ids from the compilation record, for a bundle without graphs."""
     return replace(account, nodes=tuple(replace(node, graph=None) for node in account.nodes))
 
 
@@ -177,6 +176,5 @@ def _add(writer: BundleWriter, own_parts: Sequence[JsonPart[Any]], folder: Path)
 
 
 def _workload_facts(folder: Path) -> WorkloadFacts:
-    """Read the facts written by the first pass; empty if it died earlier."""
     file = folder / WORKLOAD_FILE
     return read_json(file, WorkloadFacts) if file.exists() else WorkloadFacts({}, None)

@@ -1,7 +1,6 @@
 """Check pinned dependencies for published vulnerabilities, like ``make audit``.
 
-Prints each vulnerability with its id and the fixed version, and exits with 1 if there is any. If
-the advisory service is unreachable or knows none of the packages, the script reports that and
+Exits with 1 if there is any. If the advisory service is unreachable, the script reports that and
 succeeds: a build without network must not fail, but must not look audited.
 """
 

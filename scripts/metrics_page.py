@@ -36,8 +36,8 @@ JSON, times are in nanoseconds, sizes in bytes, and fractions between 0 and 1.
 - *Pass* is the source of a metric. The **clean** pass never attaches a profiler. The **capture**
   and **traced** passes run under torch.profiler, each in a separate process. **memory** is the
   allocator's state at the end of the clean pass. The **memory pass** runs torch's memory recorder
-  in a separate process. A metric that divides one pass by another says so. **recorded** is not a
-  pass: the program ran once, unmodified, under the recorder.
+  in a separate process. A metric that divides one pass by another names both. **recorded** is not
+  a pass: the program ran once, unmodified, under the recorder.
 - The *spread* next to a median is the range from the 25th to the 75th percentile of its series
   (linear interpolation), with the number of samples, unless the metric says otherwise.
 - A metric that a run lacks is absent with a reason; it is never 0.

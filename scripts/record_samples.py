@@ -1,8 +1,7 @@
 """Record missing sample experiments on a machine with their GPU.
 
 Runs the commands of sample_traces/README.md one by one, because concurrent runs would disturb each
-other's clean passes. Existing experiments are skipped, so an interrupted recording can continue;
-delete an experiment to record it again. The last output lists failed commands.
+other. Existing experiments are skipped; delete one to record it again.
 """
 
 from __future__ import annotations

@@ -113,7 +113,6 @@ def _screaming(name: str) -> str:
 
 
 def _javascript(annotation: Any) -> str:
-    """Format ``annotation`` as a TypeScript type."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is None:
         return _named(annotation)
@@ -139,7 +138,6 @@ def _named(annotation: Any) -> str:
 
 
 def _field_docs(struct: type[msgspec.Struct]) -> dict[str, str]:
-    """Read the docstring below each field of a struct, by field name."""
     body = ast.parse(textwrap.dedent(inspect.getsource(struct))).body[0]
     assert isinstance(body, ast.ClassDef)
     docs = {}

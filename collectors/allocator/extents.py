@@ -67,8 +67,8 @@ def at_peak(
 ) -> list[Block]:
     """Return the live blocks at the memory peak between ``before`` and ``after``.
 
-    A block that is still live at the end has the owner that it has in ``after``. A block that was
-    freed since then is transient, unless it was in ``before``.
+    Blocks still live at the end have their final owner. Blocks freed since are transient unless
+    they were in ``before``.
     """
     live = {address: block.size for address, block in before.items()}
     total = most = sum(live.values())
@@ -81,20 +81,20 @@ def at_peak(
             total += event.size
         if total > most:
             most, highest = total, number + 1
-    at_peak = dict(before)
+    peak_blocks = dict(before)
     for event in events[:highest]:
         if event.frees:
-            at_peak.pop(event.address, None)
+            peak_blocks.pop(event.address, None)
         else:
             segment = places.of(event.address)
             pool = segment.pool if segment else DEFAULT_POOL
-            at_peak[event.address] = Block(event.address, event.size, pool, Owner.TRANSIENT)
+            peak_blocks[event.address] = Block(event.address, event.size, pool, Owner.TRANSIENT)
     freed_later = {event.address for event in events[highest:] if event.frees}
     return [
         after[address]
         if block.owner is Owner.TRANSIENT and address in after and address not in freed_later
         else block
-        for address, block in at_peak.items()
+        for address, block in peak_blocks.items()
     ]
 
 
@@ -113,9 +113,9 @@ class Capture:
     kept_bytes: int
     """Bytes still allocated at the end of the capture."""
     extents: list[tuple[int, int]]
-    """Address ranges (start, end) allocated at any time during the capture, merged."""
+    """Address ranges (start, end) allocated during the capture, merged."""
     instantiate_device_bytes: int | None = None
-    """Growth of device memory during instantiation, or None if never instantiated."""
+    """Growth of device memory during instantiation, or None."""
 
     def memory_in(self, private: Sequence[Segment]) -> GraphMemory:
         """Convert to a ``GraphMemory`` with extents relative to the segments in ``private``."""

@@ -1,7 +1,6 @@
 """Read segments, blocks and history of the caching allocator.
 
-The history comes from torch's memory recorder (``torch.cuda.memory._record_memory_history``)
-without stacks: one event per allocation and per free, in order.
+Uses torch's memory recorder (``torch.cuda.memory._record_memory_history``) without stacks.
 """
 
 from __future__ import annotations

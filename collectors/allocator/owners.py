@@ -15,7 +15,7 @@ from graphviz_dash.model.memory import Owner
 def owners() -> dict[int, Owner]:
     """Return the owner of the allocation at each address: the first match in the order of Owner.
 
-    Excludes allocations that no Python tensor holds, such as library workspaces and C++ tensors.
+    Excludes allocations without a Python tensor, such as library workspaces.
     """
     gc.collect()
     owner_by_address: dict[int, Owner] = {}

@@ -23,7 +23,7 @@ from graphviz_dash.model.compilation import (
 )
 
 SLOW_PATH: Final = "outputs of an earlier step still wait for their backward"
-"""Short form of the trees' warning that a function cannot be replayed."""
+"""Short form of the trees' warning about an unreplayable function."""
 
 _COUNTERS: Final = "torch._dynamo.utils"
 _GROUPS: Final = ("stats", "frames", "inductor", "aot_autograd")
@@ -103,10 +103,7 @@ class CompileAccount:
         return self._log.records + cudagraphs.recordings + len(cudagraphs.skips)
 
     def read(self, graph_id: GraphId) -> None:
-        """Read the trees if they still exist.
-
-        ``graph_id`` maps a ``torch.cuda.CUDAGraph`` to its bundle id, or None.
-        """
+        """Read the trees if they still exist; ``graph_id`` maps CUDAGraph objects to bundle ids."""
         with self._guard:
             try:
                 trees = read_trees(graph_id)
@@ -137,7 +134,7 @@ class CompileAccount:
         )
 
     def _skips(self) -> Iterator[GraphSkip]:
-        """Yield skips of the log, replaced by the trees' if those know function and line."""
+        """Yield skips of the log, or the trees' if those know function and line."""
         skips = list(self._trees.skips) if self._trees else []
         from_trees = bool(skips)
         for skip in self._cudagraphs.skips:
@@ -148,7 +145,6 @@ class CompileAccount:
         yield from (skip for skip in self._log.skips if skip.frame not in frames)
 
     def _slow(self) -> Iterator[CompileWarning]:
-        """Yield a warning, with its callers, per function that the trees cannot replay."""
         for frame in self._trees.slow if self._trees else ():
             compiled = self._log.frames.get(frame or "")
             yield CompileWarning(SLOW_PATH, () if compiled is None else compiled.callers)
@@ -179,15 +175,13 @@ class CompileAccount:
 
 
 def _interned() -> dict[int, str]:
-    """Return torch's file names by number."""
     structured = sys.modules.get("torch._logging.structured")
     table: Mapping[str, int] = getattr(structured, "INTERN_TABLE", {})
     return {number: name for name, number in table.items()}
 
 
 def _does_not_log(fact: CompilationFact) -> str | None:
-    """Explain why this torch does not log a fact, or return None if it does or is of unknown
-    version."""
+    """Explain why this torch does not log a fact, or return None."""
     since = _LOGGED_SINCE.get(fact)
     version = re.match(r"(\d+)\.(\d+)", _version() or "")
     if since is None or version is None:

@@ -1,8 +1,7 @@
 """Find the callers of the function being compiled.
 
-torch reports the stack with ``dynamo_start`` but skips too many frames: the innermost user frame up
-to torch 2.8, the two innermost from 2.9 to 2.13. For a plain function the call itself is then
-missing, so this module walks the stack while Dynamo reports it.
+torch's ``dynamo_start`` record skips too many frames: the innermost user frame up to torch 2.8, the
+two innermost from 2.9 to 2.13. This module walks the stack instead.
 """
 
 from __future__ import annotations
@@ -22,10 +21,7 @@ _MOST: Final = 12
 
 
 def with_callers(metadata: Mapping[str, Any], frame: FrameType | None) -> Mapping[str, Any]:
-    """Return a structured trace record with the innermost 12 user frames as its callers.
-
-    Applies only to records that start a compilation with Dynamo on the stack of ``frame``.
-    """
+    """Replace the callers in a compilation-start record by the innermost 12 user frames."""
     start = metadata.get(_START)
     if not isinstance(start, dict) or not start.get("stack"):
         return metadata

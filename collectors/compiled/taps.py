@@ -1,7 +1,6 @@
 """Listen to torch.compile without changing the program's own logging.
 
-torch sends its structured trace to the handlers of one logger; an additional handler enables it for
-us. The ``cudagraphs`` log is off unless TORCH_LOGS enables it. Its loggers are set to log
+An additional handler enables torch's structured trace. The loggers of ``cudagraphs`` are set to log
 everything, and a filter on each passes on only messages that would have been logged anyway.
 """
 
@@ -29,7 +28,7 @@ _MODULES: Final = (
     "torch._inductor.cudagraph_utils",
     "torch._inductor.cudagraph_trees",
 )
-"""Modules that log to ``cudagraphs`` (torch 2.6 to 2.13), each with its own logger."""
+"""Modules that log to ``cudagraphs`` (torch 2.6 to 2.13)."""
 
 _LIMIT_LOGGER: Final = "torch._dynamo.convert_frame"
 """Logs functions that reached the recompile limit."""
@@ -98,10 +97,7 @@ class _TraceHandler(logging.Handler):
 
 
 class _Passing(logging.Filter):
-    """Handles each message of a logger and passes on those at its original level.
-
-    ``lowered``: the original level, or None if unchanged.
-    """
+    """Handles each message of a logger and passes on those at its original level."""
 
     def __init__(self, logger: logging.Logger, on_message: OnMessage, guard: Guard) -> None:
         super().__init__()
@@ -122,7 +118,6 @@ class _Passing(logging.Filter):
 
 
 def _current_frame() -> str | None:
-    """Return the id of the current compilation, or None."""
     guards = sys.modules.get("torch._guards")
     context = getattr(guards, "CompileContext", None)
     current = getattr(context, "current_compile_id", None)

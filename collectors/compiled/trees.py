@@ -1,7 +1,7 @@
 """Read torch's CUDA graph trees: recorded functions and the tree of their graphs.
 
-The trees have no public interface; attributes are those of torch 2.6 to 2.13. A missing attribute
-loses one fact, a deleted tree loses all.
+The trees are private; attributes are those of torch 2.6 to 2.13. A missing attribute loses one
+fact.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TREES: Final = "torch._inductor.cudagraph_trees"
 """Module that holds the trees."""
 
 MUTATED: Final = "mutated inputs"
-"""The trees' reason for not recording a function that writes to its inputs."""
+"""Reason for not recording a function that writes to its inputs."""
 
 _MOST_NODES: Final = 20_000
 
@@ -43,8 +43,7 @@ class Trees:
     nodes: tuple[TreeNode, ...]
     """Their graphs, parents before children."""
     slow: tuple[str | None, ...]
-    """Compilations, or None if unknown, that the trees cannot replay because outputs of an earlier
-    step still wait for their backward."""
+    """Compilations (None if unknown) whose outputs still wait for their backward."""
     skips: tuple[GraphSkip, ...]
     """Functions that the trees refuse to record."""
 
@@ -89,13 +88,12 @@ def _managers() -> Iterator[Any]:
 
 
 def _frame(manager: Any, key: Any) -> str | None:
-    """Return the compilation id of a function, or None."""
     frame = getattr(manager, "id_to_compile_id", {}).get(key)
     return None if frame is None else str(frame)
 
 
 def _mutating(manager: Any) -> Iterator[GraphSkip]:
-    """Yield a skip per function that writes to non-static inputs; the log does not name them."""
+    """Yield a skip per function that writes to non-static inputs, which the log does not name."""
     for key in getattr(manager, "warned_mutation", ()):
         function = manager.ids_to_funcs[key]
         static = set(function.static_input_idxs)
@@ -169,7 +167,7 @@ def _node(node: Any, parent: int | None, graph_id: Callable[[object], str | None
 
 
 def _line(holder: Any) -> UserLine | None:
-    """Return the innermost user line of an input or of its first use, or None."""
+    """Return the innermost user line of an input or of its first use."""
     texts = (holder.stack_trace, getattr(holder, "mutating_use_stack_trace", None))
     for text in (*texts, *(user.stack_trace for user in holder.users)):
         if text:

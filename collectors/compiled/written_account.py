@@ -13,10 +13,7 @@ from graphviz_dash.bundle import parts
 
 @contextmanager
 def written_account(out: Path) -> Iterator[CompileAccount]:
-    """Record compilations and write them to ``out`` on exit, even after an error.
-
-    Graph breaks matter most when the step fails.
-    """
+    """Record compilations and write them to ``out`` on exit, even after an error."""
     try:
         with compile_account() as account, ExitStack() as failed:
             # If the step fails, the bundle contains none of its graphs.

@@ -1,8 +1,7 @@
 """Read CUPTI's graph launch records from the library that torch loaded.
 
 Enable them before a graph is instantiated: launching an earlier graph crashes the process in the
-driver (CUPTI 13.0, driver 580), also with cupti-python. Direct calls need no package besides torch.
-Numbers and layout come from cupti_activity.h of CUDA 13.0. The first four fields of
+driver (CUPTI 13.0, driver 580). Source: cupti_activity.h of CUDA 13.0; the first four fields of
 CUpti_ActivityGraphTrace2 equal those of CUpti_ActivityGraphTrace.
 """
 

@@ -43,7 +43,7 @@ def node_id_pass(
         source: Tool that produced the records.
         graphs: Ids of the graphs in this process.
         records: Records in any order, including those before the first step.
-        begins: Start of each step; a step ends synchronized, before the next starts.
+        begins: Start of each step; steps end synchronized.
         dropped: Number of lost records.
     """
     inside = sorted((record for record in records if record.start >= begins[0]), key=_time)
@@ -79,8 +79,8 @@ def node_id_pass(
 def _launches(ran: list[Record], steps: list[int]) -> tuple[tuple[int, ...], list[int]]:
     """Return the step of each graph launch, in call order, and the launch of each record.
 
-    Records of a launch share its correlation id, which grows with each call. Records in the bodies
-    of conditional nodes have none: they belong to the latest launch of their graph in the step.
+    Records of a launch share its correlation id. Records in conditional bodies have none and belong
+    to the latest launch of their graph in the step.
     """
     keys: list[tuple[int, int, int]] = []
     latest: dict[tuple[int, int], int] = {}

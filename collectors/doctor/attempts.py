@@ -1,7 +1,7 @@
 """Run a step under observation: eagerly, then captured repeatedly until a capture succeeds.
 
-A capture ends at its first illegal call. To find the next one, the step is captured again with that
-call answered from an eager step. Each reported call therefore broke a capture.
+A capture ends at its first illegal call. The step is then captured again with that call answered
+from an eager step, so each reported call did break a capture.
 """
 
 from __future__ import annotations
@@ -136,10 +136,7 @@ def _attempt(
 
 
 def cause_of(watch: Watch, error: BaseException, culprit: Spot | None = None) -> Event:
-    """Return the event that broke a capture, as observed or derived from the error.
-
-    ``culprit``: a line after which the capture was found to be broken.
-    """
+    """Return the event that broke a capture, as observed or derived from the error."""
     first: BaseException = error
     while first.__context__ is not None and not first.__suppress_context__:
         first = first.__context__
@@ -187,14 +184,13 @@ def _event(
 
 
 def _unnamed(event: Event) -> bool:
-    """Check if the breaking call is unknown."""
     return event.violation is not None and event.violation.rule is RuleId.FORBIDDEN_CALL
 
 
 class Lines:
-    """Checks the capture after each user line; ``culprit`` is the first line that broke it.
+    """Checks the capture after each user line, including frames that are already running.
 
-    Also traces frames that are already running.
+    ``culprit`` is the first line that broke it.
     """
 
     def __init__(self, watch: Watch) -> None:

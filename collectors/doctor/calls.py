@@ -20,7 +20,7 @@ from collectors.doctor.watch import Operators, Watch, announce_refusals, with_vi
 from graphviz_dash.model.doctor import RuleId
 
 _FORSAKEN: Final[list[Any]] = []
-"""Graphs that failed to start inside another capture. Destroying them would crash the process."""
+"""Graphs that failed to start inside another capture; destroying them crashes the process."""
 
 _WAITS: Final[tuple[tuple[Any, str, str, object], ...]] = (
     (torch.cuda, "synchronize", "torch.cuda.synchronize", None),
@@ -30,7 +30,7 @@ _WAITS: Final[tuple[tuple[Any, str, str, object], ...]] = (
     (torch.cuda.Event, "query", "Event.query", True),
     (torch.cuda.Event, "elapsed_time", "Event.elapsed_time", 0.0),
 )
-"""Owner, attribute, name, and the answer once the call is known to be illegal."""
+"""Owner, attribute, name, and the answer to an illegal call."""
 
 _SEEDS: Final[tuple[tuple[Any, str, str, object], ...]] = (
     (torch, "manual_seed", "torch.manual_seed", None),
@@ -42,7 +42,7 @@ _HEALTH_CHECKS: Final = (
     "_accelerator_graph_capture_health_check",
     "_cuda_graph_capture_health_check",
 )
-"""Optimizer checks that refuse unsupported captures, in torch 2.11 and before it."""
+"""Optimizer checks that refuse unsupported captures."""
 
 _MAKERS: Final = {torch.tensor: "torch.tensor", torch.as_tensor: "torch.as_tensor"}
 _PRINTERS: Final = {torch.Tensor.__repr__: "Tensor.__repr__"}
@@ -84,7 +84,7 @@ def _watched(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    """Make and record a call, or answer it if it is known to break the capture."""
+    """Make and record a call, or answer it if known to be illegal."""
     spot = watch.spot(3)
     event = Event(
         op=name,
@@ -193,7 +193,6 @@ def _checking(watch: Watch, original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _watch_captures(watch: Watch, put: Callable[[Any, str, Callable[..., Any]], None]) -> None:
-    """Observe captures that the step starts inside ours."""
     skipped: set[int] = set()
     graph, context = torch.cuda.CUDAGraph, torch.cuda.graph
     begin, end, replay = graph.capture_begin, graph.capture_end, graph.replay

@@ -37,7 +37,7 @@ _MESSAGES: Final = (
     ("create(handle)", RuleId.NO_WARMUP),
     ("not_initialized", RuleId.NO_WARMUP),
 )
-"""Lower-case phrases of torch's and CUDA's errors, and the rules they indicate."""
+"""Lower-case phrases of error messages, and their rules."""
 
 
 def by_message(message: str) -> RuleId | None:
@@ -65,7 +65,7 @@ def by_operator(
     spot: Spot | None,
     registered: Sequence[torch.Generator],
 ) -> Violation | None:
-    """Return the rule that an operator breaks in any capture, judging by its arguments."""
+    """Return the rule that an operator's arguments break in any capture."""
     if op in _READS and any(_on_gpu(arg) for arg in args):
         rule = RuleId.CONTROL_FLOW if spot and decides(spot) else RuleId.SYNC_VALUE
         return Violation(rule, _tensor_evidence("tensor read", args[0]))

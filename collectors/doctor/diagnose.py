@@ -42,7 +42,7 @@ class Examined:
     ended: ProgramExit | None
     """Exit of the program, or None for a workload."""
     compilations: tuple[Compilation | None, ...] = ()
-    """Compilations of each process, None if nothing was compiled; empty for a workload."""
+    """Compilation of each process or None; empty for a workload."""
 
     def compilation(self, number: int) -> Compilation | None:
         """Return the compilation of the process of report ``number``, or None."""

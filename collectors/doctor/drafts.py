@@ -18,7 +18,7 @@ _SHAPING: Final = frozenset(
     | {"new_empty", "new_zeros", "new_ones", "as_strided", "constant_pad_nd", "split", "repeat"}
     | {"split_with_sizes", "unfold", "mean", "sum", "div", "mul", "topk"}
 )
-"""Operators whose arguments follow a changed size, so they are not separate findings."""
+"""Operators whose arguments follow a changed size."""
 
 _HARMLESS: Final = frozenset(
     {"detach", "alias", "lift", "lift_fresh", "view", "_unsafe_view", "t", "transpose", "permute"}
@@ -77,7 +77,7 @@ class Draft:
 
 
 def illegal_in(log: StepLog, seen: Seen) -> list[Draft]:
-    """Return calls of a step that break a rule on their own, once per location, in order."""
+    """Return calls that break a rule on their own, once per location."""
     drafts: dict[tuple[RuleId, Spot | None, str | None], Draft] = {}
     for event in log.events:
         if event.violation is None:
@@ -165,7 +165,7 @@ def _silent(rule: RuleId, event: Event, calls: int | None, *evidence: Evidence) 
 
 
 def _other_path(logs: Sequence[StepLog]) -> list[Draft]:
-    """Return the first location where a step ran a different operator than the first step."""
+    """Return the first operator that differs from the first step."""
     base = logs[0].events
     for number, log in enumerate(logs[1:], 2):
         for index in range(max(len(base), len(log.events))):
@@ -198,7 +198,7 @@ def _called(event: Event | None) -> str:
 
 
 def _aligned(logs: Sequence[StepLog]) -> Iterator[tuple[Event, ...]]:
-    """Yield matching events of all steps while the steps run the same operators."""
+    """Yield matching events while all steps run the same operators."""
     for events in zip(*(log.events for log in logs), strict=False):
         if len({(event.op, event.spot, len(event.inputs)) for event in events}) > 1:
             return
@@ -206,7 +206,7 @@ def _aligned(logs: Sequence[StepLog]) -> Iterator[tuple[Event, ...]]:
 
 
 def _moved(logs: Sequence[StepLog]) -> list[Draft]:
-    """Find external memory whose address changes between steps, by its first use."""
+    """Find external memory whose address changes between steps."""
     first: dict[tuple[int | None, ...], tuple[Event, TensorUse]] = {}
     uses: Counter[tuple[int | None, ...]] = Counter()
     for events in _aligned(logs):
@@ -237,8 +237,7 @@ def _moved(logs: Sequence[StepLog]) -> list[Draft]:
 
 
 def _reshaped(logs: Sequence[StepLog]) -> list[Draft]:
-    """Find the first operator with changed sizes, or an earlier one whose arguments caused the
-    change."""
+    """Find the first changed size, or an earlier operator whose arguments caused it."""
     source: Event | None = None
     affected = 0
     earliest: tuple[Event, tuple[TensorUse, ...]] | None = None
@@ -277,7 +276,6 @@ def _reshaped(logs: Sequence[StepLog]) -> list[Draft]:
 
 
 def _renumbered(logs: Sequence[StepLog]) -> list[Draft]:
-    """Find Python numbers that differ between steps, once per location."""
     drafts: dict[tuple[str, Spot | None], Draft] = {}
     reshaped = bool(_reshaped(logs))
     for events in _aligned(logs):

@@ -38,11 +38,7 @@ _NEEDS_CAPTURE: Final = (
     RuleId.REPLAY_DIFFERS,
 )
 _TOLERANCE: Final = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 2e-2}
-"""Largest difference, relative to the noise-free case, explained by a different choice of
-algorithm.
-
-A capture may use other cuBLAS workspaces than an eager step.
-"""
+"""Largest relative difference that another cuBLAS workspace explains."""
 
 
 def examine(step: Step, warmup: int, steps: int) -> DoctorReport:
@@ -103,11 +99,7 @@ def examine(step: Step, warmup: int, steps: int) -> DoctorReport:
 
 
 def _illegal(captures: Captures, eager: Sequence[Draft]) -> list[Draft]:
-    """Return calls that broke a capture, the first one marked, then calls illegal in an eager step
-    only.
-
-    A capture that got past a call proves that it is legal here.
-    """
+    """Return calls that broke a capture, then calls that are illegal in an eager step only."""
     proved = captures.findings
     if proved:
         proved = [replace(proved[0], first=True), *proved[1:]]
@@ -177,7 +169,7 @@ def _with_outputs(silent: list[Draft], outputs: Sequence[OutputCheck]) -> list[D
 
 
 def _too_noisy(outputs: Sequence[OutputCheck]) -> str | None:
-    """Explain why replay differences mean nothing if two eager steps differ as much."""
+    """Explain that two eager steps differ as much as a replay."""
     noise = max(
         (check.noise or 0.0 for check in outputs if _large(check, check.noise)), default=0.0
     )
@@ -253,7 +245,7 @@ _COMPARED: Final = (RuleId.MOVED_INPUT, RuleId.CHANGING_SHAPE, RuleId.CHANGING_S
 
 
 def _failed_by_itself(rule: RuleId, error: RuntimeError) -> DoctorReport:
-    """Report a step that fails in its own capture, before the doctor captures."""
+    """Report a step that fails in its own capture."""
     draft = Draft(
         rule=rule,
         severity=Severity.ILLEGAL,

@@ -45,10 +45,7 @@ class Spot:
 
 
 def is_users(file: str) -> bool:
-    """Check if a file is user code: not the standard library's, an installed package's or ours.
-
-    Built-in workloads count as user code.
-    """
+    """Check if a file is user code, including the built-in workloads."""
     if file.startswith(_WORKLOADS):
         return True
     packages = ("/site-packages/", "/dist-packages/")

@@ -1,8 +1,8 @@
 """Observe a program from within: its captures, or its training steps if it captures nothing.
 
-Only the first illegal call of each capture is known, since the program cannot be run again from
-there. Without captures, a step lasts from one optimizer step to the next or, without gradients,
-from one call of an outermost module to the next.
+Only the first illegal call of each capture is known, since the program cannot be run again. Without
+captures, a step lasts from one optimizer step to the next or, without gradients, from one call of
+an outermost module to the next.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class _ProgramDoctor:
         self._add(illegal_in(StepLog([cause_of(watch, error, lines.culprit)]), Seen.CAPTURE))
 
     def _remember(self, graph: Any, watch: Watch) -> None:
-        """Track the memory that the graph reads by weak references; replays need it alive."""
+        """Track the graph's input memory by weak references; replays need it alive."""
         self._replays[id(graph)] = 0
         if _by_cudagraph_trees(sys._getframe(2)):
             # The trees track memory of their pool and copy inputs to their captured addresses.
@@ -215,7 +215,6 @@ class _ProgramDoctor:
             out.write(msgspec.json.encode(report))
 
     def _write_compilation(self, report: os.PathLike[str]) -> None:
-        """Write the compilations, if any, next to the report."""
         self._compiled.read(lambda _: None)
         self._compiled.stop()
         compilation = self._compiled.result()
@@ -271,10 +270,9 @@ class _ProgramDoctor:
 
 
 class _Steps:
-    """Observes a program's training steps, from one optimizer step to the next.
+    """Observes a program's training steps.
 
-    Without gradients, steps last from one call of an outermost module to the next. With
-    torch.compile only optimizers are observed.
+    With torch.compile only optimizers are observed.
     """
 
     def __init__(self, asked: ProgramSettings) -> None:
@@ -338,7 +336,7 @@ class _Steps:
 
 
 def _nodes_under_capture(stream: int) -> int | None:
-    """Count the nodes captured so far on a stream, or return None if the capture is broken."""
+    """Count the nodes captured so far, or return None if the capture is broken."""
     # Capture queries may be refused to a capturing thread unless its mode is relaxed.
     with relaxed():
         error, status, *rest = runtime.cudaStreamGetCaptureInfo(stream)
@@ -350,7 +348,6 @@ def _nodes_under_capture(stream: int) -> int | None:
 
 
 def _by_cudagraph_trees(frame: FrameType | None) -> bool:
-    """Check if torch.compile started the capture."""
     while frame is not None:
         if frame.f_code.co_filename.endswith("cudagraph_trees.py"):
             return True

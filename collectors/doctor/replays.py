@@ -16,10 +16,10 @@ from collectors.workloads import Step
 from graphviz_dash.model.doctor import OutputCheck
 
 _SHARE: Final = 0.5
-"""Maximum share of free GPU memory for copies of a step's state."""
+"""Maximum share of free GPU memory for copies of the state."""
 
 _COPIES: Final = 4
-"""Copies of the state held at the same time: before, after two eager steps, and after a replay."""
+"""Copies held at the same time."""
 
 _MOST_LISTED: Final = 40
 
@@ -56,8 +56,7 @@ def compare_replay(
         result: Return value of the step during capture; replays write there.
         outside: External memory that the step uses.
         stream: Stream of the eager steps.
-        with_noise: Run a second eager step to measure noise. Not valid if the step changes Python
-            state, because the second run is then a different step.
+        with_noise: Measure noise by a second eager step. Invalid if the step changes Python state.
     """
     state = _named_state(step, outside)
     size = sum(tensor.value.numel() * tensor.value.element_size() for tensor in state)
@@ -177,8 +176,7 @@ def _named_state(step: Step, outside: Mapping[int, Outside]) -> list[_Tensor]:
 
 
 def _tensors_of(step: Callable[..., Any], depth: int = 3) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield named tensors from modules and variables in the closure of a step and of functions it
-    calls."""
+    """Yield named tensors reachable from a step."""
     values: dict[str, Any] = {}
     owner = getattr(step, "__self__", None)
     values.update(getattr(owner, "__dict__", {}))

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 REPORT_FILE: Final = "doctor.json"
 COMPILATION_FILE: Final = "compilation.json"
-"""Compilations of a process, stored next to its report; absent if nothing was compiled."""
+"""Compilations of a process, next to its report; absent if none."""
 
 
 class DoctorRequest(Struct, frozen=True):

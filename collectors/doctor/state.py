@@ -12,10 +12,8 @@ _DEPTH: Final = 3
 
 
 def python_state(step: Callable[..., Any]) -> dict[str, Scalar]:
-    """Read numbers, strings and lengths reachable from a step.
-
-    Covers closure variables, referenced globals, and attributes of a method's object.
-    """
+    """Read numbers, strings and lengths in closure variables, referenced globals and attributes of
+    a step."""
     return dict(_of_callable(step, _DEPTH, set()))
 
 

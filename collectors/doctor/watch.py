@@ -56,7 +56,7 @@ class Watch:
     capture: bool
     """The stream is being captured."""
     answered: frozenset[Key] = frozenset()
-    """Calls that broke an earlier attempt and are answered to continue the capture."""
+    """Earlier breaking calls that are answered to continue the capture."""
     answers: dict[Key, list[Any]] = field(default_factory=dict)
     """Results of those calls in an eager step, in call order."""
     registered: Sequence[torch.Generator] = ()
@@ -153,10 +153,7 @@ class Watch:
         return result
 
     def _refuses_waits(self, event: Event) -> bool:
-        """Check if torch should refuse GPU waits to reveal them.
-
-        The setting is process-wide, so it is off while other threads run.
-        """
+        """Check if torch should refuse GPU waits; off while other threads run."""
         return not self.capture and event.violation is None and threading.active_count() == 1
 
     def failing(self, event: Event, error: BaseException) -> Event:
@@ -197,7 +194,7 @@ class Watch:
         self.log.events.append(event)
 
     def _find_broken(self, event: Event) -> None:
-        """Check if something other than an operator broke the capture since the last event."""
+        """Check if a non-operator broke the capture since the last event."""
         if self.broken is None and self.is_broken():
             since = self.last_good.place().text if self.last_good else "the start of the step"
             evidence = (Evidence("last line with a valid capture", since),)
@@ -213,7 +210,7 @@ class Watch:
     def _answer(
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], key: Key, event: Event
     ) -> Any:
-        """Return the recorded eager result, or run the operator where that is allowed."""
+        """Return the recorded eager result, or run the operator where allowed."""
         rule = event.violation.rule if event.violation else None
         if rule is RuleId.GENERATOR:
             without_generator = [None if isinstance(arg, torch.Generator) else arg for arg in args]
@@ -255,8 +252,7 @@ class Watch:
         return stream_status(handle) != runtime.cudaStreamCaptureStatus(0)
 
     def thread_name(self) -> str | None:
-        """Return the name of a thread other than the step's, or None; autograd's threads have no
-        name."""
+        """Return the name of a thread other than the step's, or None if unnamed."""
         ident = threading.get_ident()
         if ident == self.owner:
             return None
@@ -353,7 +349,6 @@ def with_violation(event: Event, violation: Violation | None, **changes: Any) ->
 
 
 def _kept(args: tuple[Any, ...], result: Any, op: str) -> Any:
-    """Copy a result so that later work cannot change it."""
     if op == "aten::copy_":
         return args[0].detach().clone()
     return result.detach().clone() if isinstance(result, torch.Tensor) else result

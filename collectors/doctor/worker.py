@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _leave(code: int) -> None:
-    """Exit immediately: destroying a graph whose capture failed can abort the process."""
+    """Exit immediately: destroying a broken graph can abort the process."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -1,8 +1,7 @@
 """Find the nodes in the bodies of conditional nodes.
 
-Since CUDA 13.2 cuGraphNodeGetParams returns the body graphs. Earlier drivers return them only to
-the creator of the node. The debug DOT still lists the node handles of each body, and the driver
-answers queries about them.
+Since CUDA 13.2 cuGraphNodeGetParams returns the body graphs. For earlier drivers the debug DOT
+lists the node handles of each body, which the driver accepts in queries.
 """
 
 from __future__ import annotations
@@ -28,8 +27,7 @@ BY_DOT: Final = "cuGraphDebugDotPrint (handles), cuGraphNodeGetDependencies"
 class Conditional:
     """Type and bodies of a conditional node.
 
-    Each body is a graph, or a list of node handles in creation order if the driver does not return
-    the graph.
+    A body is a graph, or node handles in creation order if the driver does not return the graph.
     """
 
     type: ConditionalType

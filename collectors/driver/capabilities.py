@@ -18,7 +18,7 @@ from graphviz_dash.model.graph import DriverAnswer, NodeKind
 from graphviz_dash.model.run import GraphUpdate
 
 Places: TypeAlias = Mapping[int, tuple[str, int]]
-"""Graph id and index of each node handle of a graph and its bodies."""
+"""Graph id and index of each node handle."""
 
 SWITCHABLE: Final = frozenset({NodeKind.KERNEL, NodeKind.MEMCPY, NodeKind.MEMSET})
 """Node kinds that an executable can disable."""
@@ -46,10 +46,10 @@ def _node_of(places: Places, handle: int) -> tuple[str, int] | tuple[None, None]
 
 
 def launches_kernels(params: Any, node: Any) -> bool | None:
-    """Check if a node's kernel uses dynamic parallelism; None if the driver does not report it.
+    """Check if a node's kernel uses dynamic parallelism; None if unknown.
 
-    No function attribute reports it. In a graph of this kernel alone, dynamic parallelism is the
-    only obstacle to instantiation for device launches, unless the launch is cooperative.
+    Tests a graph of this kernel alone: only dynamic parallelism prevents its instantiation for
+    device launches, unless the launch is cooperative.
     """
     graph = call(driver.cuGraphCreate, 0)
     try:
@@ -64,10 +64,7 @@ def launches_kernels(params: Any, node: Any) -> bool | None:
 
 
 def enabled(executable: int, node: int) -> bool:
-    """Check if ``executable`` runs a kernel, copy or set node of its source graph.
-
-    Both are given by handle.
-    """
+    """Check if ``executable`` runs a node of its source graph; both are handles."""
     handles = driver.CUgraphExec(executable), driver.CUgraphNode(node)
     return bool(call(driver.cuGraphNodeGetEnabled, *handles))
 
@@ -83,7 +80,7 @@ class _UpdateInfo(ctypes.Structure):
 
 
 def _update(executable: Any, graph: Any) -> _UpdateInfo:
-    """Call cuGraphExecUpdate directly, because cuda-python drops the details of a refusal."""
+    """Call cuGraphExecUpdate directly, because cuda-python drops details of a refusal."""
     info = _UpdateInfo()
     ctypes.CDLL("libcuda.so.1").cuGraphExecUpdate_v2(
         ctypes.c_void_p(int(executable)), ctypes.c_void_p(int(graph)), ctypes.byref(info)
@@ -95,8 +92,7 @@ def ask_update(of: tuple[str, Any], by: tuple[str, Any], places: Places, times: 
     """Test and time updating an executable of graph ``of`` to graph ``by``, next to instantiation.
 
     Graphs are given as (id, handle); ``places`` are those of ``by``. Each operation is timed
-    ``times`` times. An updated executable is updated again: the driver compares parameters each
-    time.
+    ``times`` times, repeating the update on the same executable.
 
     Raises:
         DriverError: One of the graphs cannot be instantiated.

@@ -1,7 +1,6 @@
 """Read the driver's ids of graphs and nodes, which records use to name nodes.
 
-Available from cupti-python on any driver, or from torch's ``CUDAGraph.get_graph_data`` with torch
-2.12 and CUDA 13.1. torch.profiler traces have these ids under the same conditions.
+Needs cupti-python, or torch 2.12 and CUDA 13.1 for ``CUDAGraph.get_graph_data``.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ _LOW: Final = 0xFFFF_FFFF
 def ids_from_torch(graphs: Mapping[str, Any]) -> tuple[GraphIds, ...]:
     """Return the ids of captured torch.cuda.CUDAGraph objects, none if torch or driver is too old.
 
-    ``get_graph_data`` (torch 2.12) returns ``exec_graph_id`` and a ``node_id`` per node in creation
-    order. It does not descend into child graphs.
+    Excludes child graphs.
     """
     ids = []
     for name, graph in graphs.items():

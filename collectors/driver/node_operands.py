@@ -46,8 +46,8 @@ class OperandReader:
     def of(self, handle: Any, kind: NodeKind) -> tuple[Operand, ...] | None:
         """Return the memory that a node may access, or None if unknown.
 
-        Unknown for CPU calls, events, semaphores, nested graphs, arrays and unregistered memory.
-        Also unknown for kernels without an address among their arguments.
+        Unknown for CPU calls, events, semaphores, nested graphs, arrays, unregistered memory, and
+        kernels without address arguments.
 
         Raises:
             DriverError: The driver refused a query.
@@ -110,10 +110,7 @@ class OperandReader:
         return None
 
     def _sizes_of(self, params: Any) -> tuple[int, ...]:
-        """Return the size of each kernel parameter.
-
-        The driver refuses the first index past the end.
-        """
+        """Return the size of each kernel parameter, until the driver refuses an index."""
         function = params.func
         if int(function) == 0:
             function = call(driver.cuKernelGetFunction, params.kern)
@@ -129,7 +126,7 @@ class OperandReader:
 
 
 def _packed(extra: int) -> bytes | None:
-    """Return the arguments of a launch that passed them as one buffer."""
+    """Return the arguments of a launch that passed one buffer."""
     words = ctypes.cast(extra, ctypes.POINTER(ctypes.c_void_p))
     buffer = size = None
     index = 0

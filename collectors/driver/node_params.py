@@ -40,7 +40,7 @@ _ON_DEVICE = (_DEVICE, _UNIFIED)
 class ParamsReader:
     """Reads node parameters, for a graph and all its bodies, in creation order.
 
-    Addresses and handles are numbered by first appearance, so shared ones stay recognizable.
+    Addresses and handles are numbered by first appearance.
     """
 
     def __init__(self) -> None:
@@ -136,9 +136,9 @@ class ParamsReader:
         )
 
     def device_of(self, handle: Any, kind: NodeKind) -> int | None:
-        """Return the device of a node, or None if unknown or not applicable.
+        """Return the device of a node, or None if unknown.
 
-        Copies and sets do not report a context; they run on the device of their memory.
+        Copies and sets run on the device of their memory.
         """
         match kind:
             case NodeKind.KERNEL:
@@ -236,7 +236,7 @@ def _memcpy(handle: Any) -> MemcpyParams:
 
 
 def _is_pageable(memory_type: int, host: int, device: int) -> bool:
-    """Check if a copy operand is pageable host memory, unknown to the driver ("invalid value")."""
+    """Check if a copy operand is pageable host memory, unknown to the driver."""
     if memory_type not in (_HOST, _UNIFIED):
         return False
     attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
@@ -259,7 +259,7 @@ def _device_of_context(context: Any) -> int:
 
 
 def _side(memory_type: str, address: int) -> str | None:
-    """Return H or D for the memory's location; for unified addresses ask the driver."""
+    """Return H or D for the memory's location."""
     if memory_type != "unified":
         return _SIDES[memory_type]
     attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
@@ -307,10 +307,7 @@ def _host(handle: Any) -> HostParams:
 
 
 def host_function(address: int) -> HostParams:
-    """Return the symbol at ``address`` and its library's file name, from dladdr(3).
-
-    dladdr returns the preceding symbol; only an exact match is the function.
-    """
+    """Return the symbol at exactly ``address`` and its library's file name, from dladdr(3)."""
     symbol = _Symbol()
     is_loaded = ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(symbol))
     if not is_loaded:

@@ -22,7 +22,7 @@ _SLOWED: Final = {
     0x40: "heat",
     0x80: "power brake",
 }
-"""Reasons that lower the clocks of a busy GPU. Excludes idle, user-set and display clocks."""
+"""Reasons that lower the clocks of a busy GPU."""
 
 
 class _RefusedError(Exception):
@@ -30,10 +30,7 @@ class _RefusedError(Exception):
 
 
 def gpu_clocks(bus_id: str, load: Callable[[], Any] | None = None) -> GpuClocks | None:
-    """Return the current clocks of the GPU at PCI address ``bus_id``, or None if unavailable.
-
-    ``load`` returns the library.
-    """
+    """Return the current clocks of the GPU at PCI address ``bus_id``, or None if unavailable."""
     try:
         nvml = (load or _library)()
         _ask(nvml.nvmlInit_v2)

@@ -1,8 +1,6 @@
 """Resolve the addresses in node arguments to the allocations that contain them.
 
-Does not query the driver or torch; :mod:`collectors.driver.node_operands` and
-:mod:`collectors.allocator.history` read the data. Results contain allocation numbers and offsets,
-not addresses.
+Needs neither driver nor torch. Results contain allocation numbers and offsets, not addresses.
 """
 
 from __future__ import annotations
@@ -27,9 +25,8 @@ _HIGHEST: Final = 1 << 57
 def addresses_in(arguments: bytes) -> list[int]:
     """Return possible addresses in kernel arguments, unique and in order.
 
-    Arguments may be structures, so every 8 bytes at each multiple of 4 are checked. A number that
-    is not an address is dropped unless it falls into an allocation. In that case the node's
-    accesses are overestimated, never underestimated.
+    Checks every 8 bytes at multiples of 4, since arguments may be structures. Accesses may be
+    overestimated, never underestimated.
     """
     addresses: dict[int, None] = {}
     for begin in (0, 4):
@@ -50,9 +47,8 @@ def lived(before: Iterable[Segment], events: Iterable[Event]) -> list[Extent]:
 class Reach:
     """Resolves addresses to accessible memory.
 
-    ``held`` are the allocator's segments, ``blocks`` their allocations (see :func:`lived`). ``ask``
-    returns the extent of any other allocation known to the driver, or None. Allocations are
-    numbered by first use.
+    ``held`` are the allocator's segments, ``blocks`` their allocations. ``ask`` returns the extent
+    of any other allocation, or None.
     """
 
     def __init__(
@@ -78,8 +74,7 @@ class Reach:
     def operand(self, address: int) -> Operand | None:
         """Return the memory accessible through ``address``, or None if it is not an address.
 
-        Memory is reused, so this covers all allocations that held the address during the capture,
-        or the whole segment if there was none.
+        Covers all allocations that held the address during the capture, or the whole segment.
         """
         if address not in self._known:
             self._known[address] = self._find(address)
@@ -102,8 +97,7 @@ class Reach:
         return None if extent is None else self._numbered(extent[0], *extent)
 
     def _around(self, address: int) -> Extent | None:
-        """Return the range from the first start to the last end of all blocks containing
-        ``address``."""
+        """Return the combined range of all blocks containing ``address``."""
         index = bisect_right(self._begins, address) - 1
         low = high = address
         while index >= 0 and self._furthest[index] > address:

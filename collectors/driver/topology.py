@@ -56,8 +56,8 @@ def read_graph_and_handles(
 ) -> tuple[tuple[CapturedGraph, ...], dict[int, tuple[str, int]]]:
     """Read the graph of a CUgraph ``handle``, followed by its nested graphs, recursively.
 
-    Nested graphs are child graphs and bodies of conditional nodes. Also returns graph id and
-    index for each node handle. The edges into a node are in the order of its dependencies.
+    Nested graphs are child graphs and conditional bodies. Also returns graph id and index for each
+    node handle. The edges into a node are in the order of its dependencies.
 
     Args:
         handle: The CUgraph as an integer; the caller keeps ownership.
@@ -91,7 +91,7 @@ class _Reader:
     def _listed(
         self, nodes: tuple[int, ...], graph_id: str, parent: tuple[str, int]
     ) -> tuple[CapturedGraph, ...]:
-        """Read a body of which only the node handles are known."""
+        """Read a body given by node handles."""
         handles = [driver.CUgraphNode(node) for node in nodes]
         return self._read(handles, graph_id, BY_DOT, parent)
 
@@ -146,10 +146,7 @@ def _nodes(graph: Any) -> list[Any]:
 
 
 def _dependencies(handles: list[Any]) -> tuple[GraphEdge, ...]:
-    """Return the edges of a graph, read node by node.
-
-    cuGraphGetEdges sorts edges, but the order of dependencies decides how an update pairs nodes.
-    """
+    """Return the edges of a graph in dependency order, which cuGraphGetEdges would sort."""
     query = getattr(driver, "cuGraphNodeGetDependencies_v2", driver.cuGraphNodeGetDependencies)
     index_of = {int(handle): index for index, handle in enumerate(handles)}
     edges = []

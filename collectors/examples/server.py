@@ -4,9 +4,9 @@ pool, eager attention between the pieces.
 graphviz-dash collect -o runs -- python -m collectors.examples.server
 graphviz-dash collect -o runs -- python -m collectors.examples.server --gpus 2
 
-This is a program, not a ``--workload``, because step sizes vary. The main process draws batch sizes
-and passes them to one worker per GPU. Workers sum their shares with NCCL inside the graphs. A batch
-is padded to the next size; a batch above the largest size runs eagerly.
+The main process draws batch sizes and passes them to one worker per GPU. Workers sum their shares
+with NCCL inside the graphs. A batch is padded to the next size; above the largest size it runs
+eagerly.
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ _HEADS = 8
 class Decoder:
     """A decoder with random weights, split into pieces at attention.
 
-    The last piece returns logits, all others the inputs of the next attention. ``rank`` of
-    ``world`` holds its share of each layer.
+    The last piece returns logits. ``rank`` of ``world`` holds its share of each layer.
     """
 
     def __init__(self, width: int, layers: int, most: int, world: int) -> None:
@@ -68,10 +67,7 @@ class Decoder:
         return len(self.qkv) + 1
 
     def piece(self, number: int, hidden: torch.Tensor | None, size: int) -> list[torch.Tensor]:
-        """Run piece ``number`` for ``size`` rows; return the residual stream and the output.
-
-        The output is queries, keys and values, or logits for the last piece.
-        """
+        """Run piece ``number`` for ``size`` rows; return the residual stream and the output."""
         if hidden is None:
             hidden = functional.embedding(self.tokens[:size], self.embedding)
         else:
@@ -210,7 +206,7 @@ def _sizes(text: str) -> tuple[int, ...]:
 
 
 def _ended(worker: BaseProcess) -> bool:
-    """Wait for a worker to exit; kill it and return False on timeout."""
+    """Wait for a worker to exit; kill it on timeout."""
     worker.join(_END_S)
     if worker.is_alive():
         worker.kill()

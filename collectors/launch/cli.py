@@ -103,8 +103,8 @@ def launch(
 ) -> None:
     """Time the life cycle of synthetic graphs: creation, instantiation, upload, launches.
 
-    Follows NVIDIA's sample cudaGraphsPerfScaling, through cuda-python, in processes without a
-    profiler. Keeps every sample. An interrupt keeps the samples so far.
+    Follows NVIDIA's sample cudaGraphsPerfScaling, in processes without a profiler. Keeps every
+    sample, also after an interrupt.
     """
     require("torch", "cuda.bindings")
     if (output / LAUNCH_FILE).exists():

@@ -1,8 +1,7 @@
 """Time the life cycle of a synthetic graph: capture, instantiation, first and later launches.
 
-Follows NVIDIA's sample cudaGraphsPerfScaling. Empty kernels are captured from streams. The CPU
-clock times a launch into an empty stream, and GPU events time a launch queued behind a waiting
-kernel. A new executable measures first-launch work.
+Follows NVIDIA's sample cudaGraphsPerfScaling: empty kernels, launches into an empty stream timed by
+the CPU clock, and launches behind a waiting kernel timed by GPU events.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from graphviz_dash.model.launch import LaunchMeasure, Topology
 Samples = dict[LaunchMeasure, int]
 
 MOST_QUEUED: Final = 512
-"""Launches that always fit behind a waiting kernel. The queue has 1,024 entries, and a launch into
-a full queue would deadlock with the kernel."""
+"""Launches that always fit behind a waiting kernel. The queue has 1,024 entries; a launch into a
+full queue would deadlock."""
 
 _BYTES: Final = 64
 
@@ -49,9 +48,9 @@ class Bench:
         self._memory = [call(runtime.cudaMalloc, _BYTES) for _ in range(2)]
 
     def measure(self, topology: Topology) -> Samples:
-        """Run one trial and return every measure of a graph of ``topology``, in ns.
+        """Run one trial and return every measure of a graph, in ns.
 
-        Omits the device time of a launch that could not be queued behind the waiting kernel.
+        Omits device times of launches that could not be queued behind the waiting kernel.
         """
         samples: Samples = {}
         graph = self._captured(topology, samples)
@@ -96,9 +95,9 @@ class Bench:
     def _launched_twice(self, executable: Any, samples: Samples) -> None:
         """Time the first and the next launch, each into an empty stream.
 
-        As in the sample, nothing else runs between the clock readings, not even status checks.
-        Calling from Python costs about 0.4 µs, and more right after the first launch of a large
-        graph (docs/launch-vs-sample.md).
+        As in the sample, nothing else runs between the clock readings. Calling from Python costs
+        about 0.4 µs, and more right after the first launch of a large graph
+        (docs/launch-vs-sample.md).
         """
         launch, wait = runtime.cudaGraphLaunch, runtime.cudaStreamSynchronize
         stream, clock = self._streams[0], time.perf_counter_ns
@@ -120,7 +119,6 @@ class Bench:
         samples[LaunchMeasure.REPEAT_LAUNCH] = done_again - restart
 
     def _on_further_executable(self, graph: Any, executable: Any) -> Any:
-        """Return a new executable, whose next launch is a first launch."""
         call(runtime.cudaGraphExecDestroy, executable)
         return call(runtime.cudaGraphInstantiate, graph, 0)
 
@@ -167,7 +165,6 @@ class Bench:
         return samples
 
     def _issue(self, topology: Topology) -> None:
-        """Issue the work to the streams, captured or not."""
         launch, empty, streams = driver.cuLaunchKernel, self._empty, self._streams
         handles = [int(stream) for stream in streams[: topology.width]]
         if topology.single_root:

@@ -1,7 +1,6 @@
 """Measure the same graphs in one process after another.
 
-Launch times repeat closely within a process. They vary more between processes because memory,
-streams and channels are placed differently, so a representative spread needs several processes.
+Launch times vary more between processes than within one, so a spread needs several.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from graphviz_dash.model.launch import LaunchMeasure, LaunchSeries, Topology
 COMMAND: Final = (sys.executable, "-m", "collectors.launch.run")
 
 _END_S: Final = 30.0
-"""Time limit in s for an interrupted process to finish its trial and write results."""
+"""Time limit in s for an interrupted process to finish."""
 
 
 def measure(
@@ -33,8 +32,7 @@ def measure(
 ) -> Measured:
     """Measure ``trials`` of each graph in each of ``processes`` processes, with samples in order.
 
-    An interrupt ends it early and keeps the samples so far. ``report`` receives one line per
-    process.
+    An interrupt keeps the samples so far. ``report`` receives one line per process.
 
     Raises:
         GraphvizDashError: A process failed; the message gives the cause.
@@ -83,8 +81,7 @@ def run_process(wanted: Sequence[Topology], trials: int) -> Measured | None:
 def joined(processes: Sequence[Measured], whole: bool) -> Measured:
     """Concatenate the samples of all processes.
 
-    A measure missing in one process is dropped for that graph, with the reason, so that samples can
-    be assigned to processes.
+    Drops measures missing in one process, with the reason, so that samples map to processes.
     """
     series: dict[Topology, LaunchSeries] = {}
     for process in processes:

@@ -29,7 +29,7 @@ class Measured(Struct, frozen=True):
     """Result of a process."""
 
     whole: bool
-    """False after an interrupt: the last series may be shorter and later graphs are missing."""
+    """False after an interrupt: the last series may be short and later graphs missing."""
     call_ns: tuple[int, ...]
     """ns per no-op call through cuda-python."""
     clock_ns: tuple[int, ...]
@@ -43,10 +43,9 @@ def topologies(
 ) -> tuple[Topology, ...]:
     """Return the graphs to measure, without duplicates.
 
-    Linear chains of all ``lengths``; ``width`` parallel chains of ``chain_lengths``, with separate
-    roots and with a single root; ``widths`` chains of 10 nodes, for the cost of a root; a chain of
-    100 nodes with a different node kind in the middle. ``nodes`` stays 0 because the driver counts
-    them.
+    Linear chains of all ``lengths``; ``width`` parallel chains of ``chain_lengths``, with one or
+    separate roots; ``widths`` chains of 10 nodes; chains of 100 nodes with a different node kind in
+    the middle. The driver counts ``nodes`` later.
     """
     planned = [Topology(1, length, False, None, 0) for length in lengths]
     for length in chain_lengths:

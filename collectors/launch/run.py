@@ -62,8 +62,8 @@ def measure(
 ) -> Measured:
     """Measure each topology ``trials`` times after one discarded trial.
 
-    As in NVIDIA's sample, trials of one graph follow each other, so the driver is warm. ``stopped``
-    is checked before each trial; earlier results are kept.
+    As in NVIDIA's sample, trials of one graph follow each other. ``stopped`` is checked before each
+    trial.
 
     Raises:
         DriverError: A driver call failed.
@@ -123,7 +123,7 @@ def _why_absent(measure: LaunchMeasure, topology: Topology) -> str:
 
 
 def _overheads() -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Measure the cost in ns of a no-op call through cuda-python and of reading the clock."""
+    """Measure the cost in ns of a no-op call and of reading the clock."""
     clock, no_op = time.perf_counter_ns, runtime.cudaRuntimeGetVersion
     calls, clocks = [], []
     with no_collection():

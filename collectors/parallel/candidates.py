@@ -25,10 +25,10 @@ _LARGE: Final = (1, 2, 4, 8)
 """Stream counts to try for operators that allocate large blocks."""
 _SMALL_SEGMENT: Final = 2 << 20
 _LARGE_SEGMENT: Final = 20 << 20
-"""Device memory reserved by torch's allocator for a stream's first small or large block."""
+"""Device memory reserved for a stream's first small or large block."""
 _FEWER: Final = 0.5
 _WORTH: Final = 0.9
-"""Time ratio below which a plan that needs more memory is worth reporting."""
+"""Maximum time ratio of a plan that needs more memory."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def candidates(observed: ObservedStep) -> list[Candidate]:
 def fitting(plans: Sequence[Candidate], limit: int | None) -> list[Candidate]:
     """Return ``plans`` that should fit ``limit`` bytes, fastest first.
 
-    The fastest of those that are nearly as fast on at most half the streams comes third.
+    The third is the fastest of similar plans on at most half the streams.
     """
     chosen = [
         candidate for candidate in plans if limit is None or candidate.expected_bytes <= limit
@@ -91,10 +91,8 @@ def fitting(plans: Sequence[Candidate], limit: int | None) -> list[Candidate]:
 
 
 def larger(plans: Sequence[Candidate], limit: int | None, line_ns: float) -> list[Candidate]:
-    """Return ``plans`` above ``limit`` bytes that are worth it, by memory.
-
-    Each should be much faster than all smaller plans and than ``line_ns``, the serial graph.
-    """
+    """Return ``plans`` above ``limit`` bytes that are much faster than all smaller plans and
+    ``line_ns``."""
     least_ns = line_ns
     worthwhile = []
     for candidate in sorted(plans, key=lambda candidate: candidate.expected_bytes):
@@ -117,7 +115,6 @@ def wide_streams(operators: Sequence[Operator], plan: Plan) -> tuple[bool, ...]:
 
 
 def _bounds(observed: ObservedStep) -> list[list[Operation]]:
-    """Return variants of the operators restricted to few streams where they need much memory."""
     working = [operator for operator in observed.operators if operator.nodes]
     free = step_operations(observed.operators, MEASURED_COSTS)
     bounds = []

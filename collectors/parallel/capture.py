@@ -74,8 +74,8 @@ class StepGraph:
     def drop_result(self) -> None:
         """Release the step's return value.
 
-        A loss keeps autograd nodes alive that are bound to this capture's stream. A later capture
-        on another stream would pass gradients between streams, and torch would warn.
+        A loss keeps autograd nodes of this capture's stream alive, and torch would warn in a later
+        capture.
         """
         self.result = None
 

@@ -20,15 +20,13 @@ _DELAYED: Final = 4
 """Compared replays of each delayed graph."""
 
 _SLACK: Final = 2.0
-"""Allowed deviation of a replay, relative to two eager steps of nondeterministic operators. The
-maximum of a few differences is itself random."""
+"""Allowed deviation of a replay, relative to two eager steps of nondeterministic operators."""
 
 _LOAD_VALUES: Final = 1 << 24
 _LOAD_KERNELS: Final = 40
 
 _NOISE: Final = 0.02
-"""Maximum difference between two eager steps, relative to the largest value, at which a replay can
-be checked."""
+"""Maximum relative difference of two eager steps at which a replay can be checked."""
 
 Copies = dict[int, list[torch.Tensor]]
 """Copies of results, by operator."""
@@ -58,9 +56,9 @@ class Outcome:
 
     check: ParallelCheck
     differs_at: int | None
-    """First operator whose memory differs by more than that of two eager steps, or None."""
+    """First operator whose memory differs by more than that of two eager steps."""
     noisy_at: int | None
-    """First operator whose memory is too noisy in eager steps to check a replay, or None."""
+    """First operator whose memory is too noisy to check a replay."""
 
 
 class Checker:
@@ -151,10 +149,7 @@ class Checker:
         return Outcome(check, self._first(wrong), self._first(noisy))
 
     def first_differing(self, graph: StepGraph, copies: Copies) -> int | None:
-        """Return the first operator whose replayed results differ from an eager step, or None.
-
-        ``graph`` copies all results; the copies themselves can hide the difference.
-        """
+        """Return the first operator whose replayed results differ from an eager step, or None."""
         with torch.random.fork_rng(devices=[torch.cuda.current_device()]):
             kept = _Kept(self._observed.operators, self._observed.storages, set())
             kept.copies = {}
@@ -180,17 +175,13 @@ class Checker:
         return self._read(keeper.kept)
 
     def _leave_out_untouched(self) -> None:
-        """Exclude hidden memory that the first eager step leaves unchanged.
-
-        Examples are weights of compiled code and workspaces of other operators.
-        """
+        """Exclude hidden memory that the first eager step leaves unchanged, such as weights."""
         for number in self._hidden:
             if self._observed.state.is_as_kept(number):
                 del self._written[number]
         self._hidden = frozenset()
 
     def _run(self, seed: int, kept: _Kept) -> None:
-        """Run an eager step."""
         self._observed.state.vary(seed)
         torch.manual_seed(seed)
         kept.start()
@@ -228,15 +219,11 @@ class Checker:
 
 
 def _bytes(storage: torch.UntypedStorage, begin: int, end: int) -> torch.Tensor:
-    """Copy bytes of a storage."""
     return as_tensor(storage, torch.uint8)[begin:end].clone()
 
 
 def difference(a: torch.Tensor, b: torch.Tensor, storage: Storage) -> float:
-    """Return the largest difference of two copies of a storage relative to its largest value.
-
-    0 if all bits are equal, infinite if the scale is zero.
-    """
+    """Return the largest difference of two copies of a storage relative to its largest value."""
     if torch.equal(a, b):
         return 0.0
     dtype = getattr(torch, storage.dtype)

@@ -1,7 +1,6 @@
 """Identify collectives of torch.distributed, their writes and their completion.
 
-All collectives stay in program order on one stream, whatever their group: ranks that issue the
-collectives of a group in different orders deadlock.
+Collectives stay in program order on one stream: ranks with different orders deadlock.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ def collective_writes(
 ) -> list[torch.Tensor]:
     """Return the arguments that a collective writes.
 
-    Schemas of ``c10d`` do not mark them: every argument not named as an input counts as written,
-    except in a send.
+    Schemas of ``c10d`` do not mark them: every argument not named as an input counts, except in a
+    send.
     """
     if function.namespace != "c10d":
         return written(function, args, kwargs)
@@ -52,18 +51,16 @@ def collective_writes(
 def _given(
     function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the arguments of a call by name, None if omitted."""
     for position, argument in enumerate(function._schema.arguments):
         value = args[position] if position < len(args) else kwargs.get(argument.name)
         yield argument.name, value
 
 
 def join(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-    """Make the current stream wait for a collective that runs on the library's stream.
+    """Make the current stream wait for a collective on the library's stream.
 
-    The program's later wait for an asynchronous collective then finds nothing left to wait for.
-    torch already waits for synchronous calls. Their handle may be null (NCCL, torch 2.8 and later),
-    and using it crashes.
+    The program's later wait then returns immediately. torch already waits for synchronous calls,
+    whose handle may be null (NCCL, torch 2.8 and later) and crash.
     """
     if function.namespace == "c10d":
         if dict(_given(function, args, kwargs)).get("async_op") is False:

@@ -134,7 +134,6 @@ class Follower(TorchDispatchMode):
             self.unnamed_ended(self._next - 1)
 
     def _meet(self, index: int, given: list[torch.Tensor], tensor: torch.Tensor) -> None:
-        """Number the storage of a result."""
         if self._numbers.count < len(self._storages):
             maker = self._storages[self._numbers.count].maker
         else:
@@ -160,6 +159,6 @@ class Follower(TorchDispatchMode):
 def _differ(observed: str, called: str) -> bool:
     """Check if two operators differ.
 
-    Autograd sums gradients in place only if nothing else holds their memory, as happens here.
+    Autograd sums gradients in place only if nothing else holds their memory.
     """
     return observed != called and (observed, called) != ("aten.add_.Tensor", "aten.add.Tensor")

@@ -1,8 +1,8 @@
 """Find memory from outside the step that operators access without showing it.
 
-Custom operators and directly launched kernels may keep such memory. It appears among the kernel
-arguments in the captured graph. Known hidden memory is restored and compared like other memory.
-Memory outside torch's allocator, or reached through addresses stored in memory, stays unknown.
+Custom operators and directly launched kernels may keep such memory, which appears among kernel
+arguments. It is restored and compared like other memory. Memory outside torch's allocator stays
+unknown.
 """
 
 from __future__ import annotations
@@ -29,10 +29,7 @@ class Memory(Protocol):
 
 
 def may_hide(operator: Operator) -> bool:
-    """Check if an operator with nodes may access memory that its arguments do not show.
-
-    Collectives access only synchronization buffers of their library.
-    """
+    """Check if an operator with nodes may access memory that its arguments do not show."""
     return operator.opaque and operator.nodes > 0 and not operator.is_collective
 
 
@@ -44,11 +41,8 @@ def hidden_extents(
 ) -> dict[Extent, list[int]]:
     """Return the ``blocks`` that operators may access without showing it, with operator indices.
 
-    Args:
-        operators: Operators of the step.
-        graphs: Its graph and nested bodies, with operands resolved by ``reach``.
-        reach: Resolver of the operands.
-        blocks: Extents in use outside the capture.
+    ``graphs`` are the step's graph and its nested bodies with operands resolved by ``reach``;
+    ``blocks`` are extents in use outside the capture.
     """
     operator_of_node = {
         node: index
@@ -79,7 +73,7 @@ def with_hidden(
 ) -> tuple[list[Operator], list[Storage], dict[int, Extent]]:
     """Add possible writes to the ``reached`` memory.
 
-    Returns operators, storages, and the extents of storages that no operator received, by number.
+    Returns operators, storages, and the extents of new storages by number.
     """
     changed, extended = list(operators), list(storages)
     unknown: dict[int, Extent] = {}

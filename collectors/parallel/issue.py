@@ -19,10 +19,9 @@ from graphviz_dash.planning.plan import Plan
 class Issuer(Follower):
     """Issues the operators of a step by its plan during a capture.
 
-    Memory freed by the program is held until the plan releases it. torch's allocator reuses a block
-    for the next request on its stream, which may not wait for readers on other streams. Storages
-    are held, not tensors, because autograd passes on a gradient without a copy only if nothing else
-    holds the tensor.
+    Memory freed by the program is held until the plan releases it, since torch's allocator would
+    reuse it on its stream before readers on other streams finish. Storages are held, not tensors,
+    because autograd copies gradients that others hold.
     """
 
     def __init__(
@@ -45,11 +44,11 @@ class Issuer(Follower):
         self._held: dict[int, list[torch.UntypedStorage]] = {}
         self._made: dict[int, list[StorageWeakRef]] = {}
         self.alive: dict[int, torch.UntypedStorage] = {}
-        """Storages that outlive the step, by number; set when the step has finished."""
+        """Storages that outlive the step, by number; set at its end."""
         self.nodes = [0] * len(operators)
         """Nodes created by each operator, including its delay."""
         self.addresses: list[tuple[Access, ...]] = [()] * len(operators)
-        """Addresses accessed by each operator, as bytes of a storage 0 that covers all memory."""
+        """Addresses accessed by each operator, as bytes of a storage 0."""
 
     def start(self) -> None:
         """Fork the other streams from the captured stream."""

@@ -60,7 +60,7 @@ def operator_ns(
     stream: torch.cuda.Stream,
     line_ns: float,
 ) -> dict[int, int]:
-    """Measure each operator with nodes in ns, by index, between events in a graph of one stream.
+    """Measure each operator with nodes in ns between events in a graph of one stream.
 
     Event costs are subtracted, and the sum is scaled to ``line_ns``.
     """
@@ -85,10 +85,7 @@ def operator_ns(
 def operator_pieces(
     operators: Sequence[Operator], graph: CapturedGraph, took_ns: Mapping[int, int]
 ) -> tuple[tuple[Piece, ...], ...]:
-    """Return the nodes of each operator with their share of the multiprocessors.
-
-    ``took_ns`` holds the duration of operators with nodes.
-    """
+    """Return the nodes of each operator with their share of the multiprocessors."""
     device = torch.cuda.get_device_properties(torch.cuda.current_device())
     capability = (device.major, device.minor)
     return tuple(

@@ -55,7 +55,7 @@ class ObservedStep:
     whole_bytes: int
     """Workspace bytes of its stream."""
     fitted_bytes: int | None
-    """Reduced workspace bytes of a wide stream if its operators write no more, else None."""
+    """Reduced workspace bytes of a wide stream, or None for the full size."""
     wide_bytes: int
     """Workspace bytes of a wide stream of a plan."""
     narrow_bytes: int
@@ -63,15 +63,12 @@ class ObservedStep:
     line_ns: float
     """Replay time in ns, from launch to completion."""
     fixed_ns: float
-    """Part of the replay time for launch and return, common to all graphs."""
+    """Replay time for launch and return, common to all graphs."""
     narrow_line_ns: float | None
-    """Replay time in ns on a narrow stream, or None if all operators run the same kernels there."""
+    """Replay time in ns on a narrow stream, or None if the kernels are the same."""
 
     def check_kernels(self, captured: StepGraph, sizes: Sequence[int]) -> None:
-        """Check that a capture with operators of ``sizes`` nodes runs the kernels of the fitted
-        workspace.
-
-        Call it before the capture is replayed.
+        """Check that a capture runs the kernels of the fitted workspace, before it is replayed.
 
         Raises:
             RefusedError: An operator that needs workspace runs other kernels.
@@ -178,11 +175,7 @@ def _with_hidden(
 
 
 def _with_foreign(observer: Observer, watched: StepGraph) -> tuple[list[Operator], list[Storage]]:
-    """Return operators and storages, with memory allocated outside operators assigned to its first
-    user.
-
-    That keeps its order relative to all other work.
-    """
+    """Assign memory allocated outside operators to its first user, which keeps its order."""
     operators, storages = list(observer.operators), list(observer.storages)
     for number in watched.numbers_inside(observer.outside):
         del observer.outside[number]
@@ -201,10 +194,8 @@ def _name(operator: Operator) -> str:
 
 
 def _with_large_blocks(observer: Observer) -> set[int]:
-    """Return operators that allocate large blocks.
-
-    For an operator without nodes, the first user of its memory counts, whose stream it shares.
-    """
+    """Return operators that allocate large blocks, or are first to use those of operators without
+    nodes."""
     large = set(observer.large)
     for index, operator in enumerate(observer.operators):
         for access in operator.accesses if operator.nodes else ():
@@ -215,6 +206,5 @@ def _with_large_blocks(observer: Observer) -> set[int]:
 
 
 def _launch_ns(stream: torch.cuda.Stream) -> float:
-    """Measure the replay time of a graph with one small kernel, in ns."""
     value = torch.zeros(1, device="cuda")
     return median_ns(time_replays([StepGraph(lambda: value.add_(1), stream)])[0])

@@ -29,10 +29,7 @@ _IGNORED: Final = frozenset({"profiler"})
 
 
 def is_ignored(function: Any) -> bool:
-    """Check if an operator adds nothing to a graph: range markers and views.
-
-    Autograd sometimes creates additional views.
-    """
+    """Check if an operator adds nothing to a graph: range markers and views."""
     return function.namespace in _IGNORED or bool(getattr(function, "is_view", False))
 
 
@@ -43,10 +40,9 @@ def nodes_so_far() -> int:
 
 
 class Observer(TorchDispatchMode):
-    """Records each operator of the current stream's capture.
+    """Records each operator of the current stream's capture, including autograd's threads.
 
-    Autograd's threads inherit the mode. Work between operators, as launched by compiled code,
-    becomes an unnamed operator.
+    Work between operators, as launched by compiled code, becomes an unnamed operator.
     """
 
     def __init__(self) -> None:
@@ -63,7 +59,7 @@ class Observer(TorchDispatchMode):
         self._numbers = Storages()
         self._nodes = 0
         self._deferred: str | None = None
-        """Source of the last operator if it is a collective that has launched nothing yet."""
+        """Source of the last operator if it is a collective without launches so far."""
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -156,6 +152,5 @@ class Observer(TorchDispatchMode):
 
 
 def _large_blocks() -> int:
-    """Return the number of blocks above 1 MiB allocated by torch so far."""
     statistics = torch.cuda.memory_stats_as_nested_dict()
     return int(statistics["allocation"]["large_pool"]["allocated"])

@@ -43,7 +43,7 @@ from graphviz_dash.planning.streams import line_verdict, plan_streams
 _TRIED: Final = 6
 """Minimum number of plans to capture and time, if available."""
 _GAIN: Final = 0.99
-"""Maximum ratio of median replay times, plan to serial graph, that counts as faster."""
+"""Maximum ratio of median replay times that counts as faster."""
 _LEAST_LIMIT: Final = 48 << 20
 """Memory allowed for any plan: less than two cuBLAS workspaces on a Hopper GPU."""
 _ROOM: Final = 0.5
@@ -71,10 +71,7 @@ class _Tried:
 
     @property
     def part(self) -> float:
-        """Median replay time relative to the serial graph.
-
-        GPU clocks vary, so only interleaved replays are comparable.
-        """
+        """Median replay time relative to the serial graph, interleaved because clocks vary."""
         return median_ns(self.attempt.replays_ns) / self.line_ns
 
 
@@ -83,15 +80,13 @@ def plan_step(
 ) -> ParallelPlan:
     """Plan the capture of a warmed-up ``step`` on several streams.
 
-    Calls the step about a dozen times, eagerly and under capture, and restores its state and
-    torch's random generators.
+    Calls the step about a dozen times, and restores its state and torch's random generators.
 
     Args:
         step: Work of one replay.
-        memory_factor: Memory limit relative to a plain capture; 48 MiB are always allowed. None
-            for no limit.
-        tries_larger: Also capture and time worthwhile plans above the limit instead of only
-            predicting them. Their workspaces stay allocated in this process.
+        memory_factor: Memory limit relative to a plain capture, at least 48 MiB. None for no limit.
+        tries_larger: Also time worthwhile plans above the limit. Their workspaces stay allocated
+            in this process.
 
     Raises:
         RefusedError: Planning is not possible, or replays differ from eager steps.
@@ -169,8 +164,7 @@ def capture_by(
     those of :class:`Issuer`. ``copies`` enables copies of results.
 
     Raises:
-        RefusedError: The step differs from the observation, or two operators are unordered, which
-            indicates a wrong plan.
+        RefusedError: The step differs from the observation, or two operators are unordered.
     """
     streams = streams_of(wide_streams(operators, plan), fitted_bytes)
     make_workspaces(streams)
@@ -201,7 +195,7 @@ def capture_by(
 
 
 def _same_step(observed: ObservedStep, ranks: Ranks) -> None:
-    """Check that all ranks call the same operators, so that one plan fits all.
+    """Check that all ranks call the same operators.
 
     Raises:
         RefusedError: They do not.
@@ -216,7 +210,7 @@ def _same_step(observed: ObservedStep, ranks: Ranks) -> None:
 def _tries(
     observed: ObservedStep, plans: Sequence[Candidate], limit: int | None, ranks: Ranks
 ) -> list[_Tried]:
-    """Capture and time the best of ``plans``; all ranks try those of the first."""
+    """Capture and time the best of the first rank's ``plans``."""
     tried: list[_Tried] = []
     for candidate in ranks.first(plans[:_MOST_TRIED]):
         tried.append(_try(observed, candidate, ranks))
@@ -227,7 +221,6 @@ def _tries(
 
 
 def _expected(observed: ObservedStep, candidate: Candidate) -> Attempt:
-    """Build the attempt of a plan that is not captured."""
     return Attempt(
         streams=candidate.plan.streams,
         wide_streams=sum(candidate.wide),
@@ -238,7 +231,6 @@ def _expected(observed: ObservedStep, candidate: Candidate) -> Attempt:
 
 
 def _try(observed: ObservedStep, candidate: Candidate, ranks: Ranks) -> _Tried:
-    """Capture and time a plan of the first rank with this rank's memory."""
     operators, storages = observed.operators, observed.storages
     plan = placed(operators, storages, dependencies(operators), candidate.plan.stream)
     workspaces = make_workspaces(streams_of(candidate.wide, observed.fitted_bytes))
@@ -261,7 +253,7 @@ def _try(observed: ObservedStep, candidate: Candidate, ranks: Ranks) -> _Tried:
 def _captured(
     observed: ObservedStep, plan: Plan, ranks: Ranks, delays: dict[int, int] | None = None
 ) -> tuple[StepGraph, Issuer]:
-    """Call :func:`capture_by` on all ranks or on none: a rank that replays alone would deadlock."""
+    """Call :func:`capture_by` on all ranks or on none, to avoid a deadlock."""
     refusal, captured = None, None
     try:
         captured = capture_by(
@@ -298,7 +290,7 @@ def _line_attempt(observed: ObservedStep) -> Attempt:
 
 
 def _checked(observed: ObservedStep, plan: Plan, ranks: Ranks) -> ParallelCheck:
-    """Compare replays of a plan, including graphs with spinning kernels, with eager steps.
+    """Compare replays of a plan, also with spinning kernels, with eager steps.
 
     Raises:
         RefusedError: They differ, or two eager steps differ too much to compare.
@@ -337,10 +329,7 @@ def _checked(observed: ObservedStep, plan: Plan, ranks: Ranks) -> ParallelCheck:
 def _difference(
     observed: ObservedStep, plan: Plan, checker: Checker, outcome: Outcome
 ) -> RefusedError:
-    """Explain why replays differ from eager steps here or on another rank.
-
-    All ranks run the step again to find the first differing operator.
-    """
+    """Explain why replays differ; all ranks run the step again to find the first difference."""
     operators, check = observed.operators, outcome.check
     copying_graph, copier = capture_by(
         observed.step, operators, observed.storages, plan, observed.fitted_bytes, copies=True

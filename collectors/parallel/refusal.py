@@ -6,10 +6,7 @@ from graphviz_dash.errors import GraphvizDashError
 
 
 class RefusedError(GraphvizDashError):
-    """The step cannot run in parallel safely.
-
-    The message gives the reason and, if known, the line of the program.
-    """
+    """The step cannot run in parallel safely."""
 
     def __init__(self, why: str, source: str | None = None) -> None:
         location = f" ({source})" if source else ""

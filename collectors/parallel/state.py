@@ -14,7 +14,7 @@ FLOATS: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _SHRINK: Final = 0.02
 """Maximum relative reduction of a value; values stay in their original range."""
 _ROOM: Final = 0.8
-"""Maximum share of free device memory for copies; above it they are stored on the host."""
+"""Maximum share of free device memory for copies; above it they stay on the host."""
 
 
 class OutsideState:

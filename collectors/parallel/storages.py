@@ -18,16 +18,11 @@ ALL: Final = (0, (1 << 63) - 1)
 
 
 _UNDECLARED: Final = frozenset({"running_mean", "running_var", "dropout_state"})
-"""Arguments that torch operators write without declaring it, such as those of
-``native_batch_norm``."""
+"""Arguments that torch operators write without declaring it."""
 
 
 def tensors(values: Any) -> Iterator[torch.Tensor]:
-    """Yield nested tensors.
-
-    For wrapper subclasses without own memory, such as distributed tensors, yields the wrapped
-    tensors.
-    """
+    """Yield nested tensors, unwrapping subclasses without own memory."""
     for leaf in tree_leaves(values):
         if is_traceable_wrapper_subclass(leaf):
             for name in leaf.__tensor_flatten__()[0]:
@@ -69,10 +64,10 @@ def living(reference: StorageWeakRef) -> torch.UntypedStorage | None:
 
 
 class Storages:
-    """Numbers storages by first appearance.
+    """Numbers storages by first appearance and holds them weakly.
 
-    Separate storages that share memory (DLPack, ``from_blob``) get the same number while both live.
-    Storages are held weakly. A number is never reused, even if the memory is.
+    Storages that share memory (DLPack, ``from_blob``) get the same number while both live. Numbers
+    are never reused.
     """
 
     def __init__(self) -> None:
@@ -116,7 +111,6 @@ class Storages:
         return self._numbers[key]
 
     def _overlapping(self, begin: int, size: int) -> set[int]:
-        """Return the numbers of live storages with common bytes."""
         numbers: set[int] = set()
         position = max(0, bisect_left(self._begins, begin) - 1)
         while position < len(self._begins) and self._begins[position] < begin + size:

@@ -1,14 +1,12 @@
 """Streams for operators, with their cuBLAS workspaces.
 
 torch allocates a cuBLAS workspace per thread and stream, sized by CUBLAS_WORKSPACE_CONFIG on first
-use: 32 MiB on a Hopper GPU. Most concurrent work needs almost none, so narrow streams have small
-workspaces. Operators that would run other kernels there stay on wide streams. Intermediate sizes do
-not help: kernels that changed with 1 MiB also changed with 16 MiB.
+use: 32 MiB on a Hopper GPU. Narrow streams have small workspaces; operators that would run other
+kernels there stay on wide streams. Intermediate sizes do not help.
 
-Such kernels write only part of their workspace, so a wide stream can be fitted. It allocates as
-much as the kernels were observed to write, while torch still passes the full size to cuBLAS at each
-call. The streams live as long as the process and no other code uses them, so workspaces keep their
-size and are not shared.
+A wide stream can be fitted: it allocates as much as its kernels were observed to write, while
+cuBLAS still receives the full size. Only this module uses the streams, so workspaces keep their
+size.
 """
 
 from __future__ import annotations
@@ -30,16 +28,14 @@ from graphviz_dash.model.memory import DEFAULT_POOL
 
 _CONFIG: Final = "CUBLAS_WORKSPACE_CONFIG"
 _NARROW: Final = ":1024:1"
-"""cuBLASLt's default. Both workspaces of a stream fit one small allocator segment, and torch does
-not warn that cuBLASLt's is larger."""
+"""cuBLASLt's default. Both workspaces of a stream fit one small allocator segment."""
 _DETERMINISTIC: Final = ":16:8"
 """Setting that torch accepts in deterministic mode."""
 
 _LEAST_FITTED: Final = 1 << 20
 """Fills one small allocator segment together with cuBLASLt's workspace."""
 _LARGE_BLOCK: Final = 10 << 20
-"""torch's allocator reserves exactly the block from this size up, but twice the size for blocks
-between this and the small ones."""
+"""From this size up, torch's allocator reserves exactly the block, below it twice as much."""
 _LARGE_STEP: Final = 2 << 20
 
 
@@ -115,10 +111,7 @@ def _configure(setting: str | None) -> None:
 
 
 def make_workspaces(streams: Sequence[torch.cuda.Stream]) -> int:
-    """Make cuBLAS allocate workspaces on ``streams``, outside graph memory.
-
-    Returns their bytes in torch's allocator.
-    """
+    """Make cuBLAS allocate workspaces on ``streams``, outside graph memory; return their bytes."""
     total = 0
     for stream in streams:
         handle = stream.cuda_stream
@@ -141,10 +134,7 @@ def make_workspaces(streams: Sequence[torch.cuda.Stream]) -> int:
 
 
 def workspace(stream: torch.cuda.Stream) -> torch.Tensor | None:
-    """Return cuBLAS's workspace on a stream as bytes, or None.
-
-    It is the first of the stream's largest blocks outside graphs.
-    """
+    """Return cuBLAS's workspace on a stream as bytes, or None."""
     blocks = [
         (-block["size"], block["address"])
         for segment in torch.cuda.memory_snapshot()

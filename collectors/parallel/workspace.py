@@ -82,10 +82,7 @@ def fit_workspace(
 ) -> int | None:
     """Return the workspace bytes that a wide stream needs, measured by replaying ``line``.
 
-    ``stream`` captured ``line``. Returns None if no size below the full one works: on a stream with
-    only that size, the ``kernels`` and written bytes must be the same.
-
-    Shapes decide which kernels run and where they write, and they are equal in each capture.
+    None if no reduced size works: kernels and written bytes must be the same there.
     """
     full = workspace(stream)
     used = 0 if full is None else _written_bytes(line, full)

@@ -1,7 +1,6 @@
 """Add trace ranges that map each captured launch to its module and source line.
 
-Only the capture pass uses them. They add CPU time but no GPU time, and are removed after the
-capture.
+Only the capture pass uses them; they add CPU time.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ class _SourceMode(TorchFunctionMode):
 class _ModuleRanges:
     """Opens a range for each module's forward.
 
-    A path starts with the class of the root, the outermost module called. Further roots of the same
-    class are numbered: ``Branch.layers.0``, ``Branch#2.layers.0``.
+    Paths start with the outermost module's class, numbered if repeated: ``Branch.layers.0``,
+    ``Branch#2.layers.0``.
     """
 
     def __init__(self) -> None:
@@ -80,10 +79,7 @@ class _ModuleRanges:
 
 @contextmanager
 def annotated() -> Iterator[None]:
-    """Record module forwards and Python's calls into torch as trace ranges.
-
-    Always removes the hooks at the end.
-    """
+    """Record module forwards and Python's calls into torch as trace ranges."""
     ranges = _ModuleRanges()
     before = register_module_forward_pre_hook(ranges.enter)
     after = register_module_forward_hook(ranges.leave, always_call=True)
@@ -96,10 +92,7 @@ def annotated() -> Iterator[None]:
 
 
 def caller_line(frame: FrameType | None) -> str | None:
-    """Return ``file:line`` of the innermost workload frame, or None.
-
-    Skips torch, this package and the standard library's contextlib.
-    """
+    """Return ``file:line`` of the innermost workload frame, or None."""
     return next(iter(caller_lines(frame, 1)), None)
 
 

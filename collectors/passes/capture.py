@@ -50,7 +50,6 @@ def run(request: PassRequest) -> None:
 
 
 def _named(graphs: list[CapturedGraph], ready: Step) -> list[CapturedGraph]:
-    """Add the variant names of a workload with several graphs."""
     if not isinstance(ready, Replays):
         return graphs
     outer_ids = [graph.id for graph in graphs if graph.parent is None]

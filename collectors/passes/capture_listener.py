@@ -1,8 +1,7 @@
 """Observe every graph capture in this process.
 
-torch.cuda.graph, make_graphed_callables and torch.compile's CUDA graph trees all create
-``torch.cuda.CUDAGraph`` objects. While installed, the recorder replaces that class by a subclass
-that notifies its listener and otherwise behaves the same.
+While installed, ``torch.cuda.CUDAGraph`` is a subclass that notifies its listener. This covers
+torch.cuda.graph, make_graphed_callables and torch.compile's CUDA graph trees.
 """
 
 from __future__ import annotations

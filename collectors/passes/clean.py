@@ -31,10 +31,7 @@ _UPDATES = 20
 
 
 def run(request: PassRequest) -> None:
-    """Write clean.json to ``request.out``; the first process also writes memory.json.
-
-    The first process measures everything that does not vary between processes.
-    """
+    """Write clean.json to ``request.out``; the first process also writes memory.json."""
     step, warmup_ns = prepare(request)
     listener = LifeListener()
     with recording(listener) as graphs:
@@ -58,7 +55,6 @@ def run(request: PassRequest) -> None:
 
 
 def _updates(handles: Mapping[str, int]) -> GraphUpdates:
-    """Test and time updating each graph to each other one."""
     graphs = {name: driver.CUgraph(handle) for name, handle in handles.items()}
     positions = {name: read_graph_and_handles(handle, name)[1] for name, handle in handles.items()}
     with no_collection():

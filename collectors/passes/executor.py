@@ -54,10 +54,9 @@ def build(request: PassRequest) -> Step:
 def warm_up(step: Step, iterations: int, *, compiled: str | None = None) -> int:
     """Run the warmup iterations and return their time in ns.
 
-    They run on a side stream, as capture requires: libraries create handles and autograd its
-    streams there. If ``compiled`` is set, the step's modules are compiled in that torch.compile
-    mode within the same time. The allocator's cache for that stream is released afterwards, since
-    nothing reuses it and it would count as memory in use.
+    They run on a side stream, as capture requires. With ``compiled``, the step's modules are
+    compiled in that torch.compile mode within the same time. The unused cache of that stream is
+    released.
     """
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
@@ -141,10 +140,10 @@ class LifeListener:
 
 
 def _upload_ns(graph: int) -> tuple[int, int] | None:
-    """Measure cudaGraphUpload to its return and to completion, in ns, on a second executable.
+    """Measure cudaGraphUpload to its return and to completion, in ns.
 
-    None if the driver allows no second executable, as for graphs with memory nodes. Uploading the
-    replayed executable would change the cost of its first launch.
+    Uses a second executable, since uploading the replayed one would change its first launch. None
+    if the driver allows no second one, as for graphs with memory nodes.
     """
     try:
         executable = call(runtime.cudaGraphInstantiate, graph, 0)

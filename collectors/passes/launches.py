@@ -1,7 +1,6 @@
 """Launch every captured graph separately, after the timed series of the clean pass.
 
-Measures are those of the synthetic graphs (:mod:`collectors.launch.measure`), with cudaGraphLaunch
-on the graph's executable. A program's graph is therefore comparable to a chain of its size.
+Measures match those of the synthetic graphs (:mod:`collectors.launch.measure`).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from graphviz_dash.model.run import Absent
 from graphviz_dash.model.timings import GraphLife, StepTiming
 
 REPEATS: Final = 40
-"""Launches per series. A fixed number, because ranks must launch collectives equally often."""
+"""Launches per series, fixed because ranks must launch collectives equally often."""
 
 _SETTLE: Final = 3
 
@@ -33,8 +32,7 @@ def with_launches(
 ) -> tuple[tuple[GraphLife, ...], tuple[Absent, ...]]:
     """Add repeated launch costs to ``lives``, and return facts that could not be measured.
 
-    ``graphs`` are the live torch.cuda.CUDAGraph objects by id, ``handles`` the CUgraphs. The
-    launches change the step's data.
+    The launches change the step's data.
     """
     if not lives:
         return (), ()
@@ -110,7 +108,6 @@ def _repeated(life: GraphLife, executable: Any, behind: SpinKernel) -> GraphLife
 
 
 def _on_further_executable(life: GraphLife, graph: Any, spin: SpinKernel) -> GraphLife:
-    """Measure upload and first launch on a new executable."""
     stream = runtime.cudaStream_t(torch.cuda.current_stream().cuda_stream)
     times: dict[str, int | None] = {}
     for measure, work in (

@@ -91,7 +91,6 @@ def run(request: PassRequest) -> None:
 
 
 def _blocks(held: Sequence[Segment]) -> dict[int, Block]:
-    """Return the live allocations by address."""
     owned = owners()
     return {
         address: Block(address, size, segment.pool, owned.get(address, Owner.UNOWNED))
@@ -148,8 +147,7 @@ class _Stages:
 def process_used(at_least: int) -> int | None:
     """Return this process's device memory according to nvidia-smi, or None if unavailable.
 
-    In a container nvidia-smi may list host process ids, so an entry with this id but less than
-    ``at_least`` bytes belongs to another process.
+    An entry below ``at_least`` bytes belongs to another process, since containers may see host ids.
     """
     try:
         result = subprocess.run(

@@ -36,8 +36,7 @@ COMPILED: Final = {
 """torch.compile mode of each compiling execution mode."""
 
 _RECORD_STEPS = 4
-"""Steps in which torch.compile's warmed-up CUDA graph trees record and replay. After them a step to
-be captured is no longer recompiled."""
+"""Steps until torch.compile's warmed-up CUDA graph trees replay without recompiling."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,7 @@ class Call:
     depth: int
     """Number of enclosing module calls; 0 for an outermost module."""
     samples: tuple[torch.Tensor, ...] | None
-    """Copies of its arguments, or None if make_graphed_callables cannot capture it: no GPU
-    parameters, or an argument that is not a CUDA tensor or is passed by keyword."""
+    """Copies of its arguments, or None if make_graphed_callables cannot capture it."""
     grad_enabled: bool
     """torch recorded gradients."""
     stream: int
@@ -90,11 +88,7 @@ def compile_modules(step: Step, mode: str) -> None:
 
 
 def _called(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap ``forward`` in a function of this module.
-
-    The compiler skips functions defined in torch, such as nn.Sequential.forward, but inlines them
-    when called from elsewhere.
-    """
+    """Wrap ``forward``; the compiler skips functions defined in torch otherwise."""
 
     def call_forward(*args: Any, **kwargs: Any) -> Any:
         return forward(*args, **kwargs)
@@ -106,8 +100,8 @@ def make_ready(mode: ExecutionMode, step: Step, plan: str | None = None) -> Step
     """Return a callable for one iteration of ``step`` in ``mode``; captures and launches graphs
     once.
 
-    Modes in COMPILED need modules compiled by :func:`compile_modules`. ``plan`` is the folder of
-    the plan pass for a planned mode; without it the step is planned here.
+    Modes in COMPILED need :func:`compile_modules` first. ``plan`` is the folder of the plan pass;
+    without it the step is planned here.
 
     Raises:
         GraphvizDashError: The step calls no module that the mode could capture.
@@ -118,10 +112,7 @@ def make_ready(mode: ExecutionMode, step: Step, plan: str | None = None) -> Step
 
 
 class Replays:
-    """Graphs of a step with variants, each captured and launched once.
-
-    A call replays the first graph. The graphs live as long as this object.
-    """
+    """Graphs of a step with variants, each launched once; a call replays the first."""
 
     def __init__(self, variants: Mapping[str, Step]) -> None:
         self.names = tuple(variants)
@@ -144,11 +135,7 @@ def _whole_step(step: Step) -> Step:
 
 
 def _compiled_whole_step(step: Step) -> Step:
-    """Capture a compiled step once its guards are stable.
-
-    The second or third call may recompile for a changed number or for new gradients, which a
-    capture does not allow.
-    """
+    """Capture a compiled step after its second or third call, which may still recompile."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -180,7 +167,6 @@ def _parallel(step: Step, folder: str | None) -> Step:
 
 
 def _captured(step: Step) -> Any:
-    """Capture ``step`` and launch the graph once."""
     adjust = getattr(step, "adjust", None)
     # Disabling nodes needs their handles in the graph, so keep it.
     graph: Any = torch.cuda.CUDAGraph(keep_graph=adjust is not None)
@@ -210,7 +196,6 @@ def _graph_modules(calls: list[Call]) -> None:
 
 
 def _roots(step: Step) -> list[Call]:
-    """Return the outermost modules with parameters called by a step."""
     return _checked([call for call in calls_of(step) if call.depth == 0 and call.samples])
 
 
@@ -238,10 +223,7 @@ def _checked(calls: list[Call]) -> list[Call]:
 
 
 def calls_of(step: Step) -> list[Call]:
-    """Run ``step`` twice and return the module calls of the second run in start order.
-
-    The first run finds the outermost modules, since hooks for keyword arguments need known modules.
-    """
+    """Run ``step`` twice and return the module calls of the second run in start order."""
     roots: dict[int, nn.Module] = {}
     open_modules = 0
 
@@ -306,7 +288,6 @@ def _compiled(step: Step) -> Step:
 
 
 def _launched(step: Step) -> Step:
-    """Run ``step`` once to completion, so that the first launch of its graphs is over."""
     step()
     torch.cuda.synchronize()
     return step
@@ -321,12 +302,11 @@ _MAKERS: Final[Mapping[ExecutionMode, Callable[[Step], Step]]] = {
     ExecutionMode.COMPILE_GRAPH: _compiled_whole_step,
     ExecutionMode.COMPILE: _compiled,
 }
-"""How a step is prepared in each collected mode; other facts are properties of the mode."""
+"""Function that prepares a step for each collected mode."""
 
 
 @contextmanager
 def _removed(*hooks: RemovableHandle) -> Iterator[None]:
-    """Remove the hooks on exit."""
     try:
         yield
     finally:

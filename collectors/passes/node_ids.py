@@ -1,7 +1,7 @@
 """Run the node-id pass: replays under cupti-python, whose records identify graph nodes.
 
-torch.profiler is not used here because CUPTI supports only one of the two. Records are enabled
-after the captures. Steps end synchronized, so a record belongs to the step in which it starts.
+torch.profiler is not used because CUPTI supports only one of the two. Steps end synchronized, so a
+record belongs to the step in which it starts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from graphviz_dash.bundle.demangle import demangle
 from graphviz_dash.model.node_ids import NodeLook
 
 _SETTLE = 3
-"""Discarded iterations with records on, during which CUPTI allocates its buffers."""
+"""Discarded iterations while CUPTI allocates its buffers."""
 
 _BUFFER: Final = 8 << 20
 
@@ -55,7 +55,7 @@ def run(request: PassRequest) -> None:
 def _record(
     iterate: Callable[[], object], iterations: int
 ) -> tuple[list[Record], tuple[int, ...], int]:
-    """Return the records, the start time of each iteration, and the number of lost records."""
+    """Return the records, the start of each iteration, and the number of lost records."""
     kinds: Kinds = (
         cupti.ActivityKind.CONCURRENT_KERNEL,
         cupti.ActivityKind.MEMCPY,
@@ -80,7 +80,6 @@ def _record(
 
 
 def _dropped(api: ModuleType) -> int:
-    """Return the number of records dropped by CUPTI."""
     count = ctypes.c_size_t(0)
     api.activity_get_num_dropped_records(0, 0, ctypes.addressof(count))
     return count.value

@@ -22,8 +22,7 @@ ABOUT: Final = {
 def observers_of(mode: ExecutionMode) -> tuple[tuple[Observer, ...], tuple[Absent, ...]]:
     """Return the observers for a mode in order, and the absent ones.
 
-    The first and last process have no observer. Their difference is the variation between
-    processes.
+    The first and last process have no observer, to show the variation between processes.
     """
     absent = []
     planned = [Observer.NONE, Observer.EVENTS, Observer.PROFILER]

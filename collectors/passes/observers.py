@@ -25,7 +25,7 @@ from graphviz_dash.model.observers import Observed, Observer
 from graphviz_dash.model.timings import StepTiming
 
 MOST_ITERATIONS: Final = 100
-"""Maximum steps per series, since a profiler records hundreds of events per step."""
+"""Maximum steps per series; a profiler records hundreds of events per step."""
 
 _SETTLE: Final = 3
 _BUFFER: Final = 8 << 20
@@ -194,10 +194,9 @@ def _device(iterate: Step, steps: Sequence[StepTiming]) -> tuple[int, ...]:
 def _reported(
     work: Iterable[Interval], begins: Sequence[int], end: int
 ) -> tuple[tuple[int, ...], int]:
-    """Return each step's span of GPU work, and the total number of work items.
+    """Return each step's span of GPU work, and the number of work items.
 
-    Steps end synchronized, so work belongs to the step in which it starts. A step without work has
-    no span.
+    Steps end synchronized, so work belongs to the step in which it starts.
     """
     spans: dict[int, Interval] = {}
     count = 0

@@ -52,8 +52,7 @@ def arguments_of(factory: Any, name: str, settings: Sequence[str]) -> tuple[Any,
     ``name`` is the workload's name in messages; ``settings`` have the form ``parameter=value``.
 
     Raises:
-        InputError: A setting is malformed, names no parameter or has a value of another type;
-            the factory has no parameters; or it takes unsupported arguments.
+        InputError: A setting or the factory's signature is invalid.
     """
     kind = _parameters_class(factory, name)
     if kind is None:
@@ -92,7 +91,6 @@ def facts_of(arguments: tuple[Any, ...]) -> WorkloadFacts:
 
 
 def _parameters_class(factory: Any, name: str) -> Any:
-    """Return the dataclass that the factory takes, or None if it takes no parameters."""
     required = [
         parameter
         for parameter in inspect.signature(factory).parameters.values()
@@ -112,7 +110,6 @@ def _parameters_class(factory: Any, name: str) -> Any:
 
 
 def _field_types(kind: type, name: str) -> dict[str, type]:
-    """Return name and type of each configurable field."""
     hints = get_type_hints(kind)
     fields = {field.name: hints[field.name] for field in dataclasses.fields(kind) if field.init}
     for field in dataclasses.fields(kind):

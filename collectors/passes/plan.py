@@ -15,8 +15,7 @@ from graphviz_dash.bundle import parts
 def run(request: PassRequest) -> None:
     """Write parallel.json.gz to ``request.out``.
 
-    This process is short-lived, so it can allocate workspaces of plans above the memory limit and
-    report their gain.
+    This process is short-lived, so it also times plans above the memory limit.
     """
     step, _ = prepare(request)
     write_result(

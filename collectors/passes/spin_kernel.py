@@ -13,10 +13,7 @@ _LONGEST_NS: Final = 100_000_000
 
 
 class SpinKernel:
-    """Queues work behind a kernel that spins for a limited time on the current stream.
-
-    Work whose launch waits for the GPU is late but never deadlocks.
-    """
+    """Queues work behind a kernel that spins for a limited time, so it never deadlocks."""
 
     def __init__(self) -> None:
         self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -31,10 +28,9 @@ class SpinKernel:
         self._cycles_per_ns = _CALIBRATION_CYCLES / took_ns
 
     def device_ns(self, work: Callable[[], object], launch_ns: float) -> int | None:
-        """Measure GPU time of ``work`` between two events, in ns.
+        """Measure GPU time of ``work`` in ns, given the CPU time of its launch.
 
-        ``launch_ns`` is the approximate CPU time of its launch. Returns None if the launch
-        outlasted the spinning kernel, so that the GPU was idle.
+        Returns None if the launch outlasted the spinning kernel.
         """
         torch.cuda.synchronize()
         hold_ns = min(2 * launch_ns + _MARGIN_NS, _LONGEST_NS)

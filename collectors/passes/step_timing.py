@@ -19,8 +19,8 @@ _SETTLE = 3
 """Discarded iterations before each timed series, until clocks and caches settle."""
 
 _BUSY = 20
-"""Iterations that keep the GPU busy while its clocks are read. A fixed number, because ranks must
-launch collectives equally often."""
+"""Iterations while the GPU's clocks are read, fixed because ranks must launch collectives equally
+often."""
 
 
 def time_process(iterate: Callable[[], object], warmup_ns: int, iterations: int) -> CleanTimings:

@@ -23,8 +23,7 @@ from graphviz_dash.model.marks import CAPTURE
 class TopologyReader:
     """Marks each capture in the trace and reads its graph afterwards.
 
-    The trace starts with the first capture. Warmup iterations of make_graphed_callables would fill
-    most of it without information about graphs.
+    The trace starts with the first capture to exclude warmup.
     """
 
     def __init__(self, profiler: profile) -> None:

@@ -1,7 +1,7 @@
 """Write a profiler's trace and detect a full disk.
 
-torch's C++ writer reports no error on a full disk and uses the temporary folder, possibly on
-another disk. This module writes next to the target and verifies the result.
+torch's writer reports no error on a full disk and uses the temporary folder. This module writes
+next to the target and verifies the result.
 """
 
 from __future__ import annotations

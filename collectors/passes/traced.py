@@ -19,10 +19,8 @@ from graphviz_dash.bundle import parts
 
 
 def run(request: PassRequest) -> None:
-    """Write the trace of ``request.traced_iterations`` marked iterations to ``request.out``.
-
-    Also writes the graph ids if torch exposes them.
-    """
+    """Write the trace of ``request.traced_iterations`` iterations and any graph ids to
+    ``request.out``."""
     out = Path(request.out)
     if request.mode.is_compiled:
         iterate = _compiled(request)
@@ -39,7 +37,6 @@ def run(request: PassRequest) -> None:
 
 
 def _compiled(request: PassRequest) -> Step:
-    """Prepare the compiled step; write compilations, even of a failed step, and graph ids."""
     out = Path(request.out)
     with written_account(out) as account:
         step, _ = prepare(request)

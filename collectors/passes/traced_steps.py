@@ -13,7 +13,7 @@ from collectors.workloads import Step
 from graphviz_dash.model.marks import STEP
 
 _SETTLE: Final = 3
-"""Unmarked iterations under the profiler, during which CUPTI allocates its buffers."""
+"""Unmarked iterations while CUPTI allocates its buffers."""
 
 
 def trace_steps(iterate: Step, iterations: int, path: Path) -> None:

@@ -69,7 +69,6 @@ def _serve(descriptor: int) -> list[str] | None:
 
 
 def _disk_full(error: BaseException) -> OSError | None:
-    """Return the disk-full error that ``error`` is or results from, or None."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.errno in _FULL:
@@ -142,10 +141,7 @@ def _observers(request: PassRequest) -> None:
 
 
 def _leave_group(code: int) -> NoReturn:
-    """Exit a rank's process.
-
-    Destroying the group would wait for graphs that hold the communicator, and for lost ranks.
-    """
+    """Exit without destroying the group, which would wait for graphs and lost ranks."""
     os._exit(code)
 
 

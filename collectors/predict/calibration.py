@@ -1,8 +1,7 @@
 """Calibration workloads: short programs with one kind of work each.
 
-They cover the differences between eager traces and replays: sequences of kernels of all lengths,
-copies, sets, forking streams, and libraries that overlap kernels. No model used for evaluation is
-among them.
+They cover the differences between eager traces and replays. No model used for evaluation is among
+them.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def predict(
 ) -> None:
     """Record many workloads, eager and graphed, to calibrate predictions.
 
-    One process without a profiler times the eager and the graphed step of each workload. Another
+    One process times the eager and the graphed step of each workload without a profiler. Another
     one traces the eager step. `graphviz-dash calibrate` creates a calibration from the result.
     """
     require("torch", "cuda.bindings")

@@ -11,7 +11,7 @@ GRAPH: Final = "graph.json"
 """Clean timings in a workload's folder."""
 
 DONE: Final = "done: "
-"""Prefix of the line that reports a finished workload; workloads may also print."""
+"""Prefix of the line that reports a finished workload."""
 
 
 class SuiteRequest(Struct, frozen=True):

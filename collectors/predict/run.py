@@ -1,8 +1,7 @@
 """Record every workload of a suite, eager and as one graph, in two processes.
 
-A collection uses one process per pass and mode. Here one process times all workloads without a
-profiler and another traces them, so many workloads take only minutes. Each becomes an experiment of
-two run bundles.
+One process times all workloads without a profiler and another traces them, which takes only
+minutes. Each becomes an experiment of two run bundles.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ def record(asked: SuiteRecording, report: Callable[[str], None]) -> tuple[tuple[
     """
     for name in asked.names:
         if (asked.output / name).exists():
-            raise InputError(asked.output / name, "already exists", "an empty or new folder")
+            raise InputError(asked.output / name, "already exists", "a new folder")
     asked.output.mkdir(parents=True, exist_ok=True)
     with Staging(asked.output, "predict") as staging:
         environment = machine_environment(staging.path)
@@ -101,7 +100,6 @@ def record(asked: SuiteRecording, report: Callable[[str], None]) -> tuple[tuple[
 
 
 def _run(asked: SuiteRecording, kind: str, scratch: Path, report: Callable[[str], None]) -> None:
-    """Run all workloads in one process; start another one after each failure."""
     remaining = list(asked.names)
     while remaining:
         request = SuiteRequest(
@@ -165,7 +163,6 @@ def _died(kind: str, code: int) -> Failure:
 def _bundles(
     asked: SuiteRecording, name: str, scratch: Path, environment: Environment
 ) -> tuple[Failure, ...]:
-    """Write both runs of one workload and return their failures."""
     clean, traced = scratch / "clean" / name, scratch / "traced" / name
     failed = tuple(
         msgspec.json.decode((folder / FAILURE_FILE).read_bytes(), type=Failure)

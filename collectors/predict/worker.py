@@ -1,8 +1,7 @@
 """Run many workloads in one process: ``-m collectors.predict.worker REQUEST``.
 
-One process times them and never attaches a profiler; another traces their eager steps. A failing
-workload writes failure.json and ends the process. The collector then starts a new process for the
-remaining ones.
+A failing workload writes failure.json and ends the process. The collector then starts a new process
+for the remaining ones.
 """
 
 from __future__ import annotations
@@ -54,10 +53,7 @@ def main(arguments: list[str]) -> int:
 
 @contextmanager
 def _failure_in(folder: Path, during: Pass) -> Iterator[None]:
-    """Write errors to ``folder`` and end the process.
-
-    A workload may raise anything and leave the device unusable.
-    """
+    """Write errors to ``folder`` and end the process, since the device may be unusable."""
 
     def report(_kind: type[BaseException], error: BaseException, _trace: object) -> None:
         (folder / FAILURE_FILE).write_bytes(msgspec.json.encode(describe(error, during)))
@@ -69,7 +65,6 @@ def _failure_in(folder: Path, during: Pass) -> Iterator[None]:
 
 @contextmanager
 def _emptied() -> Iterator[None]:
-    """Release device memory after the workload."""
     try:
         yield
     finally:

@@ -1,10 +1,7 @@
-"""Fork passes from a process that has already imported torch.
+"""Fork passes from a process that has already imported torch, which takes seconds.
 
-Importing torch takes seconds and a collection has dozens of passes. The server never uses a GPU, so
-its forks can.
-
-Both ends communicate over a socket. A request holds the arguments of a pass and a descriptor for
-its stderr. The replies are its process id and, later, its exit code.
+The server never uses a GPU, so its forks can. A request holds the arguments of a pass and a
+descriptor for its stderr. The replies are its process id and, later, its exit code.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from collectors.process.lifeline import PARENT
 from collectors.process.subprocesses import POLL_S, Limit
 
 SERVE: Final = "--serve"
-"""First argument of a worker that becomes the server; the next is its socket descriptor."""
+"""First argument of the server process; the next is its socket descriptor."""
 
 _MOST: Final = 1 << 16
 _READ: Final = 1 << 16
@@ -52,7 +49,7 @@ class ForkServer:
     ) -> subprocess.CompletedProcess[str] | None:
         """Run a pass to its end or kill it at its limit.
 
-        Returns None if there is no server or it has exited; start the pass differently then.
+        Returns None if the server is unavailable.
         """
         connection = self._connect()
         if connection is None:
@@ -127,7 +124,6 @@ def _wait(
 
 
 def _kill(pid: int) -> None:
-    """Kill a pass, which may just have exited and been reaped by the server."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 
@@ -145,10 +141,7 @@ def _drain(reader: int, into: bytearray) -> bool:
 
 
 def serve(descriptor: int) -> list[str] | None:
-    """Serve requests.
-
-    Returns the arguments in each fork, and None in the server when the client is gone.
-    """
+    """Serve requests: return the arguments in each fork, and None in the server at the end."""
     os.environ[PARENT] = str(os.getpid())
     connection = socket.socket(fileno=descriptor)
     while True:

@@ -1,7 +1,7 @@
 """End a pass when its collector ends.
 
-Source: prctl(2), PR_SET_PDEATHSIG: the kernel sends a signal when the parent ends, however it ends.
-On other systems an orphan finishes its pass and its results are ignored.
+Source: prctl(2), PR_SET_PDEATHSIG. On other systems an orphan finishes its pass and its results are
+ignored.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ _LEAVE_S = 120.0
 def joined(group: GroupRequest | None) -> Iterator[None]:
     """Set up the ranks' process group in torch.distributed; without ``group`` do nothing.
 
-    The default backends are NCCL for CUDA tensors and Gloo for CPU tensors. On exit the ranks wait
-    for each other, because another rank's last collective may still read this rank's memory.
+    On exit the ranks wait for each other, because another rank's last collective may still read
+    this rank's memory.
 
     Raises:
         MissingRequirementError: The machine has no GPU for this rank.

@@ -1,8 +1,7 @@
 """Request and result files of a pass, besides its bundle parts.
 
-:mod:`collectors.process.results` handles the bundle parts. Each pass runs in a separate process: a
-profiler slows every later launch even after detaching. Before CUDA 13.1 Update 1 the correlation
-ids of a second profiling session are also wrong.
+Each pass runs in a separate process because a profiler slows every later launch. Before CUDA 13.1
+Update 1 the correlation ids of a second profiling session are also wrong.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ WORKLOAD_FILE: Final = "workload.json"
 GRAPHS_FILE: Final = "graphs.json"
 TRACE_FILE: Final = "trace.json.gz"
 ABSENT_FILE: Final = "absent.json"
-"""Absent facts of a pass, as a list of Absent; missing if there are none."""
+"""Absent facts of a pass, as a list of Absent; missing if none."""
 SERIES_FILE: Final = "series.json"
 """Timed series of one observers process, as a list of Observed."""
 
 NO_SPACE: Final = 3
-"""Exit code of a pass that failed on a full disk. The last line of stderr holds the error number
-and, after a space, the file."""
+"""Exit code for a full disk. The last line of stderr holds the error number and, after a space, the
+file."""
 
 
 class GroupRequest(Struct, frozen=True):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 GRACE_S: Final = 10.0
-"""Time in s a worker may continue after another rank failed, to report its own cause."""
+"""Time in s for a worker to report its own cause after another rank failed."""
 
 TIMED_OUT: Final = "TimedOut"
 """Error of a worker that exceeded its time limit."""
@@ -23,8 +23,8 @@ POLL_S: Final = 0.2
 class Limit:
     """Decides when a worker must be killed: it timed out, or another rank failed some time ago.
 
-    ``failed`` returns the cause of another rank's failure, or None. ``reason`` explains the kill,
-    and ``error`` is TIMED_OUT or ENDED.
+    ``failed`` returns the cause of another rank's failure, or None. ``reason`` and ``error``
+    explain the kill.
     """
 
     def __init__(

@@ -2,10 +2,9 @@
 
 A workload is a factory: a function that builds model and inputs on the current CUDA device and
 returns the *step*, a callable without arguments. Each call of the step must do the same work on the
-same memory; its result is ignored. The factory takes no argument, or the workload's parameters (see
-:mod:`collectors.passes.parameters`). A step that needs nodes which no stream call creates adds them
-to the graph under capture (see explicit.py). It lists unsupported features in an attribute
-``absent``, a tuple of Absent.
+same memory. The factory takes no argument, or the workload's parameters (see
+:mod:`collectors.passes.parameters`). A step may add nodes to the graph under capture (see
+explicit.py), and lists unsupported features in an attribute ``absent``, a tuple of Absent.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ BUILT_IN: Final = {
     "sync-in-step": "collectors.workloads.sync_in_step:train",
     "moved-inputs": "collectors.workloads.moved_inputs:train",
 }
-"""``module:factory`` by name. By design ``sync-in-step`` cannot be captured, and ``moved-inputs``
-replays different work."""
+"""``module:factory`` by name. ``sync-in-step`` cannot be captured and ``moved-inputs`` replays
+wrongly by design."""
 
 
 def factory_path(workload: str) -> str:

@@ -1,8 +1,8 @@
 """``all-nodes``: a step whose graph has every kind of node that the driver allows.
 
-The graph is built node by node inside the capture. Run eagerly, the same work is issued to streams,
-and the CPU reads values back to make the decisions of the conditional nodes. The If alternates
-between its bodies from step to step, and the Switch cycles through its three bodies and none.
+Run eagerly, the same work is issued to streams, and the CPU reads values back to make the decisions
+of the conditional nodes. The If alternates between its bodies from step to step, and the Switch
+cycles through its three bodies and none.
 """
 
 from __future__ import annotations
@@ -109,8 +109,7 @@ extern "C" __global__ void reflect(float *data, int count) {
 class AllNodes:
     """The step.
 
-    ``result`` is its copy on the host, shape (COUNT,), float32. ``arrivals`` counts calls of its
-    host function. ``absent`` lists features that this machine lacks.
+    ``result`` is its host copy, shape (COUNT,), float32; ``absent`` lists unsupported features.
     """
 
     def __init__(self) -> None:
@@ -161,7 +160,7 @@ class AllNodes:
     # -- as a graph ------------------------------------------------------------------------------
 
     def _build(self, graph: Builder, after: list[Any]) -> Any:
-        """Add all nodes of the step and return the last."""
+        """Add all nodes and return the last."""
         data, other, flag = (tensor.data_ptr() for tensor in (self._data, self._other, self._flag))
         kernels = self._kernels
         load = graph.copy(data, self._inputs.data_ptr(), SIZE, "HtoD", after)
@@ -188,7 +187,7 @@ class AllNodes:
         return graph.host(self._post, ctypes.addressof(self._arrived), [stored])
 
     def _decisions(self, graph: Builder, after: Any) -> Any:
-        """Add the deciding kernel and the conditional nodes in sequence; return the last."""
+        """Add the deciding kernel and the conditional nodes; return the last."""
         data, other = self._data.data_ptr(), self._other.data_ptr()
         kernels, launch_shape = self._kernels, (BLOCKS, THREADS)
         choose, repeat, select = (graph.condition() for _ in range(3))
@@ -215,7 +214,6 @@ class AllNodes:
     # -- eagerly ---------------------------------------------------------------------------------
 
     def _run(self, stream: Any) -> None:
-        """Run the same work on streams."""
         data, other, flag = (tensor.data_ptr() for tensor in (self._data, self._other, self._flag))
         side_stream = driver.CUstream(self._beside.cuda_stream)
         self._beside.wait_stream(torch.cuda.current_stream())
@@ -248,7 +246,7 @@ class AllNodes:
         call(driver.cuLaunchHostFunc, stream, function, arrived)
 
     def _decide_on_cpu(self, stream: Any) -> None:
-        """Run the conditional work, after reading each value back from the GPU."""
+        """Run the conditional work, reading each value back from the GPU."""
         data, other = self._data.data_ptr(), self._other.data_ptr()
         step = self._read_state(stream)[0] - 1
         self._launch("lift" if step % 2 else "lower", BLOCKS, THREADS, _data(data), stream)
@@ -290,12 +288,7 @@ class AllNodes:
 
 
 def all_nodes() -> AllNodes:
-    """Build a step with every kind of node.
-
-    Kernels (one launched programmatically), three kinds of copies, a set, a host function, an
-    allocation and its free, a child graph, an empty node, an event record and wait, a semaphore
-    signal and wait, memory operations, an If with else, a While and a Switch.
-    """
+    """Build a step with every kind of node."""
     return AllNodes()
 
 
@@ -321,7 +314,7 @@ def _copy_on_device(target: int, source: int, stream: Any) -> None:
 
 
 def _imported_semaphore() -> Any:
-    """Import a binary Vulkan semaphore on the current device into CUDA.
+    """Import a binary Vulkan semaphore into CUDA.
 
     Raises:
         VulkanError: Vulkan cannot create one.

@@ -1,9 +1,8 @@
 """``creation-order``: one graph whose nodes can be created in two orders with different run times.
 
-Independent chains of a copy to the device and a kernel that needs it. Copies queue for one copy
-engine while kernels run, so the order decides how much can overlap. For two machines in sequence,
-the shortest first stages should come first (S. M. Johnson, "Optimal two- and three-stage production
-schedules", 1954). The driver starts independent nodes in creation order.
+Independent chains of a copy and a kernel that needs it. Copies queue for one copy engine, so the
+order decides how much overlaps. The shortest copies should come first (S. M. Johnson, "Optimal two-
+and three-stage production schedules", 1954). The driver starts independent nodes in creation order.
 """
 
 from __future__ import annotations
@@ -70,7 +69,6 @@ class CreationOrder:
             self._run()
 
     def _build(self, graph: Builder, after: list[Any]) -> Any:
-        """Add the chains and the node that joins them."""
         ends = []
         for mib, us in self._chains:
             target, source = self._buffers(mib)

@@ -1,8 +1,7 @@
 """Add nodes to a graph through the driver's graph API.
 
-Source: CUDA driver API, "Graph Management". Nodes can also be added to a graph under capture, and
-the capture continues after them (cuStreamUpdateCaptureDependencies). A step that needs nodes which
-no stream call creates therefore runs in every capturing mode.
+Source: CUDA driver API, "Graph Management". Nodes can also be added to a graph under capture
+(cuStreamUpdateCaptureDependencies), so the step runs in every capturing mode.
 """
 
 from __future__ import annotations

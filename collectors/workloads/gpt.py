@@ -42,8 +42,7 @@ class GptSize:
         """Return the model FLOPs of one training step, 72 B s l h² (1 + s/6h + V/12lh).
 
         After Narayanan et al. 2021 (arXiv:2104.04473, section 5.1), without recomputation. Counts
-        matrix multiplications only, with a multiply-add as two and backward as twice the forward.
-        Counts attention in full, although causal attention needs half.
+        matrix multiplications only, backward as twice the forward, and causal attention in full.
         """
         tokens = self.microbatch * self.sequence
         forward = (

@@ -1,9 +1,7 @@
-"""``graph-update``: one step in variants, each a separate graph, to test which executables the
-driver can update to which other graph.
+"""``graph-update``: one step in variants, each a separate graph, to test graph updates.
 
-The step loads an input and runs it through layers. Each layer is a bf16 MLP block with a copy of
-the input on a parallel branch that is added at the end. The variants differ as calls in programs
-do: other buffers, batch sizes, activations, an additional operator, a different join order.
+Each layer is a bf16 MLP block with a copy of the input on a parallel branch that is added at the
+end. The variants differ in buffers, batch size, activation, operators or join order.
 """
 
 from __future__ import annotations

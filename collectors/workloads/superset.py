@@ -1,7 +1,7 @@
 """``superset``: one graph contains more nodes than a launch needs.
 
-Unneeded nodes are disabled in the executable (cudaGraphNodeSetEnabled) without a new instantiation.
-The example is a chain of layers of which only the first few run: a model with early exit.
+Unneeded nodes are disabled in the executable (cudaGraphNodeSetEnabled). The example is a model with
+early exit.
 """
 
 from __future__ import annotations

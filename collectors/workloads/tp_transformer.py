@@ -2,7 +2,7 @@
 
 Tensor parallelism follows Megatron-LM (Shoeybi et al., 2019, section 3): the first product of each
 pair is split by columns, the second by rows, attention by heads. Each half of a layer needs one
-all-reduce in the forward and one in the backward. A single rank does not split or reduce.
+all-reduce in the forward and one in the backward.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ def world_size() -> int:
 
 
 def _reduced(x: torch.Tensor) -> torch.Tensor:
-    """Sum ``x`` over the ranks in place; nothing else uses this fresh result."""
     if world_size() > 1:
         dist.all_reduce(x)
     return x
@@ -153,8 +152,7 @@ class Block(nn.Module):
 class Transformer(nn.Module):
     """A transformer with embedding and head on every rank and split layers between.
 
-    Each rank draws every full weight from the same seed and keeps its part, so the model is the
-    same for any number of ranks.
+    All ranks use the same seed, so the model does not depend on their number.
     """
 
     def __init__(self, rank: int, ranks: int) -> None:

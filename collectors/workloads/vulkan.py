@@ -1,8 +1,7 @@
 """Create a semaphore that CUDA can import, through the Vulkan driver.
 
-CUDA cannot create one. Source: Vulkan 1.3 specification, VK_KHR_external_semaphore_fd. ctypes wraps
-only the required calls: a device on CUDA's GPU, a binary semaphore on it, and its file descriptor.
-NVIDIA's driver library has the entry points, so no loader or window system is needed.
+Source: Vulkan 1.3 specification, VK_KHR_external_semaphore_fd. NVIDIA's driver library has the
+entry points, so no loader or window system is needed.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ class _GetFdInfo(Structure):
 def semaphore_fd(uuid: bytes) -> int:
     """Create a binary semaphore on the GPU with the given UUID and return its file descriptor.
 
-    The caller owns the descriptor. The Vulkan device lives as long as the process.
+    The caller owns the descriptor.
 
     Raises:
         VulkanError: The Vulkan driver is missing, does not list this GPU, or refused a call.
@@ -116,7 +115,7 @@ def semaphore_fd(uuid: bytes) -> int:
 
 
 def _entry_point() -> Callable[[c_void_p | None, bytes], int | None]:
-    """Load vkGetInstanceProcAddr from the loader or from NVIDIA's driver."""
+    """Load vkGetInstanceProcAddr."""
     for name in _LIBRARIES:
         try:
             library = ctypes.CDLL(name)

@@ -138,4 +138,4 @@ def test_cpu_operators_are_counted_by_line_and_those_that_compute_nothing_left_o
 def test_changed_python_variables_are_cpu_work() -> None:
     (found,) = cpu_work(StepLog([], state=(("count", 4, 5),)))
     assert found.op == "Python variable count"
-    assert values(found) == {"count before a step": 4, "count after it": 5}
+    assert values(found) == {"count before the step": 4, "count after the step": 5}
