@@ -1,4 +1,4 @@
-"""The dashboard: ``streamlit run app.py``; ``graphviz-dash serve`` checks the port as well."""
+"""Dashboard entry point. ``graphviz-dash serve`` also checks the port."""
 
 import streamlit as st
 

@@ -1,8 +1,8 @@
-"""Collectors: run on a GPU machine, write run bundles. Need torch; graphviz_dash has none of it.
+"""Collectors run on a GPU machine and write run bundles. They need torch.
 
-In a program of one's own: ``with collectors.record("runs/train"): ...``, ``collectors.step()``,
-``with collectors.label("decode", real=5, batch=8): ...``; and ``collectors.parallel_graph(step)``,
-a step captured with only the dependencies that its data needs.
+In your own program: ``with collectors.record("runs/train"): ...``, ``collectors.step()``, ``with
+collectors.label("decode", real=5, batch=8): ...``; and ``collectors.parallel_graph(step)`` to
+capture a step with only the dependencies of its data.
 """
 
 from collectors.program.parallel import parallel_graph

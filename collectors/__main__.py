@@ -1,6 +1,6 @@
-"""``python -m collectors``: the command ``collect``, alone or as one rank under torchrun.
+"""Run ``collect``, alone or as one rank under torchrun.
 
-torchrun --nproc-per-node 2 -m collectors --workload tp-transformer -o tp-transformer
+torchrun --nproc-per-node 2 -m collectors --workload tp-transformer -o tp-transformer.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command and returns its exit code; every error is one line on stderr."""
-    # torchrun ends the ranks that are left with SIGTERM: the workers must go too, and the scratch.
+    """Run the command and return its exit code. Each error is one line on stderr."""
+    # torchrun ends the remaining ranks with SIGTERM: workers and scratch files must go too.
     signal.signal(signal.SIGTERM, _terminated)
     try:
         result = collect.main(

@@ -1,8 +1,7 @@
-"""What goes wrong in the recorder stays in the recorder: the boundary to somebody else's program.
+"""Keep recorder errors away from the recorded program.
 
-A program that is recorded must not notice. So every entry into the recorder from the program (a
-capture, a step, the end of the process) goes through a :class:`Guard`, the one place that catches
-whatever comes: everything behind it names the errors that it expects, as elsewhere.
+Every entry from the program into the recorder goes through a :class:`Guard`. Only the guard catches
+all errors.
 """
 
 from __future__ import annotations
@@ -15,19 +14,15 @@ from typing import Any, Final
 
 
 class Guard:
-    """A context that keeps our errors from the program, and counts them.
-
-    What is the program's passes: whatever ends it (KeyboardInterrupt, SystemExit), and what a
-    signal handler of its own raises while our code happens to run.
-    """
+    """Context that swallows and counts the recorder's errors, but not the program's."""
 
     def __init__(self) -> None:
         self.errors = 0
         self.first: str | None = None
-        """The kind of the first error and the line of ours that it came from."""
+        """Type and source line of the first error."""
 
     def __enter__(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def __exit__(
         self,
@@ -35,11 +30,10 @@ class Guard:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        """Whether an error is swallowed: where it is ours."""
+        """Swallow an error of the recorder."""
         return error is not None and self._keeps(error)
 
     def _keeps(self, error: BaseException) -> bool:
-        """Whether ``error``, which is being handled, is ours: then it is counted."""
         trace = error.__traceback__
         if not isinstance(error, Exception) or _is_the_programs(trace):
             return False
@@ -50,19 +44,19 @@ class Guard:
 
 
 def hide_frame(error: BaseException) -> None:
-    """Takes the innermost frame of ours, the caller, off the traceback of an error that passes by.
+    """Remove the caller's frame from the traceback of a passing error.
 
-    A bare ``raise`` behind it adds no frame, so that the program prints what it would without us.
+    A bare ``raise`` afterwards adds no frame.
     """
     if error.__traceback__ is not None:
         error.__traceback__ = error.__traceback__.tb_next
 
 
 class _HiddenFrame:
-    """The same as a context, which the caller enters. Nothing is caught: the error goes on."""
+    """Context that hides the frame that enters it. The error continues."""
 
     def __enter__(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def __exit__(
         self,
@@ -70,26 +64,26 @@ class _HiddenFrame:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """An error has the frame that entered as its first; none is added when it goes on."""
+        """Remove the entering frame from the traceback."""
         if error is not None:
             hide_frame(error)
 
 
 HIDDEN_FRAME: Final = _HiddenFrame()
-"""Around what a method of ours calls in place of the program's or a library's."""
+"""Wraps calls that replace a method of the program or a library."""
 
 
 def _named(
     kind: type[BaseException], error: BaseException | None, trace: TracebackType | None
 ) -> str:
-    # Not str(error): what an exception of unknown kind makes of that could raise again.
-    what = f"{kind.__name__} ({error.strerror})" if isinstance(error, OSError) else kind.__name__
+    # Not str(error): formatting an unknown exception could raise again.
+    text = f"{kind.__name__} ({error.strerror})" if isinstance(error, OSError) else kind.__name__
     *_, last = _frames(trace)
-    return f"{what} at {Path(last[0].co_filename).name}:{last[1]}"
+    return f"{text} at {Path(last[0].co_filename).name}:{last[1]}"
 
 
 def _is_the_programs(trace: TracebackType | None) -> bool:
-    """Whether the error comes from a signal handler, which Python calls amid any code."""
+    """Check if the error comes from a signal handler."""
     codes = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()}
     return any(code in codes for code, _ in _frames(trace))
 
@@ -101,7 +95,6 @@ def _frames(trace: TracebackType | None) -> Iterator[tuple[CodeType, int]]:
 
 
 def _code_of(function: Any) -> CodeType | None:
-    """The code of a function, a method, a partial or an object that can be called."""
     function = getattr(function, "func", function)
     call = vars(type(function)).get("__call__")
     code = getattr(function, "__code__", None) or getattr(call, "__code__", None)

@@ -1,8 +1,7 @@
-"""Asks whether any pinned dependency has a published vulnerability, as ``make audit`` does.
+"""Check pinned dependencies for published vulnerabilities, like ``make audit``.
 
-Prints each with its id and the version that mends it, and exits with 1 if there is one. Where the
-service of advisories cannot be reached, or knows none of the packages, that is said and is no
-failure: a build without a network must not break, and must not look audited.
+Exits with 1 if there is any. If the advisory service is unreachable, the script reports that and
+succeeds: a build without network must not fail, but must not look audited.
 """
 
 from __future__ import annotations
@@ -18,36 +17,38 @@ SECONDS = 180
 
 
 def main() -> int:
-    """Runs pip-audit over constraints.txt and tells what it found."""
+    """Run pip-audit over constraints.txt and report the result."""
     command = [
         *(sys.executable, "-m", "pip_audit", "--requirement", str(PINS)),
         *("--no-deps", "--disable-pip", "--progress-spinner", "off", "--format", "json"),
     ]
     try:
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+        result = subprocess.run(
+            command, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
     except subprocess.TimeoutExpired:
-        return _not_audited(f"no answer within {SECONDS} s")
+        return _not_audited(f"no response within {SECONDS} s")
     try:
-        dependencies = json.loads(ran.stdout)["dependencies"]
+        dependencies = json.loads(result.stdout)["dependencies"]
     except (ValueError, KeyError):
-        lines = ran.stderr.strip().splitlines()
-        return _not_audited(lines[-1][:200] if lines else f"exit code {ran.returncode}")
+        lines = result.stderr.strip().splitlines()
+        return _not_audited(lines[-1][:200] if lines else f"exit code {result.returncode}")
     return report(dependencies)
 
 
 def report(dependencies: list[dict[str, Any]]) -> int:
-    """Prints what is known of ``dependencies``, pip-audit's own entries; 1 if any is vulnerable."""
+    """Print the audited ``dependencies``, pip-audit's entries; return 1 if any is vulnerable."""
     audited = [package for package in dependencies if "skip_reason" not in package]
     if not audited:
         return _not_audited("the service knows none of the packages")
     vulnerable = [(package, flaw) for package in audited for flaw in package.get("vulns", ())]
     for package, flaw in vulnerable:
-        mended = ", ".join(flaw.get("fix_versions", ())) or "none yet"
-        print(f"{package['name']} {package['version']}: {flaw['id']}; mended in: {mended}")
-    left = len(dependencies) - len(audited)
+        fixed_versions = ", ".join(flaw.get("fix_versions", ())) or "none yet"
+        print(f"{package['name']} {package['version']}: {flaw['id']}; fixed in: {fixed_versions}")
+    unaudited = len(dependencies) - len(audited)
     print(
         f"{len(audited)} pinned packages audited, {len(vulnerable)} vulnerabilities"
-        + (f"; {left} packages could not be audited" if left else "")
+        + (f"; {unaudited} packages could not be audited" if unaudited else "")
     )
     return 1 if vulnerable else 0
 

@@ -1,6 +1,6 @@
-"""The chapter of docs/compile.md that lists the rules.
+"""Print the rules chapter of docs/compile.md.
 
-``python -m scripts.compile_rules`` prints it.
+``python -m scripts.compile_rules``
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from graphviz_dash.model.compile_rules import COMPILE_RULES, CompileRule
 
 
 def rules_chapter() -> str:
-    """The rules in Markdown, with the heading of the chapter."""
+    """Format the rules in Markdown, with the chapter's heading."""
     return "## The rules\n\n" + "\n".join(_rule(rule) for rule in COMPILE_RULES.values())
 
 
 def _rule(rule: CompileRule) -> str:
     return (
         f"### {rule.id.value}\n\n**{rule.title}.** {rule.text}\n\n"
-        f"{rule.advice}\n\n```python\n# not so\n{rule.wrong}\n\n# but so\n{rule.right}\n```\n"
+        f"{rule.advice}\n\n```python\n# Wrong\n{rule.wrong}\n\n# Right\n{rule.right}\n```\n"
     )
 
 

@@ -1,6 +1,6 @@
-"""The chapter of docs/doctor.md that lists the rules.
+"""Print the rules chapter of docs/doctor.md.
 
-``python -m scripts.doctor_rules`` prints it.
+``python -m scripts.doctor_rules``
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from graphviz_dash.model.rules import RULES, Rule
 
 _SEVERITY = {
     Severity.ILLEGAL: "Illegal: the capture fails.",
-    Severity.SILENT: "Silent: the capture succeeds, and replays do something else.",
+    Severity.SILENT: "Silent: the capture succeeds, but replays behave differently.",
 }
 
 
 def rules_chapter() -> str:
-    """The rules in Markdown, with the heading of the chapter."""
+    """Format the rules in Markdown, with the chapter's heading."""
     return "## The rules\n\n" + "\n".join(_rule(rule) for rule in RULES.values())
 
 
 def _rule(rule: Rule) -> str:
     return (
         f"### {rule.id.value}\n\n**{rule.title}.** {_SEVERITY[rule.severity]}\n\n{rule.text}\n\n"
-        f"{rule.advice}\n\n```python\n# not so\n{rule.wrong}\n\n# but so\n{rule.right}\n```\n"
+        f"{rule.advice}\n\n```python\n# Wrong\n{rule.wrong}\n\n# Right\n{rule.right}\n```\n"
     )
 
 

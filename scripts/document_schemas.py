@@ -1,6 +1,6 @@
-"""docs/schemas, written from the types of the JSON documents::
+"""Write docs/schemas from the types of the JSON documents.
 
-python -m scripts.document_schemas docs/schemas
+python -m scripts.document_schemas docs/schemas.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from graphviz_dash.exports.documents.envelope import VERSIONS
 
 
 def schema_files() -> dict[str, str]:
-    """The text of each schema by the name of its file."""
+    """Return the text of each schema by file name."""
     return {
         f"{name}-{version}.json": json.dumps(document_schema(name), indent=2) + "\n"
         for name, version in VERSIONS.items()
@@ -22,7 +22,7 @@ def schema_files() -> dict[str, str]:
 
 
 def main() -> None:
-    """Writes the schemas into the folder that is given."""
+    """Write the schemas to the folder given on the command line."""
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in schema_files().items():

@@ -1,9 +1,7 @@
-"""Records the sample experiments that are not there, on a machine with their GPU.
+"""Record missing sample experiments on a machine with their GPU.
 
-Runs the commands of sample_traces/README.md as they stand, one after the other, since two at once
-would disturb each other's clean passes. To record an experiment anew remove it first; one that is
-there is left as it is, so that an interrupted recording goes on where it ended. What is printed
-last says which commands failed.
+Runs the commands of sample_traces/README.md one by one, because concurrent runs would disturb each
+other. Existing experiments are skipped; delete one to record it again.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ _BLOCK: Final = re.compile(r"^```\n(.+?)^```", re.M | re.S)
 
 
 def commands_of(page: str) -> dict[str, list[list[str]]]:
-    """The commands in the page's blocks by the experiment that they write, in their order."""
+    """Return the commands of the page by the experiment that they write, in order."""
     commands: dict[str, list[list[str]]] = {}
     for block in _BLOCK.findall(page):
         for line in block.splitlines():
@@ -35,26 +33,26 @@ def commands_of(page: str) -> dict[str, list[list[str]]]:
 
 
 def main() -> int:
-    """Records; 1 if a command failed."""
+    """Record the experiments; return 1 if a command failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", help="experiments; all where none is named")
+    parser.add_argument("names", nargs="*", help="experiments to record (default: all)")
     options = parser.parse_args()
     commands = commands_of(README.read_text(encoding="utf-8"))
     if unknown := set(options.names) - set(commands):
-        parser.error(f"{README} has no command of {', '.join(sorted(unknown))}")
+        parser.error(f"{README} has no command for {', '.join(sorted(unknown))}")
     failed = []
     for name in options.names or commands:
         if (README.parent / name).exists():
-            print(f"{name} is there already", flush=True)
+            print(f"{name} already exists", flush=True)
             continue
         for words in commands[name]:
             print(f"$ {shlex.join(words)}", flush=True)
-            begun = time.monotonic()
+            start = time.monotonic()
             code = subprocess.run(words, cwd=ROOT, check=False).returncode
-            print(f"exit code {code} after {time.monotonic() - begun:.0f} s", flush=True)
+            print(f"exit code {code} after {time.monotonic() - start:.0f} s", flush=True)
             if code:
                 failed.append(shlex.join(words))
-    print("\n".join(("failed:", *failed)) if failed else "nothing failed")
+    print("\n".join(("failed:", *failed)) if failed else "all commands succeeded")
     return 1 if failed else 0
 
 

@@ -1,7 +1,9 @@
-"""Pictures of every page in both themes, from a served dashboard on the samples, for the README.
+"""Take screenshots of every page in both themes for the README.
+
+Needs a dashboard that serves the samples:
 
 graphviz-dash serve sample_traces --port 8601 &
-python -m scripts.screenshots http://127.0.0.1:8601 docs/pictures
+python -m scripts.screenshots http://127.0.0.1:8601 docs/pictures.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ _PAGES: Final = {
     "doctor": ("doctor?experiment=sync-in-step", ".badge", 860),
     "export": ("export?experiment=mlp-train", ".perfetto", 720),
 }
-"""Name of the picture: address, what must be there first, height in pixels."""
+"""Address, selector to wait for, and height in pixels, by picture name."""
 
 _WIDTH: Final = 1280
 _READ: Final = '[data-testid="stApp"][data-test-script-state="notRunning"]'
@@ -38,7 +40,7 @@ _SETTLE_MS: Final = 1800
 
 
 def main() -> None:
-    """Takes all pictures."""
+    """Take all screenshots."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("address")
     parser.add_argument("folder", type=Path)
@@ -64,13 +66,13 @@ def main() -> None:
 
 
 def take(page: Page, address: str, ready: str, target: Path) -> None:
-    """One picture, in few colours: the pages have few, and the repository stays small."""
+    """Take one screenshot with optimized compression, which suits the pages' few colors."""
     page.goto(address)
     page.locator(ready).first.wait_for(timeout=90_000)
     page.locator(_READ).wait_for(timeout=90_000)
     page.wait_for_timeout(_SETTLE_MS)
     picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-    # A palette would lose the colours of few pixels or tint large ones.
+    # A palette would drop colors of few pixels or tint large ones.
     picture.save(target, optimize=True)
 
 

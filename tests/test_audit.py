@@ -33,7 +33,7 @@ def audit() -> ModuleType:
 def test_a_flaw_fails(audit: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     assert audit.report([SOUND, FLAWED, SKIPPED]) == 1
     out = capsys.readouterr().out
-    assert "isal 1.0: CVE-2026-1; mended in: 1.1" in out
+    assert "isal 1.0: CVE-2026-1; fixed in: 1.1" in out
     assert "2 pinned packages audited, 1 vulnerabilities; 1 packages could not be audited" in out
 
 

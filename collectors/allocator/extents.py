@@ -1,6 +1,6 @@
-"""What the events of an allocator mean: who was alive when, and which places a capture took.
+"""Interpret allocator events: live blocks at the peak and the address ranges of a capture.
 
-Nothing here asks torch: :mod:`collectors.allocator.history` reads the facts.
+Does not import torch; :mod:`collectors.allocator.history` reads the events.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from graphviz_dash.model.memory import DEFAULT_POOL, Extent, GraphMemory, Owner,
 
 @dataclass(frozen=True)
 class Segment:
-    """Memory that the allocator holds from the device."""
+    """A range of memory that the allocator reserved from the device."""
 
     begin: int
-    """Its first address."""
+    """First address."""
     end: int
-    """The address behind its last byte."""
+    """Address after the last byte."""
     pool: tuple[int, int]
-    """The allocator's id of the pool that it belongs to."""
+    """Allocator id of its pool."""
     live: tuple[tuple[int, int], ...]
-    """Address and size in bytes of each block that is in use."""
+    """Address and size in bytes of each block in use."""
 
 
 class SegmentIndex:
@@ -34,7 +34,7 @@ class SegmentIndex:
         self._begins = [segment.begin for segment in self._segments]
 
     def of(self, address: int) -> Segment | None:
-        """The segment that holds ``address``; None if it lies in none."""
+        """Return the segment that contains ``address``, or None."""
         index = bisect_right(self._begins, address) - 1
         if index < 0 or address >= self._segments[index].end:
             return None
@@ -43,7 +43,7 @@ class SegmentIndex:
 
 @dataclass(frozen=True)
 class Event:
-    """An allocation (``size`` as the allocator rounds it) or the free of one."""
+    """An allocation (``size`` as rounded by the allocator) or a free."""
 
     frees: bool
     address: int
@@ -55,22 +55,20 @@ class Block:
     """A live allocation."""
 
     address: int
-    """Where it begins."""
+    """Start address."""
     size: int
-    """In bytes, as the allocator rounds it."""
+    """Bytes, as rounded by the allocator."""
     pool: PoolId
-    """The pool that it was allocated from."""
     owner: Owner
-    """Whose it is."""
 
 
 def at_peak(
     before: dict[int, Block], after: dict[int, Block], events: Sequence[Event], places: SegmentIndex
 ) -> list[Block]:
-    """The blocks that were alive when most bytes were, between ``before`` and ``after``.
+    """Return the live blocks at the memory peak between ``before`` and ``after``.
 
-    A block of then that is alive at the end is what it is there; one that was freed since is
-    transient, or what it was before, if it was there already.
+    Blocks still live at the end have their final owner. Blocks freed since are transient unless
+    they were in ``before``.
     """
     live = {address: block.size for address, block in before.items()}
     total = most = sum(live.values())
@@ -83,44 +81,44 @@ def at_peak(
             total += event.size
         if total > most:
             most, highest = total, number + 1
-    then = dict(before)
+    peak_blocks = dict(before)
     for event in events[:highest]:
         if event.frees:
-            then.pop(event.address, None)
+            peak_blocks.pop(event.address, None)
         else:
             segment = places.of(event.address)
             pool = segment.pool if segment else DEFAULT_POOL
-            then[event.address] = Block(event.address, event.size, pool, Owner.TRANSIENT)
-    gone = {event.address for event in events[highest:] if event.frees}
+            peak_blocks[event.address] = Block(event.address, event.size, pool, Owner.TRANSIENT)
+    freed_later = {event.address for event in events[highest:] if event.frees}
     return [
         after[address]
-        if block.owner is Owner.TRANSIENT and address in after and address not in gone
+        if block.owner is Owner.TRANSIENT and address in after and address not in freed_later
         else block
-        for address, block in then.items()
+        for address, block in peak_blocks.items()
     ]
 
 
 @dataclass
 class Capture:
-    """What one capture allocated in private pools, by address."""
+    """Allocations of one capture in private pools."""
 
     graph: str
-    """The id of the captured graph."""
+    """Id of the captured graph."""
     pool: PoolId | None
-    """The pool that its allocations came from; None where it allocated nothing."""
+    """Pool of its allocations, or None if it allocated nothing."""
     allocations: int
-    """How many there were."""
+    """Number of allocations."""
     peak_bytes: int
-    """Most bytes of its own allocations alive at once."""
+    """Peak bytes of its live allocations."""
     kept_bytes: int
-    """Bytes of its own that were alive when it ended."""
+    """Bytes still allocated at the end of the capture."""
     extents: list[tuple[int, int]]
-    """Addresses, begin and end, that were allocated at some time of the capture, merged."""
+    """Address ranges (start, end) allocated during the capture, merged."""
     instantiate_device_bytes: int | None = None
-    """Growth of device memory while the graph was instantiated; None where it never was."""
+    """Growth of device memory during instantiation, or None."""
 
     def memory_in(self, private: Sequence[Segment]) -> GraphMemory:
-        """With its extents as places in ``private``."""
+        """Convert to a ``GraphMemory`` with extents relative to the segments in ``private``."""
         return GraphMemory(
             graph=self.graph,
             pool=self.pool,
@@ -142,14 +140,14 @@ class Capture:
 
 
 def allocated(graph_id: str, events: Sequence[Event], places: SegmentIndex) -> Capture:
-    """What ``events`` of one capture allocated in private pools."""
+    """Summarize the allocations of one capture in private pools."""
     alive: dict[int, int] = {}
     extents: list[tuple[int, int]] = []
-    peak = now = 0
+    peak = current = 0
     pool: PoolId | None = None
     for event in events:
         if event.frees:
-            now -= alive.pop(event.address, 0)
+            current -= alive.pop(event.address, 0)
             continue
         segment = places.of(event.address)
         if segment is None or segment.pool == DEFAULT_POOL:
@@ -157,13 +155,13 @@ def allocated(graph_id: str, events: Sequence[Event], places: SegmentIndex) -> C
         pool = segment.pool
         alive[event.address] = event.size
         extents.append((event.address, event.address + event.size))
-        now += event.size
-        peak = max(peak, now)
-    return Capture(graph_id, pool, len(extents), peak, now, merged(extents))
+        current += event.size
+        peak = max(peak, current)
+    return Capture(graph_id, pool, len(extents), peak, current, merged(extents))
 
 
 def merged(extents: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Half-open intervals as the fewest that cover the same, in order."""
+    """Merge half-open intervals into the fewest that cover the same addresses, in order."""
     result: list[tuple[int, int]] = []
     for begin, end in sorted(extents):
         if result and begin <= result[-1][1]:

@@ -1,7 +1,6 @@
-"""The caching allocator's segments, blocks and history, as this project's pass reads them.
+"""Read segments, blocks and history of the caching allocator.
 
-The history is torch's memory recorder (``torch.cuda.memory._record_memory_history``) without
-stacks: an event for each allocation and each free, in order.
+Uses torch's memory recorder (``torch.cuda.memory._record_memory_history``) without stacks.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ import torch
 from collectors.allocator.extents import Event, Segment
 
 _GRAIN: Final = 512
-"""The allocator rounds every allocation up to this many bytes."""
+"""Allocation granularity in bytes."""
 
 
 def segments() -> list[Segment]:
-    """All segments of the current device, by address."""
+    """Read all segments of the current device, by address."""
     device = torch.cuda.current_device()
     return sorted(
         (
@@ -47,19 +46,19 @@ def _segment(raw: dict[str, Any]) -> Segment:
 
 @dataclass
 class History:
-    """The events of a recorded stretch, in order; filled when the stretch ends."""
+    """Events of a recorded period, in order; filled at its end."""
 
     events: list[Event] = field(default_factory=list)
 
 
 def start_recording() -> None:
-    """Begins the history anew."""
+    """Start a new history."""
     torch.cuda.memory._record_memory_history(None)
     torch.cuda.memory._record_memory_history("all", context=None, stacks="python")
 
 
 def end_recording() -> list[Event]:
-    """Ends the history and returns what was in it."""
+    """Stop recording and return the events."""
     traces = torch.cuda.memory._snapshot()["device_traces"][torch.cuda.current_device()]
     torch.cuda.memory._record_memory_history(None)
     return [
@@ -71,7 +70,7 @@ def end_recording() -> list[Event]:
 
 @contextmanager
 def recorded() -> Iterator[History]:
-    """The history of what happens inside, once it has ended."""
+    """Record the history of the block; events are available after it ends."""
     history = History()
     start_recording()
     try:

@@ -1,4 +1,4 @@
-"""Whose a live allocation of this process is, by the objects that Python's collector knows."""
+"""Find the owners of live allocations among the objects that Python's collector tracks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from graphviz_dash.model.memory import Owner
 
 
 def owners() -> dict[int, Owner]:
-    """The owner of the allocation at each address: the first that fits, in the order of Owner.
+    """Return the owner of the allocation at each address: the first match in the order of Owner.
 
-    What no tensor of Python holds (library workspaces, what C++ alone keeps) is not in it.
+    Excludes allocations without a Python tensor, such as library workspaces.
     """
     gc.collect()
     owner_by_address: dict[int, Owner] = {}
@@ -25,39 +25,39 @@ def owners() -> dict[int, Owner]:
 
 
 def _owned() -> Iterator[tuple[Owner, torch.Tensor]]:
-    # By type(): asking some objects for their class runs code of theirs.
+    # Use type(): reading the class of some objects runs their code.
     objects = gc.get_objects()
-    tensors = [thing for thing in objects if issubclass(type(thing), torch.Tensor)]
-    real = [tensor for tensor in tensors if _on_device(tensor)]
-    parameters = [tensor for tensor in real if isinstance(tensor, torch.nn.Parameter)]
+    tensors = [candidate for candidate in objects if issubclass(type(candidate), torch.Tensor)]
+    on_device = [tensor for tensor in tensors if _on_device(tensor)]
+    parameters = [tensor for tensor in on_device if isinstance(tensor, torch.nn.Parameter)]
     gradients = [parameter.grad for parameter in parameters]
-    for owner, things in (
+    for owner, candidates in (
         (Owner.WEIGHTS, parameters),
         (Owner.GRADIENTS, gradients),
         (Owner.OPTIMIZER, _optimizer_state(objects)),
         (Owner.BUFFERS, _buffers(objects)),
-        (Owner.TENSORS, real),
+        (Owner.TENSORS, on_device),
     ):
-        for thing in things:
-            if isinstance(thing, torch.Tensor) and _on_device(thing):
-                yield owner, thing
+        for candidate in candidates:
+            if isinstance(candidate, torch.Tensor) and _on_device(candidate):
+                yield owner, candidate
 
 
 def _optimizer_state(objects: Iterable[Any]) -> Iterator[Any]:
-    for thing in objects:
-        if issubclass(type(thing), torch.optim.Optimizer):
-            for state in thing.state.values():
+    for candidate in objects:
+        if issubclass(type(candidate), torch.optim.Optimizer):
+            for state in candidate.state.values():
                 yield from state.values()
 
 
 def _buffers(objects: Iterable[Any]) -> Iterator[torch.Tensor]:
-    for thing in objects:
-        if issubclass(type(thing), torch.nn.Module):
-            yield from thing.buffers(recurse=False)
+    for candidate in objects:
+        if issubclass(type(candidate), torch.nn.Module):
+            yield from candidate.buffers(recurse=False)
 
 
 def _on_device(tensor: torch.Tensor) -> bool:
-    """Whether it has storage on the GPU: the compiler's fake tensors have none."""
+    """Check for storage on the GPU. The compiler's fake tensors have none."""
     return (
         not isinstance(tensor, FakeTensor)
         and tensor.layout is torch.strided

@@ -1,4 +1,4 @@
-"""``graphviz-dash collect``. Imports no torch itself: the passes do, in processes of their own."""
+"""The ``graphviz-dash collect`` command. Only its subprocesses import torch."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from graphviz_dash.errors import GraphvizDashError, MissingRequirementError, pri
 from graphviz_dash.model.run import ExecutionMode, Failure
 
 PROCESSES: Final = 5
-"""Two medians of one mode differ more between processes than within one; of five, the interval that
-a bootstrap gives held the true value in 92% of simulated cases and more."""
+"""Medians vary more between processes than within one. With five, bootstrap intervals covered the
+true value in at least 92% of simulated cases."""
 
 _INSTALL_NODE_IDS = "pip install 'graphviz-dash[collect,node-ids]'"
 
@@ -46,29 +46,28 @@ _RECORDED = "recorded"
 def _run_name(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
     if value is not None and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", value):
         raise click.BadParameter(
-            f"{value!r} is not a name of letters, digits, '_', '-' and '.', 64 at most"
+            f"{value!r} is not a valid name: use at most 64 letters, digits, '_', '-' and '.'"
         )
     return value
 
 
 _HELP: Final = """\
-Run a workload on the GPU in each mode, or a program as it is, and write what was measured.
+Measure a workload on the GPU in each mode, or record an unmodified program.
 
-For each mode: a clean pass, in which no profiler is ever attached; a capture pass under
-torch.profiler, which reads the graph from the driver; a traced pass; and a memory pass under
-torch's memory recorder. Each runs in a process of its own, and the clean pass in several, in turns
-with those of the other modes: intervals are of the machine, not of one process. A mode that fails
-is kept with its cause, and the others are collected. With --node-ids there is one more, under
-cupti-python; with --observers the step is timed in six more processes, each with another tool
-attached.
+For each mode: a clean pass without any profiler; a capture pass under torch.profiler, which reads
+the graph from the driver; a traced pass; and a memory pass under torch's memory recorder. Each
+pass runs in a separate process. The clean pass runs in several, interleaved with those of the
+other modes, so intervals cover the machine and not one process. If a mode fails, its cause is
+stored and collection continues. --node-ids adds a pass under cupti-python. --observers times the
+step in six more processes, each with a different tool attached.
 
 \b
-Under torchrun each rank collects its own runs, all ranks pass by pass:
+Under torchrun each rank collects its own runs, and all ranks run each pass together:
 
     torchrun --nproc-per-node 2 -m collectors --workload tp-transformer -o FOLDER
 
-A program after ``--`` runs once, unchanged, with its own output and exit code: its captures,
-replays and steps are recorded, and some of its steps traced.
+A program after ``--`` runs once, unchanged, and keeps its output and exit code. Its captures,
+replays and steps are recorded, and some steps are traced.
 """
 
 
@@ -76,14 +75,14 @@ replays and steps are recorded, and some of its steps traced.
 @click.option(
     "--workload",
     metavar="NAME",
-    help=f"{', '.join(BUILT_IN)}; or package.module:factory, your own.",
+    help=f"{', '.join(BUILT_IN)}; or package.module:factory for your own.",
 )
 @click.option(
     "--set",
     "settings",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A parameter of the workload, such as layers=24; as often as needed.",
+    help="Workload parameter, such as layers=24. Repeatable.",
 )
 @click.option(
     "--modes",
@@ -91,20 +90,20 @@ replays and steps are recorded, and some of its steps traced.
     show_default=True,
     callback=_modes,
     metavar="LIST",
-    help=f"Execution modes, separated by commas: {', '.join(mode.value for mode in SUPPORTED)}.",
+    help=f"Comma-separated execution modes: {', '.join(mode.value for mode in SUPPORTED)}.",
 )
 @click.option(
     "-o",
     "--output",
     required=True,
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder of the experiment; each mode becomes a run bundle in it.",
+    help="Experiment folder. Each mode becomes a run bundle in it.",
 )
 @click.option(
     "--name",
     metavar="RUN",
     callback=_run_name,
-    help="The run's name in the experiment, where there is one mode.  [default: the mode; of a "
+    help="Name of the run, if there is only one mode.  [default: the mode; for a "
     "program: recorded]",
 )
 @click.option(
@@ -112,14 +111,14 @@ replays and steps are recorded, and some of its steps traced.
     default=200,
     show_default=True,
     type=click.IntRange(1),
-    help="Timed iterations of each mode, over all its processes.",
+    help="Timed iterations per mode, across all its processes.",
 )
 @click.option(
     "--processes",
     default=PROCESSES,
     show_default=True,
     type=click.IntRange(1),
-    help="Processes in which each mode is timed, in turns with the other modes.",
+    help="Processes per mode for timing, interleaved with the other modes.",
 )
 @click.option(
     "--traced-iterations",
@@ -133,58 +132,58 @@ replays and steps are recorded, and some of its steps traced.
     default=11,
     show_default=True,
     type=click.IntRange(1),
-    help="Iterations before anything is measured or captured.",
+    help="Iterations before measurement and capture.",
 )
 @click.option("--seed", default=0, show_default=True, type=int)
 @click.option(
     "--timeout",
     type=click.IntRange(1),
     metavar="SECONDS",
-    help="End a pass that takes longer.  [default: 900 with several ranks, else never]",
+    help="Time limit per pass.  [default: 900 with several ranks, else none]",
 )
 @click.option(
     "--node-ids",
     is_flag=True,
-    help="Also record replays with cupti-python, whose records name the node of each kernel.",
+    help="Also record replays with cupti-python to map each kernel to its graph node.",
 )
 @click.option(
     "--observers",
     is_flag=True,
-    help="Also time the step under each tool that could watch it: CUDA events, torch.profiler, "
-    "CUPTI by graph and by node; and with nothing attached.",
+    help="Also time the step under each profiling tool: CUDA events, torch.profiler, "
+    "CUPTI by graph and by node; and without any tool.",
 )
 @click.option(
     "--skip",
     default=SKIP,
     show_default=True,
     type=click.IntRange(0),
-    help="Of a program: steps before the traced window, counted anew after each capture.",
+    help="Program only: steps before the traced window, counted again after each capture.",
 )
 @click.option(
     "--steps",
     default=STEPS,
     show_default=True,
     type=click.IntRange(0),
-    help="Of a program: steps in the traced window; 0 for none.",
+    help="Program only: steps in the traced window; 0 disables it.",
 )
 @click.option(
     "--window-replays",
     default=WINDOW_REPLAYS,
     show_default=True,
     type=click.IntRange(1),
-    help="Of a program with a graph for each size: the traced window goes on until each of those "
-    "replayed before has been replayed in it, for so many steps at most.",
+    help="Program with one graph per size: extend the traced window until each graph that was "
+    "replayed before is replayed in it, by at most this many steps.",
 )
 @click.option(
     "--window-seconds",
     type=click.FloatRange(0, min_open=True),
     metavar="SECONDS",
-    help="The same, for so long at most.  [default: as long as the steps take]",
+    help="Time limit of that extension.  [default: none]",
 )
 @click.option(
     "--attribute",
     is_flag=True,
-    help="Of a program: profile its captures too, so that nodes lead to their lines.",
+    help="Program only: also profile its captures to map nodes to source lines.",
 )
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[-- PROGRAM ARGS...]")
 def collect(
@@ -208,7 +207,7 @@ def collect(
     attribute: bool,
     program: tuple[str, ...],
 ) -> None:
-    """The command: collects a workload in passes, or records a program."""
+    """Collect a workload in passes, or record a program."""
     if name is not None and len(modes) > 1 and not program:
         raise click.BadParameter(f"one run, but {len(modes)} modes", param_hint="'--name'")
     context = this_rank()
@@ -260,11 +259,11 @@ def collect(
 
 
 def _collect_workload(asked: Collection, context: RankContext | None) -> None:
-    say = Speaker(context)
-    runs = run_collection(asked, say.event, context)
+    printer = Speaker(context)
+    runs = run_collection(asked, printer.event, context)
     for run in runs:
         click.echo(run.path)
-    say.line(f"Look at it: graphviz-dash compare {shlex.quote(str(asked.output))}")
+    printer.line(f"View: graphviz-dash compare {shlex.quote(str(asked.output))}")
     _exit_for(runs)
 
 
@@ -276,25 +275,25 @@ def _command(context: RankContext | None) -> tuple[str, ...]:
 
 
 class Speaker:
-    """Progress on stderr: all of rank 0's, of other ranks what failed."""
+    """Prints progress on stderr: everything for rank 0, only failures for other ranks."""
 
     def __init__(self, context: RankContext | None) -> None:
         self._quiet = context is not None and context.rank > 0
         self._prefix = "" if context is None else f"rank {context.rank}: "
 
     def event(self, event: Event) -> None:
-        """Prints the line of an event."""
+        """Print one line per event."""
         if not self._quiet or is_failure(event):
             click.echo(self._prefix + text_of(event), err=True)
 
     def line(self, text: str) -> None:
-        """Prints a line on rank 0."""
+        """Print a line on rank 0."""
         if not self._quiet:
             click.echo(self._prefix + text, err=True)
 
 
 def _record(request: RecordingRequest) -> None:
-    # The program's output is its own: ours begins when it has ended.
+    # The program owns the terminal until it ends.
     written, returncode = record_program(request, lambda line: click.echo(line, err=True))
     for path in written:
         click.echo(f"Recorded: {path}", err=True)
@@ -309,8 +308,8 @@ def _exit_for(runs: tuple[CollectedRun, ...]) -> None:
     kept = ", ".join(run.path.name for run in runs if not run.failures) or "none"
     raise GraphvizDashError(
         printable(
-            f"{len(failed)} of {len(runs)} runs failed. {causes}. Whole runs kept: {kept}; a "
-            f"failed run keeps what its other passes measured, and its cause."
+            f"{len(failed)} of {len(runs)} runs failed. {causes}. Complete runs kept: {kept}; a "
+            f"failed run keeps the results of its other passes and the cause."
         )
     )
 

@@ -1,7 +1,7 @@
-"""A collection: the passes of every mode, each in a process of its own, made into run bundles.
+"""Run the passes of every mode in separate processes and write run bundles.
 
-The clean passes come first, before anything attaches a profiler, in several processes each: those
-of all modes in turns, so that what changes on the machine meanwhile meets them all.
+Clean passes run first, before any profiler is attached. Their processes are interleaved across
+modes so that changes of the machine affect all.
 """
 
 from __future__ import annotations
@@ -38,17 +38,16 @@ from graphviz_dash.model.run import Environment, ExecutionMode, Failure, Pass
 def collect(
     asked: Collection, report: Report, context: RankContext | None = None
 ) -> tuple[CollectedRun, ...]:
-    """Collects each mode into ``output/<mode>`` and returns what was written.
+    """Collect each mode into ``output/<mode>`` and return the written runs.
 
-    As one of several ranks (``context``) it collects into ``output/<mode>-rank<N>``, pass by pass
-    together with the others. A mode that fails does not stop the others: its failure is in its
-    bundle. ``report`` is told of each pass as it begins and ends.
+    With a ``context``, the folder is ``output/<mode>-rank<N>`` and all ranks run each pass
+    together. A failure is stored in the mode's bundle; the other modes continue.
 
     Raises:
-        InputError: the workload is unknown, or a run is already at its target.
-        MissingRequirementError: torch sees no CUDA device, or none for this rank.
-        GraphvizDashError: the environment could not be read, the other ranks not be reached, or the
-            disk is full; the message says what was kept.
+        InputError: The workload is unknown, or the target already holds a run.
+        MissingRequirementError: There is no CUDA device for this process.
+        GraphvizDashError: The environment cannot be read, other ranks are unreachable, or the disk
+            is full. The message lists the runs that were kept.
     """
     factory = factory_path(asked.workload)
     _check_free(asked, context)
@@ -59,7 +58,8 @@ def collect(
             if peers is None:
                 _tidy(asked.output, report)
             else:
-                # A rank's new folder could be taken for a leftover before it is locked.
+                # Another rank could mistake this rank's new folder for a leftover before it is
+                # locked.
                 peers.after_first(lambda: _tidy(asked.output, report))
             with (
                 Staging(asked.output, "collect") as staging,
@@ -68,11 +68,11 @@ def collect(
                 environment = machine_environment(staging.path, context, server)
                 report(MachineRead(environment))
                 runner = PassRunner(asked, factory, peers, report, server)
-                course = _Course(asked, factory, environment, staging.path, runner, report)
-                course.plan_modes()
-                course.time_modes()
+                run = _Course(asked, factory, environment, staging.path, runner, report)
+                run.plan_modes()
+                run.time_modes()
                 for mode in asked.modes:
-                    runs.append(course.collect(mode))
+                    runs.append(run.collect(mode))
     except KeyboardInterrupt:
         report(Interrupted(asked.output, *_kept(asked, runs)))
         raise
@@ -89,9 +89,9 @@ def _check_free(asked: Collection, context: RankContext | None) -> None:
         if target.exists():
             raise InputError(
                 target,
-                "a run is already there",
-                "a new place",
-                "Choose another -o, or remove it.",
+                "the folder already holds a run",
+                "a new folder",
+                "Choose another -o, or delete that run.",
             )
 
 
@@ -103,37 +103,34 @@ def _tidy(output: Path, report: Report) -> None:
 def _kept(
     asked: Collection, runs: list[CollectedRun]
 ) -> tuple[tuple[Path, ...], ExecutionMode | None]:
-    """The bundles of an ended collection, and the mode of which there is none."""
+    """Return the written bundles and the interrupted mode."""
     lost = asked.modes[len(runs)] if len(runs) < len(asked.modes) else None
     return tuple(run.path for run in runs), lost
 
 
 @dataclass
 class _Course:
-    """A collection under way."""
+    """A collection in progress."""
 
     asked: Collection
-    """What is collected."""
     factory: str
     """``module:function`` of the workload's factory."""
     environment: Environment
-    """The machine, for the manifests."""
+    """Machine description for the manifests."""
     scratch: Path
-    """Holds a folder for each pass, which goes away at the end."""
+    """Temporary folder with one subfolder per pass."""
     runner: PassRunner
-    """Runs the passes."""
     report: Report
-    """Is told what happens."""
+    """Receives progress events."""
     timed: dict[ExecutionMode, list[Path]] = field(default_factory=dict)
-    """The folders of the processes of each mode's clean pass that ended well."""
+    """Folders of each mode's successful clean processes."""
     untimed: dict[ExecutionMode, Failure] = field(default_factory=dict)
-    """How a process of a mode's clean pass failed, after which there were no more of them, or the
-    pass that was to plan it."""
+    """First failure of a mode's clean or plan pass, which ends its clean pass."""
     begun: int = 0
-    """Passes that were begun or skipped, each process of a clean pass for one."""
+    """Passes started or skipped, counting each clean process."""
 
     def plan_modes(self) -> None:
-        """Runs the plan passes: what the others of a mode that is planned follow."""
+        """Run the plan pass of each planned mode; its other passes follow that plan."""
         for mode in self.asked.modes:
             if mode.is_planned:
                 failure = self._run(mode, Pass.PLAN, self._folder(mode, Pass.PLAN))
@@ -141,7 +138,7 @@ class _Course:
                     self.untimed[mode] = failure
 
     def time_modes(self) -> None:
-        """Runs the clean passes: the first process of each mode, then the second, and so on."""
+        """Run the clean passes: the first process of each mode, then the second, and so on."""
         for turn in range(self.asked.processes):
             for mode in self.asked.modes:
                 if mode in self.untimed:
@@ -157,11 +154,11 @@ class _Course:
             join_processes(folders)
 
     def collect(self, mode: ExecutionMode) -> CollectedRun:
-        """Runs the other passes of one mode and writes its bundle."""
+        """Run the other passes of one mode and write its bundle."""
         folders, failures, skipped = self._run_passes(mode)
         doctor: DoctorReport | None = None
-        examined = mode.captures_whole_step and not (mode.is_compiled or mode.is_planned)
-        if examined and failures and self.runner.peers is None:
+        can_examine = mode.captures_whole_step and not (mode.is_compiled or mode.is_planned)
+        if can_examine and failures and self.runner.peers is None:
             doctor = self._examine()
         first_folder = self._folder(mode, self.asked.passes(mode)[0])
         manifest = manifest_of(
@@ -182,16 +179,17 @@ class _Course:
     def _run_passes(
         self, mode: ExecutionMode
     ) -> tuple[dict[Pass, Path], tuple[Failure, ...], tuple[Pass, ...]]:
-        """What the passes that ended well left, how others failed, and those that were not run."""
+        """Return the folders of successful passes, the failures and the skipped passes."""
         passes = tuple(
             kind for kind in self.asked.passes(mode) if kind not in (Pass.PLAN, Pass.CLEAN)
         )
         failures = [self.untimed[mode]] if mode in self.untimed else []
         if mode not in self.timed:
-            # What cannot run clean cannot run under the profiler either.
+            # A step that fails clean fails under the profiler too.
             self.begun += len(passes) - mode.is_compiled
             if mode.is_compiled:
-                # But there it is heard what was compiled until then, as in no clean pass.
+                # The traced pass still shows the compilations before the failure; no clean pass
+                # does.
                 self._run(mode, Pass.TRACED, self._folder(mode, Pass.TRACED))
             unplanned = failures and failures[0].during is Pass.PLAN
             return {}, tuple(failures), (Pass.CLEAN, *passes) if unplanned else passes
@@ -208,7 +206,7 @@ class _Course:
         return folders, tuple(failures), ()
 
     def _run(self, mode: ExecutionMode, kind: Pass, folder: Path, turn: int = 0) -> Failure | None:
-        """Runs a pass, or one process of a clean one, and tells of it; how it failed, if it did."""
+        """Run and report a pass or one process of a clean pass."""
         numbered = self._number(mode, kind, turn)
         folder.mkdir()
         self.report(PassBegan(numbered))
@@ -225,7 +223,7 @@ class _Course:
     def _number(self, mode: ExecutionMode, kind: Pass, turn: int) -> NumberedPass:
         self.begun += 1
         modes, processes = self.asked.modes, self.asked.processes
-        total = sum(len(self.asked.passes(each)) + processes - 1 for each in modes)
+        total = sum(len(self.asked.passes(other_mode)) + processes - 1 for other_mode in modes)
         several = (turn + 1, processes) if kind is Pass.CLEAN and processes > 1 else None
         return NumberedPass(self.begun, total, mode, kind, several)
 
@@ -233,12 +231,11 @@ class _Course:
         return self.scratch / f"{mode.value}-{kind.value}-{turn}"
 
     def _examine(self) -> DoctorReport | None:
-        """Why the step cannot be captured; None when the doctor has no finding."""
         folder = self.scratch / "doctor"
         folder.mkdir()
-        asked = self.asked
+        request = self.asked
         report = examine_workload(
-            self.factory, asked.seed, asked.warmup, STEPS, folder, asked.settings
+            self.factory, request.seed, request.warmup, STEPS, folder, request.settings
         )
         if isinstance(report, Failure) or not report.findings:
             return None

@@ -1,4 +1,4 @@
-"""What a collection is asked for, and what comes of it."""
+"""Request and result of a collection."""
 
 from __future__ import annotations
 
@@ -9,44 +9,43 @@ from typing import Final
 from graphviz_dash.model.run import ExecutionMode, Failure, Pass
 
 SUPPORTED: Final = tuple(mode for mode in ExecutionMode if not mode.is_recorded)
-"""The modes that a workload can be collected in."""
+"""Modes in which a workload can be collected."""
 
 
 @dataclass(frozen=True)
 class Collection:
-    """What to collect of a workload."""
+    """Settings for collecting a workload."""
 
     workload: str
-    """The name of a built-in workload, or ``module:function`` of another's factory."""
+    """Name of a built-in workload, or ``module:function`` of a factory."""
     modes: tuple[ExecutionMode, ...]
-    """The modes to collect, in this order; each becomes a run."""
+    """Modes in collection order; each becomes a run."""
     output: Path
-    """The folder of the experiment; made if needed."""
+    """Folder of the experiment; created if needed."""
     iterations: int
-    """Timed iterations of the clean pass, in each of its two series, over all its processes."""
+    """Timed iterations per clean series, across all processes."""
     traced_iterations: int
-    """Iterations under the profiler."""
     warmup: int
-    """Iterations before anything is measured or captured."""
+    """Iterations before measurement and capture."""
     seed: int
-    """torch's seed before the workload is built."""
+    """torch's seed, set before the workload is built."""
     command: tuple[str, ...]
-    """What the user typed, for the manifest."""
+    """Command line typed by the user, for the manifest."""
     timeout_s: int | None = None
-    """A pass that takes longer is ended; None: it may take as long as it likes."""
+    """Time limit of a pass in s, or None for no limit."""
     settings: tuple[str, ...] = ()
-    """``name=value`` of the workload's parameters."""
+    """Workload parameters as ``name=value``."""
     name: str | None = None
-    """What a single run is called instead of by its mode."""
+    """Name of a single run, or None to use its mode."""
     node_ids: bool = False
-    """Whether the node-id pass is wanted."""
+    """Run the node-id pass."""
     observers: bool = False
-    """Whether the observers pass is wanted."""
+    """Run the observers pass."""
     processes: int = 1
-    """Processes of the clean pass of each mode, in turns with those of the other modes."""
+    """Processes of each mode's clean pass, interleaved with other modes."""
 
     def passes(self, mode: ExecutionMode) -> tuple[Pass, ...]:
-        """The passes of a mode, in their order."""
+        """Return the passes of a mode in order."""
         observers = (Pass.OBSERVERS,) if self.observers else ()
         if not mode.captures_graphs:
             return (Pass.CLEAN, Pass.TRACED, Pass.MEMORY, *observers)
@@ -55,19 +54,19 @@ class Collection:
         return (*plan, Pass.CLEAN, Pass.CAPTURE, Pass.TRACED, Pass.MEMORY, *node_ids, *observers)
 
     def iterations_of(self, turn: int) -> int:
-        """The timed iterations of one process of a clean pass: its part of all, at least one."""
-        each, rest = divmod(self.iterations, self.processes)
-        return max(1, each + (turn < rest))
+        """Return the timed iterations of one clean process: its share, at least one."""
+        share, remainder = divmod(self.iterations, self.processes)
+        return max(1, share + (turn < remainder))
 
     def target(self, mode: ExecutionMode, rank: int | None) -> Path:
-        """Where the run of a mode is written, that of one ``rank`` of several."""
+        """Return the run folder of a mode, and of ``rank`` if given."""
         name = self.name or mode.value
         return self.output / (name if rank is None else f"{name}-rank{rank}")
 
 
 @dataclass(frozen=True)
 class CollectedRun:
-    """A bundle that was written, and how the run failed, if it did."""
+    """A written bundle and its failures."""
 
     path: Path
     failures: tuple[Failure, ...]

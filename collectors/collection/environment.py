@@ -1,4 +1,4 @@
-"""What the machine is, as bundles record it. Names no host and no user."""
+"""Describe the machine without naming host or user."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ from graphviz_dash.model.run import Environment, Gpu
 
 
 def read_environment(*, start_processes: bool = True) -> Environment:
-    """The current CUDA device, the software and the CPU.
+    """Read the current CUDA device, the software and the CPU.
 
     Args:
-        start_processes: whether nvidia-smi may be asked. A program that is not ours would notice
-            a child of ours; the version of the driver is None then where the system does not say.
+        start_processes: Allow running nvidia-smi, which a recorded program would notice.
 
     Raises:
-        MissingRequirementError: torch sees no CUDA device.
+        MissingRequirementError: torch finds no CUDA device.
     """
     if not torch.cuda.is_available():
         built = torch.version.cuda
         raise MissingRequirementError(
-            "Collecting needs a CUDA GPU, and torch sees none: "
+            "Collecting needs a CUDA GPU, but torch finds none: "
             + (
                 f"torch {torch.__version__} is built for CUDA {built}; check `nvidia-smi`."
                 if built
@@ -61,22 +60,21 @@ def read_environment(*, start_processes: bool = True) -> Environment:
 
 
 def _shared() -> bool | None:
-    """Whether the Multi-Process Service is in use; None where the bindings cannot ask."""
-    asked = getattr(driver.CUdevice_attribute, "CU_DEVICE_ATTRIBUTE_MPS_ENABLED", None)
-    if asked is None:
+    """Check if the Multi-Process Service is in use; None if the bindings cannot query it."""
+    attribute = getattr(driver.CUdevice_attribute, "CU_DEVICE_ATTRIBUTE_MPS_ENABLED", None)
+    if attribute is None:
         return None
-    return bool(call(driver.cuDeviceGetAttribute, asked, torch.cuda.current_device()))
+    return bool(call(driver.cuDeviceGetAttribute, attribute, torch.cuda.current_device()))
 
 
 def _nccl_version() -> str | None:
-    """The NCCL that torch was built with; None for a build without it."""
     if not torch.distributed.is_available() or not torch.distributed.is_nccl_available():
         return None
     return ".".join(map(str, torch.cuda.nccl.version()))
 
 
 def _dotted(encoded: int) -> str:
-    """CUDA's 13000 is 13.0."""
+    """Format 13000 as 13.0."""
     return f"{encoded // 1000}.{encoded % 1000 // 10}"
 
 
@@ -90,7 +88,6 @@ def _package(*names: str) -> str | None:
 
 
 def _loaded_driver() -> str | None:
-    """The version of the driver that Linux has loaded, the one that nvidia-smi prints."""
     try:
         return Path("/sys/module/nvidia/version").read_text(encoding="ascii").strip()
     except OSError:

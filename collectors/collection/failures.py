@@ -1,4 +1,4 @@
-"""An exception as the failure that a bundle records."""
+"""Convert an exception to the failure stored in a bundle."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _OURS = str(Path(__file__).parent)
 _WORKLOADS = str(Path(__file__).parent / "workloads")
 
 _COMMENT_AT_MOST: Final = 60
-"""Lines between a call in Inductor's code and the comment on it."""
+"""Maximum lines between a call in Inductor's code and its comment."""
 
 
 def describe(error: BaseException, during: Pass) -> Failure:
-    """The failure with its first cause: leaving a broken capture raises a second error on top."""
+    """Describe the root cause: leaving a broken capture raises a second error."""
     cause = error
     while cause.__context__ is not None and not cause.__suppress_context__:
         cause = cause.__context__
@@ -33,7 +33,7 @@ def describe(error: BaseException, during: Pass) -> Failure:
 
 
 def _traceback(error: BaseException) -> str:
-    """As Python prints it, with paths shortened: a bundle names no folder of this machine."""
+    """Format like Python, with shortened paths."""
 
     def shorten(part: traceback.TracebackException) -> None:
         for frame in part.stack:
@@ -42,14 +42,13 @@ def _traceback(error: BaseException) -> str:
             if other is not None:
                 shorten(other)
 
-    whole = traceback.TracebackException.from_exception(error)
-    shorten(whole)
-    return "".join(whole.format())
+    formatted = traceback.TracebackException.from_exception(error)
+    shorten(formatted)
+    return "".join(formatted.format())
 
 
 def _source_nodes(error: BaseException) -> str:
-    """What Inductor wrote above the call in its code that raised: the nodes that it came from. A
-    line to be read below the traceback; empty where nothing of Inductor's raised."""
+    """Return Inductor's comment on the source nodes of the failed call."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if GENERATED.search(frame.filename) and frame.lineno is not None:
             for number in range(frame.lineno - 1, max(0, frame.lineno - _COMMENT_AT_MOST), -1):
@@ -62,11 +61,15 @@ def _source_nodes(error: BaseException) -> str:
 
 
 def _location(error: BaseException) -> str | None:
-    """``file:line`` of the innermost frame of the workload's own code."""
+    """Return ``file:line`` of the innermost workload frame."""
     packages = ("/torch/", "/site-packages/", "/dist-packages/", "<frozen")
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        ours = frame.filename.startswith(_OURS) and not frame.filename.startswith(_WORKLOADS)
-        made = GENERATED.search(frame.filename)
-        if not ours and not made and not any(part in frame.filename for part in packages):
+        is_ours = frame.filename.startswith(_OURS) and not frame.filename.startswith(_WORKLOADS)
+        is_generated = GENERATED.search(frame.filename)
+        if (
+            not is_ours
+            and not is_generated
+            and not any(part in frame.filename for part in packages)
+        ):
             return f"{short_path(frame.filename)}:{frame.lineno}"
     return None

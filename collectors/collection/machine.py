@@ -1,4 +1,4 @@
-"""The worker processes of a collection, and the environment that one of them reads."""
+"""Run worker processes of a collection, and read the environment in one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from graphviz_dash.errors import GraphvizDashError, printable
 from graphviz_dash.model.run import Environment
 
 WORKER = (sys.executable, "-m", "collectors.passes.worker")
-"""The command of a pass's process, without its arguments."""
+"""Command of a pass process, without arguments."""
 
 
 def run_pass_worker(
@@ -28,8 +28,8 @@ def run_pass_worker(
     context: RankContext | None = None,
     limit: Limit | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a worker of ours to its end, as the rank of ``context``, within ``limit``: a fork of
-    ``server``, or where that is not to be had a process from the start."""
+    """Run a worker to its end as the rank of ``context``, within ``limit``; forks ``server`` if
+    possible."""
     limit = limit or Limit(None)
     forked = server.run(arguments, limit) if server is not None else None
     if forked is not None:
@@ -39,7 +39,7 @@ def run_pass_worker(
 
 @contextmanager
 def fork_server(context: RankContext | None, scratch: Path) -> Iterator[ForkServer]:
-    """The server of a collection's passes, which ends with it; ``scratch`` is its folder."""
+    """Start the fork server of a collection's passes; ``scratch`` is its folder."""
     server = ForkServer(WORKER, worker_environment(context), str(scratch))
     try:
         yield server
@@ -48,20 +48,20 @@ def fork_server(context: RankContext | None, scratch: Path) -> Iterator[ForkServ
 
 
 def worker_environment(context: RankContext | None) -> Mapping[str, str]:
-    """The environment variables of a worker: the caller's, less what would spoil its timings."""
-    # A profiler that the user's environment attaches would spoil the clean pass.
-    own = {key: value for key, value in os.environ.items() if key != "KINETO_USE_DAEMON"}
-    settings = {} if context is None else worker_settings(own)
-    return own | settings | {PARENT: str(os.getpid())}
+    """Return the caller's environment variables without those that distort timings."""
+    # A profiler attached through the environment would distort the clean pass.
+    inherited = {key: value for key, value in os.environ.items() if key != "KINETO_USE_DAEMON"}
+    settings = {} if context is None else worker_settings(inherited)
+    return inherited | settings | {PARENT: str(os.getpid())}
 
 
 def machine_environment(
     scratch: Path, context: RankContext | None = None, server: ForkServer | None = None
 ) -> Environment:
-    """What the machine is, read in a process of its own, so that ours holds no CUDA context.
+    """Describe the machine in a separate process, so that this one holds no CUDA context.
 
     Raises:
-        GraphvizDashError: it could not be read; the message says why.
+        GraphvizDashError: Reading failed; the message gives the cause.
     """
     file = scratch / "environment.json"
     rank = () if context is None else (str(context.local_rank),)
@@ -73,16 +73,16 @@ def machine_environment(
 
 
 def how_it_died(code: int) -> str:
-    """A negative exit code as a signal's name, others as a number."""
+    """Describe an exit code; negative codes are signals."""
     if code < 0:
         name = signal.Signals(-code).name
-        # What Linux does to the largest process when the machine's own memory is full.
-        memory = ", perhaps for want of memory on the host" if name == "SIGKILL" else ""
+        # Linux kills the largest process when host memory is full.
+        memory = ", possibly because host memory ran out" if name == "SIGKILL" else ""
         return f"the process was ended by signal {name}{memory}"
     return f"the process ended with exit code {code}"
 
 
 def last_line(text: str) -> str:
-    """The last line of ``text`` that is not empty; empty where there is none."""
+    """Return the last non-empty line of ``text``, or an empty string."""
     lines = [line for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else ""

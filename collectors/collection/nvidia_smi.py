@@ -1,4 +1,4 @@
-"""What nvidia-smi says of the machine; imports no torch."""
+"""Query nvidia-smi. Imports no torch."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import subprocess
 
 
 def driver_version() -> str | None:
-    """The version of the loaded driver; None where there is no nvidia-smi, or it fails."""
+    """Return the version of the loaded driver, or None if nvidia-smi is missing or fails."""
     try:
-        answer = subprocess.run(
+        result = subprocess.run(
             ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
             capture_output=True,
             text=True,
@@ -17,5 +17,5 @@ def driver_version() -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    lines = answer.stdout.split()
+    lines = result.stdout.split()
     return lines[0] if lines else None

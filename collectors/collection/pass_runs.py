@@ -1,4 +1,4 @@
-"""Running the passes of a mode, each in a process of its own, and what came of each."""
+"""Run the passes of a mode in separate processes."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from graphviz_dash.model.observers import Observed, Observer, ObserverPass
 from graphviz_dash.model.run import Absent, ExecutionMode, Failure, Pass
 
 _RANKS_TIMEOUT_S: Final = 900
-"""How long a pass may take with several ranks unless told: one that is stuck holds up all."""
+"""Default time limit in s of a pass with several ranks."""
 
 _TAIL: Final = 2_000
-"""Characters of a crashed pass's stderr that are kept in the bundle."""
+"""Characters of a crashed pass's stderr stored in the bundle."""
 
 _CRASH: Final = "Fatal Python error: "
-"""What Python's report of a crash begins with; what comes before it is of others."""
+"""Start of Python's crash report."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,12 @@ class PassRunner:
     """Runs the passes of one collection."""
 
     asked: Collection
-    """What is collected."""
     factory: str
-    """``module:function`` of the workload's factory."""
     peers: Peers | None
-    """The other ranks' parents; None where there is one process."""
+    """Parents of the other ranks, or None for a single process."""
     report: Report
-    """Is told what happens."""
+    """Receives progress events."""
     server: ForkServer
-    """Forks the processes."""
 
     def run(
         self,
@@ -65,14 +62,13 @@ class PassRunner:
         turn: int = 0,
         plan: Path | None = None,
     ) -> Failure | None:
-        """Runs a pass, which leaves its results in ``folder``; how it failed, if it did.
+        """Run a pass that writes results to ``folder``, and return its failure.
 
-        ``turn`` says which of the processes of a clean pass it is, from 0; ``plan`` is the folder
-        of the pass that planned the step, where one did.
+        ``turn`` is the index of a clean process, ``plan`` the folder of the plan pass.
 
         Raises:
-            GraphvizDashError: the request itself is wrong.
-            OSError: the disk is full.
+            GraphvizDashError: The request is invalid.
+            OSError: The disk is full.
         """
         if kind is Pass.OBSERVERS:
             return self._observe(mode, folder, plan)
@@ -87,21 +83,23 @@ class PassRunner:
         turn: int = 0,
         plan: Path | None = None,
     ) -> Failure | None:
-        """The failure of the pass, which with several ranks is that of any of them."""
-        asked, peers = self.asked, self.peers
+        """Return the failure of the pass on any rank."""
+        request_settings, peers = self.asked, self.peers
         name = f"{mode.value}-{kind.value}-{turn}"
-        timeout_s = asked.timeout_s or (_RANKS_TIMEOUT_S if peers else None)
+        timeout_s = request_settings.timeout_s or (_RANKS_TIMEOUT_S if peers else None)
         request = PassRequest(
             kind=kind,
             mode=mode,
             factory=self.factory,
-            seed=asked.seed,
-            warmup=asked.warmup,
-            iterations=asked.iterations_of(turn) if kind is Pass.CLEAN else asked.iterations,
-            traced_iterations=asked.traced_iterations,
+            seed=request_settings.seed,
+            warmup=request_settings.warmup,
+            iterations=request_settings.iterations_of(turn)
+            if kind is Pass.CLEAN
+            else request_settings.iterations,
+            traced_iterations=request_settings.traced_iterations,
             out=str(folder),
             group=peers.group(name, timeout_s or _RANKS_TIMEOUT_S) if peers else None,
-            settings=asked.settings,
+            settings=request_settings.settings,
             observer=observer,
             turn=turn,
             plan=None if plan is None else str(plan),
@@ -119,8 +117,10 @@ class PassRunner:
         return peers.settle(name, failure, kind) if peers else failure
 
     def _observe(self, mode: ExecutionMode, folder: Path, plan: Path | None) -> Failure | None:
-        """Times the step under each observer, in a process each, and joins what they measured; how
-        the process failed to which nothing was attached. What another could not do is absent."""
+        """Time the step under each observer in separate processes.
+
+        Returns the failure of the process without an observer.
+        """
         observed: list[Observed] = []
         observers, missing = observers_of(mode)
         absent = list(missing)
@@ -150,8 +150,8 @@ def _failure_of(
     if process.returncode == 0:
         return None
     if process.returncode == NO_SPACE:
-        code, _, where = last_line(process.stderr).partition(" ")
-        raise OSError(int(code), os.strerror(int(code)), where or str(folder))
+        code, _, file_name = last_line(process.stderr).partition(" ")
+        raise OSError(int(code), os.strerror(int(code)), file_name or str(folder))
     if (folder / FAILURE_FILE).exists():
         return read_json(folder / FAILURE_FILE, Failure)
     if process.returncode == InputError.exit_code:
@@ -166,13 +166,14 @@ def _failure_of(
 
 
 def _how_it_ended(process: subprocess.CompletedProcess[str]) -> str:
-    """Its signal or exit code, with what the library that ended it printed before, if anything."""
+    """Describe signal or exit code, with the last output of the crashed library."""
     words, crashed, _ = process.stderr.partition(_CRASH)
-    said = last_line(words) if crashed else ""
-    return f"{how_it_died(process.returncode)}{f': {printable(said)}' if said else ''}"
+    last_output = last_line(words) if crashed else ""
+    return (
+        f"{how_it_died(process.returncode)}{f': {printable(last_output)}' if last_output else ''}"
+    )
 
 
 def _without_modules(stderr: str) -> str:
-    """Without the list of all modules that Python's report of a crash ends with."""
     lines = stderr.splitlines(keepends=True)
     return "".join(line for line in lines if not line.startswith("Extension modules:"))

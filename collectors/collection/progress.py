@@ -1,4 +1,4 @@
-"""What happens in a collection, told as it happens: values, and how they read on a terminal."""
+"""Progress events of a collection, and their text on a terminal."""
 
 from __future__ import annotations
 
@@ -18,44 +18,42 @@ from graphviz_dash.units import format_bytes
 
 @dataclass(frozen=True)
 class NumberedPass:
-    """A pass as one of all that the collection has."""
+    """A pass with its position in the collection."""
 
     number: int
-    """Counts the passes of all modes, from 1."""
+    """Number across all modes, from 1."""
     total: int
-    """How many there are."""
+    """Total number of passes."""
     mode: ExecutionMode
-    """The mode that is collected."""
     kind: Pass
-    """Which of its passes this is."""
     turn: tuple[int, int] | None = None
-    """Of a clean pass in several processes: which this is, from 1, and how many there are."""
+    """Process number from 1 and process count, for a clean pass in several processes."""
 
 
 @dataclass(frozen=True)
 class MachineRead:
-    """The machine was asked what it is."""
+    """The environment was read."""
 
     environment: Environment
 
 
 @dataclass(frozen=True)
 class LeftoverRemoved:
-    """What a killed collector had left in the output folder is gone."""
+    """The leftover of a killed collector was removed from the output folder."""
 
     leftover: Leftover
 
 
 @dataclass(frozen=True)
 class PassBegan:
-    """A pass begins."""
+    """A pass started."""
 
     numbered: NumberedPass
 
 
 @dataclass(frozen=True)
 class PassDone:
-    """A pass ended well, after ``seconds``."""
+    """A pass succeeded after ``seconds``."""
 
     numbered: NumberedPass
     seconds: float
@@ -63,7 +61,7 @@ class PassDone:
 
 @dataclass(frozen=True)
 class PassFailed:
-    """A pass failed; its failure goes into the bundle."""
+    """A pass failed; its bundle holds the failure."""
 
     numbered: NumberedPass
     failure: Failure
@@ -71,7 +69,7 @@ class PassFailed:
 
 @dataclass(frozen=True)
 class ObserverFailed:
-    """The process of one observer failed; the observers pass goes on without it."""
+    """The process of one observer failed; the observers pass continues."""
 
     mode: ExecutionMode
     observer: Observer
@@ -80,21 +78,21 @@ class ObserverFailed:
 
 @dataclass(frozen=True)
 class StepExamined:
-    """The doctor examined why the step cannot be captured."""
+    """The doctor examined a failed capture."""
 
     report: DoctorReport
 
 
 @dataclass(frozen=True)
 class Interrupted:
-    """The collection was ended before its end."""
+    """The collection was interrupted."""
 
     output: Path
-    """The folder of the experiment."""
+    """Folder of the experiment."""
     kept: tuple[Path, ...]
-    """The bundles that were written."""
+    """Written bundles."""
     lost: ExecutionMode | None
-    """The mode of which nothing was written; None where all were."""
+    """Mode without a bundle, or None."""
 
 
 Event: TypeAlias = (
@@ -112,12 +110,12 @@ Report: TypeAlias = Callable[[Event], None]
 
 
 def is_failure(event: Event) -> bool:
-    """Whether something failed: what every rank tells, and not the first alone."""
+    """Check for a failure, which every rank reports, not only the first."""
     return isinstance(event, PassFailed | ObserverFailed)
 
 
 def text_of(event: Event) -> str:
-    """The line of an event on a terminal."""
+    """Format an event as a line on a terminal."""
     match event:
         case MachineRead(environment):
             line = (
@@ -126,14 +124,14 @@ def text_of(event: Event) -> str:
             )
         case LeftoverRemoved(leftover):
             size = format_bytes(leftover.bytes)
-            line = f"Removed {leftover.path.name} ({size}), left by a collector that was killed"
+            line = f"Removed {leftover.path.name} ({size}), left by a killed collector"
         case PassBegan(numbered):
             line = f"{_pass_text(numbered)} …"
         case PassDone(numbered, seconds):
             line = f"{_pass_text(numbered)} done in {seconds:.1f} s"
         case PassFailed(numbered, failure):
-            where = f" at {failure.location}" if failure.location else ""
-            line = f"{_pass_text(numbered)} failed{where}: {first_line(failure)}"
+            location = f" at {failure.location}" if failure.location else ""
+            line = f"{_pass_text(numbered)} failed{location}: {first_line(failure)}"
         case ObserverFailed(mode, observer, failure):
             line = f"{mode.value}: {ABOUT[observer]} failed: {first_line(failure)}"
         case StepExamined(report):
@@ -147,14 +145,14 @@ def text_of(event: Event) -> str:
 
 
 def kept_text(output: Path, kept: tuple[Path, ...], lost: ExecutionMode | None) -> str:
-    """What of an ended collection is in the output folder."""
+    """Describe the runs in the output folder of an interrupted collection."""
     names = ", ".join(run.name for run in kept)
     text = f"Kept in {output}: {names}" if names else f"Nothing was kept in {output}"
     return f"{text}; nothing of {lost.value} was written." if names and lost else f"{text}."
 
 
 def first_line(failure: Failure) -> str:
-    """The first line of a failure's message, safe for a terminal."""
+    """Return the first line of a failure's message, safe for a terminal."""
     return printable(failure.message.partition("\n")[0])
 
 

@@ -1,11 +1,11 @@
-"""Several processes of one collection: who this one is, and how the parents keep together.
+"""Coordinate several processes of one collection.
 
-Each rank has a parent, which torchrun starts, and each parent starts its own worker for each pass.
-Parents meet in a key-value store. They tell each other how every pass ended, so that no worker
-waits for one that is gone: when a rank fails, the workers of the others are ended after a grace.
+Each rank has a parent, started by torchrun, that starts its own worker per pass. Parents report in
+a key-value store how every pass ended. When a rank fails, the workers of the others are killed
+after a grace period.
 
-With a rank's number in the environment as torchrun sets it (RANK, LOCAL_RANK, WORLD_SIZE,
-MASTER_ADDR, MASTER_PORT) a collection is one of several ranks; without, it is the only one.
+A process is one of several ranks if torchrun's variables are set (RANK, LOCAL_RANK, WORLD_SIZE,
+MASTER_ADDR, MASTER_PORT).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from graphviz_dash.model.run import Failure, Pass, RankGroup
 
 _NEEDED: Final = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 _LAST_LOOK_S: Final = 1.0
-"""How long rank 0 keeps its store when all are done: the others ask once more whether they are."""
+"""Time in s that rank 0 keeps its store at the end."""
 
 _SETTLE_S: Final = 120.0
-"""How long the ranks may be apart at the end of a pass: writing traces takes unlike times."""
+"""Maximum time in s between ranks at the end of a pass."""
 
 _POLL_S: Final = 0.1
 _FIRST: Final = "rank 0 is ready"
@@ -58,43 +58,43 @@ _KEPT_SETTINGS: Final = (
     "NCCL_SHM_DISABLE",
     "TORCH_NCCL_AVOID_RECORD_STREAMS",
 )
-"""Variables that change how collectives run. Others can name hosts or folders and are not kept."""
+"""Variables that affect collectives. Others may name hosts or folders."""
 
 
 @dataclass(frozen=True)
 class RankContext:
-    """Which of the ranks this process is, and where the ranks' store is."""
+    """Position of this process among the ranks, and the address of their store."""
 
     rank: int
-    """Of all ranks, from 0."""
+    """Global rank, from 0."""
     world_size: int
-    """How many ranks there are."""
+    """Number of ranks."""
     local_rank: int
-    """Of the ranks on this machine, from 0."""
+    """Rank on this machine, from 0."""
     local_world_size: int
-    """How many ranks this machine has."""
+    """Number of ranks on this machine."""
     address: str
-    """The host of the ranks' store."""
+    """Host of the ranks' store."""
     port: int
-    """The port of the ranks' store."""
+    """Port of the ranks' store."""
     hosted: bool
-    """Whether torchrun keeps the store; else rank 0 does."""
+    """torchrun hosts the store; otherwise rank 0 does."""
     attempt: int
-    """Counts restarts: keys of an earlier attempt may still be in the store."""
+    """Restart count; keys of earlier attempts may still be in the store."""
 
     @property
     def launcher(self) -> tuple[str, ...]:
-        """The command that starts the ranks, as far as they can tell."""
+        """Command that starts the ranks, as far as known."""
         nodes = self.world_size // max(self.local_world_size, 1)
         several = ("--nnodes", str(nodes)) if nodes > 1 else ()
         return ("torchrun", *several, "--nproc-per-node", str(self.local_world_size))
 
 
 def rank_context_of(environment: Mapping[str, str]) -> RankContext | None:
-    """What the variables of torchrun say; None where they do not name a rank.
+    """Read torchrun's variables; return None if they name no rank.
 
     Raises:
-        InputError: some are missing or are not numbers, or the rank is outside the world.
+        InputError: Some variables are missing or not numbers, or the rank is out of range.
     """
     if "RANK" not in environment or "WORLD_SIZE" not in environment:
         return None
@@ -128,32 +128,31 @@ def _number(environment: Mapping[str, str], name: str, default: int | None = Non
     if text is None and default is not None:
         return default
     if text is None or not (text.isascii() and text.isdigit()):
-        raise InputError("the environment", f"{name}={text}", "a whole number, as torchrun sets it")
+        raise InputError("the environment", f"{name}={text}", "a whole number, as set by torchrun")
     return int(text)
 
 
 def worker_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that every rank's workers get besides: NVLink multicast (NVLS) is off unless
-    the user set it."""
+    """Return additional variables for all workers: disables NVLink multicast (NVLS) unless set."""
     return {} if "NCCL_NVLS_ENABLE" in environment else {"NCCL_NVLS_ENABLE": "0"}
 
 
 def kept_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that change how collectives run, those of them that are set."""
+    """Return the set variables that change how collectives run."""
     return {name: environment[name] for name in _KEPT_SETTINGS if name in environment}
 
 
 class KeyValues(Protocol):
-    """What is needed of torch.distributed's stores."""
+    """The part of torch.distributed's store interface in use."""
 
     def set(self, key: str, value: str) -> None:
-        """Makes ``value`` the value of ``key``."""
+        """Set the value of ``key``."""
 
     def get(self, key: str) -> bytes:
-        """The value of a key that is there."""
+        """Return the value of an existing key."""
 
     def check(self, keys: list[str]) -> bool:
-        """Whether all of ``keys`` are there."""
+        """Check if all ``keys`` exist."""
 
 
 class _Outcome(msgspec.Struct):
@@ -161,7 +160,7 @@ class _Outcome(msgspec.Struct):
 
 
 class Peers:
-    """The other ranks' parents, as this one sees them. A pass is named by a text of its own."""
+    """Parents of the other ranks. Each pass has a unique name."""
 
     def __init__(
         self,
@@ -176,7 +175,7 @@ class Peers:
         self._sleep = sleep
 
     def group(self, what: str, timeout_s: int) -> GroupRequest:
-        """What the worker of the pass ``what`` needs to meet those of the other ranks."""
+        """Return the rendezvous of this rank's worker in pass ``what``."""
         context = self.context
         return GroupRequest(
             rank=context.rank,
@@ -189,7 +188,7 @@ class Peers:
         )
 
     def facts(self, environment: Mapping[str, str]) -> RankGroup:
-        """What the manifest says of the ranks; ``environment`` is what the workers get."""
+        """Describe the ranks for the manifest; ``environment`` is the workers'."""
         return RankGroup(
             world_size=self.context.world_size,
             device=self.context.local_rank,
@@ -197,61 +196,61 @@ class Peers:
         )
 
     def after_first(self, task: Callable[[], None]) -> None:
-        """Does ``task`` on rank 0; returns on every rank when it is done.
+        """Run ``task`` on rank 0; return on every rank when it is done.
 
         Raises:
-            GraphvizDashError: rank 0 was not heard of.
+            GraphvizDashError: Rank 0 did not respond.
         """
         if self.context.rank == 0:
             task()
             self._store.set(_FIRST, "")
             return
-        until = self._clock() + _START_S
+        deadline = self._clock() + _START_S
         while not self._store.check([_FIRST]):
-            if self._clock() > until:
-                raise GraphvizDashError(f"Rank 0 did not begin within {_START_S:.0f} s.")
+            if self._clock() > deadline:
+                raise GraphvizDashError(f"Rank 0 did not start within {_START_S:.0f} s.")
             self._sleep(_POLL_S)
 
     def settle(self, what: str, failure: Failure | None, during: Pass) -> Failure | None:
-        """Tells how this rank's pass ended and waits for the others; the failure of the pass.
+        """Report this rank's outcome, wait for the others, and return the failure of the pass.
 
-        A pass that failed on one rank failed on all of them: its collectives have no partner.
+        A failure on one rank fails the pass on all.
         """
         self._store.set(self._key(what, self.context.rank), _encode(failure))
         others = [rank for rank in range(self.context.world_size) if rank != self.context.rank]
         silent = self._wait(what, others)
         causes = [text for rank in others if (text := self._cause(what, rank)) is not None]
-        causes += [f"rank {rank} did not say how its pass ended" for rank in silent]
-        # What we ended because another failed says nothing new beside that failure.
+        causes += [f"rank {rank} did not report how its pass ended" for rank in silent]
+        # A worker killed because of another rank's failure adds no information.
         if not causes or (failure is not None and failure.error == ENDED):
             return failure
         listed = "; ".join(causes)
         if failure is None:
             return Failure(during, "RankFailed", listed, None, "")
         return msgspec.structs.replace(
-            failure, message=f"{failure.message}\nOther ranks failed too: {listed}"
+            failure, message=f"{failure.message}\nOther ranks also failed: {listed}"
         )
 
     def _wait(self, what: str, others: list[int]) -> list[int]:
-        """Waits for each rank to tell how its pass ended; those that never did."""
-        until = self._clock() + _SETTLE_S
+        """Wait for each rank's report; return the ranks without one."""
+        deadline = self._clock() + _SETTLE_S
         waiting = others
-        while waiting and self._clock() < until:
+        while waiting and self._clock() < deadline:
             waiting = [rank for rank in waiting if not self._store.check([self._key(what, rank)])]
             if waiting:
-                # Short sleeps between questions, so that a signal is acted upon.
+                # Sleep briefly between checks so that signals are handled.
                 self._sleep(_POLL_S)
         return waiting
 
     def failed(self, what: str) -> str | None:
-        """How another rank's worker failed in the pass ``what``; None while none has."""
+        """Return the cause of another rank's failure in pass ``what``, or None so far."""
         for rank in range(self.context.world_size):
             if rank != self.context.rank and (cause := self._cause(what, rank)) is not None:
                 return cause
         return None
 
     def _cause(self, what: str, rank: int) -> str | None:
-        """How the pass failed on ``rank``; None if it did not, or has not told yet."""
+        """Return the cause of the failure on ``rank``, or None."""
         key = self._key(what, rank)
         if not self._store.check([key]):
             return None
@@ -259,8 +258,8 @@ class Peers:
         if failure is None or failure.error == ENDED:
             return None
         lines = failure.message.strip().splitlines()
-        where = f" at {failure.location}" if failure.location else ""
-        return f"rank {rank} failed{where}: {failure.error}: {lines[0] if lines else ''}"
+        location = f" at {failure.location}" if failure.location else ""
+        return f"rank {rank} failed{location}: {failure.error}: {lines[0] if lines else ''}"
 
     def _key(self, what: str, rank: int) -> str:
         return f"parents/{what}/{rank}"
@@ -276,30 +275,30 @@ def _prefix(context: RankContext) -> str:
 
 @contextmanager
 def meeting(context: RankContext | None) -> Iterator[Peers | None]:
-    """The peers of this rank; None where the collection has no ranks.
+    """Yield the peers of this rank, or None for a collection without ranks.
 
     Raises:
-        MissingRequirementError: torch is not here, or is built without torch.distributed.
-        GraphvizDashError: the ranks' store cannot be reached, or is lost.
+        MissingRequirementError: torch is missing, or built without torch.distributed.
+        GraphvizDashError: The ranks' store is unreachable.
     """
     if context is None:
         yield None
         return
     store = _Store(context)
     yield Peers(context, store)
-    # The first to go may take the store with it, and one that goes with an exit code makes torchrun
-    # end the others, which may still write.
+    # The first exiting rank may take the store along, and an error exit makes torchrun end the
+    # others while they still write.
     store.set(f"bye/{context.rank}", "")
-    everyone = [f"bye/{rank}" for rank in range(context.world_size)]
-    until = time.monotonic() + _SETTLE_S
-    while not store.check(everyone) and time.monotonic() < until:
+    exit_keys = [f"bye/{rank}" for rank in range(context.world_size)]
+    deadline = time.monotonic() + _SETTLE_S
+    while not store.check(exit_keys) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
     if context.rank == 0 and not context.hosted:
         time.sleep(_LAST_LOOK_S)
 
 
 class _Store:
-    """A store that all ranks reach: torchrun's own, or one that rank 0 keeps for as long."""
+    """A store shared by all ranks, hosted by torchrun or by rank 0."""
 
     def __init__(self, context: RankContext) -> None:
         try:
@@ -335,13 +334,16 @@ class _Store:
     def _call_store(self, ask: Callable[[], Any]) -> Any:
         try:
             return ask()
-        except RuntimeError as error:  # what torch's stores raise, DistNetworkError among them
+        except RuntimeError as error:  # raised by torch's stores, including DistNetworkError
             first = (str(error).splitlines() or [""])[0]
             raise GraphvizDashError(
-                f"The ranks' store at {self._where} cannot be reached: {first}"
+                f"The ranks' store at {self._where} is unreachable: {first}"
             ) from error
 
 
 def this_rank() -> RankContext | None:
-    """Which rank this process is, by its environment (InputError as :func:`rank_context_of`)."""
+    """Read this process's rank from its environment.
+
+    Raises InputError like :func:`rank_context_of`.
+    """
     return rank_context_of(os.environ)

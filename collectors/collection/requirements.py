@@ -1,4 +1,4 @@
-"""What must be installed before anything is collected."""
+"""Check the packages required for collecting."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _INSTALL = "pip install 'graphviz-dash[collect]'"
 
 
 def require(*modules: str) -> None:
-    """Raises MissingRequirementError, with the way to install them, unless all are installed."""
+    """Raise MissingRequirementError with install instructions unless all modules are installed."""
     missing = [module for module in modules if not is_installed(module)]
     if missing:
         raise MissingRequirementError(
@@ -19,7 +19,7 @@ def require(*modules: str) -> None:
 
 
 def is_installed(module: str) -> bool:
-    """Whether ``module`` could be imported."""
+    """Check if ``module`` can be imported."""
     try:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:

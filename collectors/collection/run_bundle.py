@@ -1,4 +1,4 @@
-"""The bundle of one collected run: its manifest, and the parts that its passes left."""
+"""Write the bundle of a collected run: its manifest and the parts left by its passes."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ _PARTS_OF: Final[tuple[tuple[Pass, tuple[JsonPart[Any], ...]], ...]] = (
     (Pass.NODE_IDS, (parts.NODE_IDS,)),
     (Pass.OBSERVERS, (parts.OBSERVERS,)),
 )
-"""The parts that a pass may leave besides graphs and traces, in the order of the manifest."""
+"""Parts of each pass besides graphs and traces, in manifest order."""
 
 _OF_GRAPHS: Final = (parts.REPLAY_IDS, parts.NODE_IDS)
-"""Parts that name graphs which the capture pass has read; without it they are left out."""
+"""Parts that refer to graphs of the capture pass; omitted without it."""
 
 
 def absent_facts(
@@ -55,19 +55,19 @@ def absent_facts(
     failures: Sequence[Failure],
     skipped: Sequence[Pass],
 ) -> tuple[Absent, ...]:
-    """What a run lacks, and why.
+    """List the missing facts of a run with their reasons.
 
     Args:
-        mode: the run's mode.
-        folders: of each pass that ended well, what it left.
-        failures: of the passes that did not.
-        skipped: the passes that were not run, for one without which they cannot be had failed.
+        mode: Mode of the run.
+        folders: Result folder of each successful pass.
+        failures: Failures of the other passes.
+        skipped: Passes skipped because a required pass failed.
     """
     lost = [failure.during for failure in failures if failure.during not in folders]
-    absent = [Absent(kind.fact, "it failed, see failures") for kind in lost]
+    absent = [Absent(kind.fact, "the pass failed, see failures") for kind in lost]
     absent += [Absent(kind.fact, f"the {lost[0].fact.value} failed") for kind in skipped]
     if not mode.captures_graphs:
-        absent.append(Absent(Fact.GRAPHS, f"mode {mode.value} captures none"))
+        absent.append(Absent(Fact.GRAPHS, f"mode {mode.value} captures no graphs"))
     for folder in folders.values():
         if (folder / ABSENT_FILE).exists():
             absent += read_json(folder / ABSENT_FILE, tuple[Absent, ...])
@@ -84,7 +84,7 @@ def manifest_of(
     failures: tuple[Failure, ...],
     absent: tuple[Absent, ...],
 ) -> Manifest:
-    """The manifest of a run, without its files; ``first_folder`` is that of its first pass."""
+    """Build the manifest of a run, without files; ``first_folder`` is that of its first pass."""
     facts = _workload_facts(first_folder)
     return Manifest(
         format=FORMAT_NAME,
@@ -114,7 +114,7 @@ def manifest_of(
 
 
 def join_processes(folders: Sequence[Path]) -> None:
-    """Makes the timings of the processes of one clean pass those of the first, in its folder."""
+    """Merge the timings of a clean pass's processes into the first one's folder."""
     read = [read_result(parts.CLEAN, folder) for folder in folders]
     first, *others = [timings for timings in read if timings is not None]
     for timings in others:
@@ -134,11 +134,13 @@ def write_run(
     doctor: DoctorReport | None,
     compiled: Path | None,
 ) -> None:
-    """Writes the bundle ``target`` of what the passes left in ``folders``, and the account of the
-    compilation in the folder ``compiled``, whose pass may have failed. OSError on a full disk.
+    """Write the bundle ``target`` from the pass results in ``folders``.
+
+    ``compiled`` is the folder with the compilation record, whose pass may have failed.
 
     Raises:
-        InputError: something is there already.
+        InputError: ``target`` already exists.
+        OSError: The disk is full.
     """
     with BundleWriter(target) as writer:
         if folder := folders.get(Pass.CLEAN):
@@ -150,10 +152,10 @@ def write_run(
         if folder := folders.get(Pass.TRACED):
             writer.add_trace(FileRole.REPLAY_TRACE, folder / TRACE_FILE)
         captured = Pass.CAPTURE in folders
-        for kind, own_parts in _PARTS_OF:
+        for kind, pass_parts in _PARTS_OF:
             if folder := folders.get(kind):
-                kept = [part for part in own_parts if captured or part not in _OF_GRAPHS]
-                _add(writer, kept, folder)
+                selected = [part for part in pass_parts if captured or part not in _OF_GRAPHS]
+                _add(writer, selected, folder)
         account = None if compiled is None else read_result(parts.COMPILATION, compiled)
         if account is not None:
             writer.add(parts.COMPILATION, account if captured else _without_graphs(account))
@@ -163,7 +165,6 @@ def write_run(
 
 
 def _without_graphs(account: Compilation) -> Compilation:
-    """The account for a bundle without graphs, which may name none."""
     return replace(account, nodes=tuple(replace(node, graph=None) for node in account.nodes))
 
 
@@ -175,6 +176,5 @@ def _add(writer: BundleWriter, own_parts: Sequence[JsonPart[Any]], folder: Path)
 
 
 def _workload_facts(folder: Path) -> WorkloadFacts:
-    """What the first pass wrote, before it ran anything; empty where it died before that."""
     file = folder / WORKLOAD_FILE
     return read_json(file, WorkloadFacts) if file.exists() else WorkloadFacts({}, None)

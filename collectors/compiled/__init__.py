@@ -1,1 +1,1 @@
-"""What torch.compile did in this process, taken from torch's own accounts of it."""
+"""Record the activity of torch.compile in this process."""

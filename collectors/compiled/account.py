@@ -1,4 +1,4 @@
-"""One account of what torch.compile does in this process: :class:`CompileAccount`."""
+"""Record the activity of torch.compile in this process."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from graphviz_dash.model.compilation import (
 )
 
 SLOW_PATH: Final = "outputs of an earlier step still wait for their backward"
-"""The trees' warning that they cannot replay a function, in short."""
+"""Short form of the trees' warning about an unreplayable function."""
 
 _COUNTERS: Final = "torch._dynamo.utils"
 _GROUPS: Final = ("stats", "frames", "inductor", "aot_autograd")
-"""The groups of torch._dynamo.utils.counters that count graphs, and not their reasons."""
+"""Groups of torch._dynamo.utils.counters that count graphs rather than reasons."""
 
 _FROM_TRACE: Final = (
     CompilationFact.FRAMES,
@@ -45,7 +45,7 @@ _LOGGED_SINCE: Final = {
     CompilationFact.PARTITIONS: (2, 11),
     CompilationFact.RERECORDINGS: (2, 11),
 }
-"""The first version of torch that logs these facts."""
+"""First torch version that logs these facts."""
 _FROM_TREES: Final = (CompilationFact.FUNCTIONS, CompilationFact.NODES)
 
 _LIMITS: Final = ("torch._dynamo hit config.recompile_limit", "torch._dynamo hit config.cache_size")
@@ -56,7 +56,7 @@ GraphId: TypeAlias = Callable[[object], "str | None"]
 
 @contextmanager
 def compile_account() -> Iterator[CompileAccount]:
-    """An account of what is compiled within it."""
+    """Record all compilations within the context."""
     account = CompileAccount(Guard())
     account.start()
     try:
@@ -66,7 +66,7 @@ def compile_account() -> Iterator[CompileAccount]:
 
 
 class CompileAccount:
-    """What torch.compile does from :meth:`start` on; errors of ours go to ``guard``."""
+    """Records torch.compile from :meth:`start` on; internal errors go to ``guard``."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
@@ -77,34 +77,33 @@ class CompileAccount:
         self._trees_missing: str | None = None
         self._recordings_read = 0
         self.settled = False
-        """Whether it has ended, so that what it tells is whole."""
+        """Recording has ended; the result is final."""
 
     def start(self) -> None:
-        """Begins to listen."""
+        """Start listening."""
         with self._guard:
             self._taps.start()
 
     def stop(self) -> None:
-        """Leaves torch's logs as they were; what was seen is whole."""
+        """Restore torch's loggers; the result is final."""
         with self._guard:
             self._taps.stop()
         self.settled = True
 
     def step_ended(self, graph_id: GraphId) -> None:
-        """Reads the trees if a graph was recorded since, while the program holds them."""
+        """Read the trees if a graph was recorded since the last call."""
         if self._cudagraphs.recordings != self._recordings_read:
             self._recordings_read = self._cudagraphs.recordings
             self.read(graph_id)
 
     @property
     def told(self) -> int:
-        """How much was seen so far: it grows with each record and recording."""
+        """Number of records and recordings so far."""
         cudagraphs = self._cudagraphs
         return self._log.records + cudagraphs.recordings + len(cudagraphs.skips)
 
     def read(self, graph_id: GraphId) -> None:
-        """Reads the trees, where they are still there; ``graph_id`` gives the id that the bundle
-        has for a ``torch.cuda.CUDAGraph``, None for none."""
+        """Read the trees if they still exist; ``graph_id`` maps CUDAGraph objects to bundle ids."""
         with self._guard:
             try:
                 trees = read_trees(graph_id)
@@ -114,7 +113,7 @@ class CompileAccount:
             self._trees = trees or self._trees
 
     def result(self) -> Compilation | None:
-        """What was seen; None where nothing was compiled."""
+        """Return the recorded compilation, or None if nothing was compiled."""
         log, cudagraphs = self._log, self._cudagraphs
         if not (log.records or cudagraphs.skips or cudagraphs.partitionings or self._trees):
             return None
@@ -135,7 +134,7 @@ class CompileAccount:
         )
 
     def _skips(self) -> Iterator[GraphSkip]:
-        """Those that the log told; where the trees tell the function and the line, theirs."""
+        """Yield skips of the log, or the trees' if those know function and line."""
         skips = list(self._trees.skips) if self._trees else []
         from_trees = bool(skips)
         for skip in self._cudagraphs.skips:
@@ -146,7 +145,6 @@ class CompileAccount:
         yield from (skip for skip in self._log.skips if skip.frame not in frames)
 
     def _slow(self) -> Iterator[CompileWarning]:
-        """The functions that the trees cannot replay, at the lines that call them."""
         for frame in self._trees.slow if self._trees else ():
             compiled = self._log.frames.get(frame or "")
             yield CompileWarning(SLOW_PATH, () if compiled is None else compiled.callers)
@@ -162,7 +160,7 @@ class CompileAccount:
         self._log.limit(frame, last or None)
 
     def _sources(self) -> Iterator[FactSource]:
-        traced = None if self._log.records else "torch wrote no structured trace of it"
+        traced = None if self._log.records else "torch wrote no structured trace"
         for fact in _FROM_TRACE:
             yield FactSource(fact, None if traced else STRUCTURED, traced)
         for fact in _FROM_LOG:
@@ -177,23 +175,21 @@ class CompileAccount:
 
 
 def _interned() -> dict[int, str]:
-    """torch's numbers for names of files."""
     structured = sys.modules.get("torch._logging.structured")
     table: Mapping[str, int] = getattr(structured, "INTERN_TABLE", {})
     return {number: name for name, number in table.items()}
 
 
 def _does_not_log(fact: CompilationFact) -> str | None:
-    """Why the torch of this process does not log a kind of facts; None where it does, or where its
-    version is not known."""
+    """Explain why this torch does not log a fact, or return None."""
     since = _LOGGED_SINCE.get(fact)
     version = re.match(r"(\d+)\.(\d+)", _version() or "")
     if since is None or version is None:
         return None
-    own = (int(version[1]), int(version[2]))
-    if own >= since:
+    installed = (int(version[1]), int(version[2]))
+    if installed >= since:
         return None
-    return f"torch {own[0]}.{own[1]} does not log it, torch {since[0]}.{since[1]} does"
+    return f"torch {installed[0]}.{installed[1]} does not log it, torch {since[0]}.{since[1]} does"
 
 
 def _version() -> str | None:
@@ -202,7 +198,7 @@ def _version() -> str | None:
 
 
 def _counters() -> dict[str, int]:
-    """Those counters of Dynamo and Inductor that have to do with graphs."""
+    """Read the graph-related counters of Dynamo and Inductor."""
     counters: Mapping[str, Mapping[str, Any]] = getattr(sys.modules.get(_COUNTERS), "counters", {})
     return {
         f"{group}.{name}": int(value)

@@ -1,8 +1,7 @@
-"""Who calls the function that is being compiled.
+"""Find the callers of the function being compiled.
 
-torch tells the stack with ``dynamo_start``, and skips more of it than frames of its own: the
-innermost one up to torch 2.8, the two innermost from 2.9 to 2.13. Of a plain function the call
-itself is then missing. Here the stack is walked while Dynamo tells of it.
+torch's ``dynamo_start`` record skips too many frames: the innermost user frame up to torch 2.8, the
+two innermost from 2.9 to 2.13. This module walks the stack instead.
 """
 
 from __future__ import annotations
@@ -15,15 +14,14 @@ from typing import Any, Final
 from graphviz_dash.bundle.compile_stacks import is_users
 
 _DYNAMO: Final = "torch._dynamo.convert_frame"
-"""The module that is left where the program's own frames begin."""
+"""Module whose callers are the program's frames."""
 
 _START: Final = "dynamo_start"
 _MOST: Final = 12
 
 
 def with_callers(metadata: Mapping[str, Any], frame: FrameType | None) -> Mapping[str, Any]:
-    """A record of the structured trace, as torch writes it: where it begins a compilation and
-    Dynamo is on the stack of ``frame``, its callers are the program's there, the innermost 12."""
+    """Replace the callers in a compilation-start record by the innermost 12 user frames."""
     start = metadata.get(_START)
     if not isinstance(start, dict) or not start.get("stack"):
         return metadata

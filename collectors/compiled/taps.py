@@ -1,8 +1,7 @@
-"""Listens to what torch.compile tells, without a change to what the program logs.
+"""Listen to torch.compile without changing the program's own logging.
 
-torch's structured trace goes to handlers of one logger; another handler makes it be written for us
-too. The log ``cudagraphs`` is off unless TORCH_LOGS asks for it: its loggers are made to log
-everything, and a filter of each takes that and lets pass only what was logged without us.
+An additional handler enables torch's structured trace. The loggers of ``cudagraphs`` are set to log
+everything, and a filter on each passes on only messages that would have been logged anyway.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ _MODULES: Final = (
     "torch._inductor.cudagraph_utils",
     "torch._inductor.cudagraph_trees",
 )
-"""The modules that log to ``cudagraphs`` (torch 2.6 to 2.13), each by a logger of its own."""
+"""Modules that log to ``cudagraphs`` (torch 2.6 to 2.13)."""
 
 _LIMIT_LOGGER: Final = "torch._dynamo.convert_frame"
-"""Logs that a function is not compiled again because the limit is reached."""
+"""Logs functions that reached the recompile limit."""
 
 
 class Taps:
-    """The handler and the filters, from :meth:`start` to :meth:`stop`; errors go to ``guard``."""
+    """Log handler and filters from :meth:`start` to :meth:`stop`; errors go to ``guard``."""
 
     def __init__(self, on_record: OnRecord, on_message: OnMessage, guard: Guard) -> None:
         self._on_message = on_message
@@ -45,13 +44,13 @@ class Taps:
         self._filters: dict[str, _Passing] = {}
 
     def start(self) -> None:
-        """Begins to listen; what a module logs is heard once it is imported."""
+        """Start listening; modules imported later are included."""
         logging.getLogger(TRACE_LOGGER).addHandler(self._handler)
         self._tap(_LIMIT_LOGGER, lower=False)
         self._listen()
 
     def stop(self) -> None:
-        """Leaves all loggers as they were."""
+        """Restore all loggers."""
         logging.getLogger(TRACE_LOGGER).removeHandler(self._handler)
         for name, passing in self._filters.items():
             logger = logging.getLogger(name)
@@ -61,7 +60,7 @@ class Taps:
         self._filters.clear()
 
     def _listen(self) -> None:
-        """Taps the loggers of modules that were imported since; torch sets their levels then."""
+        """Attach to loggers of newly imported modules; torch sets their levels on import."""
         for module in _MODULES:
             if module in sys.modules:
                 self._tap(f"{module}.__cudagraphs", lower=True)
@@ -73,13 +72,13 @@ class Taps:
             passing = self._filters[name] = _Passing(logger, self._on_message, self._guard)
             logger.addFilter(passing)
         if lower and logger.level != logging.DEBUG:
-            # What the program asked for, now or by a later call of torch._logging.set_logs.
+            # The program's own level, set now or by a later call of torch._logging.set_logs.
             passing.lowered = logger.level
             logger.setLevel(logging.DEBUG)
 
 
 class _TraceHandler(logging.Handler):
-    """Takes the records of the structured trace; in a forked child it takes none of its own."""
+    """Handles structured trace records; ignores its own in a forked child."""
 
     def __init__(self, on_record: OnRecord, listen: Callable[[], None], guard: Guard) -> None:
         super().__init__()
@@ -92,16 +91,13 @@ class _TraceHandler(logging.Handler):
             metadata = getattr(record, "metadata", None)
             if isinstance(metadata, dict):
                 payload = getattr(record, "payload", None)
-                told = with_callers(metadata, sys._getframe())
-                self._on_record(told, payload if isinstance(payload, str) else None)
+                with_frames = with_callers(metadata, sys._getframe())
+                self._on_record(with_frames, payload if isinstance(payload, str) else None)
             self._listen()
 
 
 class _Passing(logging.Filter):
-    """Takes each message of a logger, and lets pass what it logged before it was lowered.
-
-    ``lowered``: the level that it had; None where it was left alone.
-    """
+    """Handles each message of a logger and passes on those at its original level."""
 
     def __init__(self, logger: logging.Logger, on_message: OnMessage, guard: Guard) -> None:
         super().__init__()
@@ -115,14 +111,13 @@ class _Passing(logging.Filter):
             self._on_message(record.getMessage(), _current_frame())
         if self.lowered is None:
             return True
-        level, above = self.lowered, self._logger.parent
-        if level == logging.NOTSET and above is not None:
-            level = above.getEffectiveLevel()
+        level, parent = self.lowered, self._logger.parent
+        if level == logging.NOTSET and parent is not None:
+            level = parent.getEffectiveLevel()
         return record.levelno >= level
 
 
 def _current_frame() -> str | None:
-    """The id of the compilation that is under way."""
     guards = sys.modules.get("torch._guards")
     context = getattr(guards, "CompileContext", None)
     current = getattr(context, "current_compile_id", None)

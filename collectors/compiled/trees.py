@@ -1,7 +1,7 @@
-"""Reads torch's cudagraph trees: the functions that are recorded, and the tree of their graphs.
+"""Read torch's CUDA graph trees: recorded functions and the tree of their graphs.
 
-They have no public interface. The attributes are those of torch 2.6 to 2.13; one that is missing
-costs the fact that it holds, and a tree that is no longer there all of them.
+The trees are private; attributes are those of torch 2.6 to 2.13. A missing attribute loses one
+fact.
 """
 
 from __future__ import annotations
@@ -26,44 +26,43 @@ from graphviz_dash.model.compilation import (
 )
 
 TREES: Final = "torch._inductor.cudagraph_trees"
-"""The module that they are read from."""
+"""Module that holds the trees."""
 
 MUTATED: Final = "mutated inputs"
-"""The trees' reason not to record a function that writes to its inputs."""
+"""Reason for not recording a function that writes to its inputs."""
 
 _MOST_NODES: Final = 20_000
 
 
 @dataclass(frozen=True)
 class Trees:
-    """What the trees of this process hold."""
+    """Contents of this process's trees."""
 
     functions: tuple[TreeFunction, ...]
-    """The functions that are recorded."""
+    """Recorded functions."""
     nodes: tuple[TreeNode, ...]
     """Their graphs, parents before children."""
     slow: tuple[str | None, ...]
-    """Compilations that cannot be replayed, as the trees have warned: outputs of an earlier step
-    still wait for their backward; None for one that is not told."""
+    """Compilations (None if unknown) whose outputs still wait for their backward."""
     skips: tuple[GraphSkip, ...]
-    """Functions that are not recorded, as the trees have warned."""
+    """Functions that the trees refuse to record."""
 
 
 def read_trees(graph_id: Callable[[object], str | None]) -> Trees | None:
-    """What the trees of all devices hold; None where there are none.
+    """Read the trees of all devices, or return None if there are none.
 
     Args:
-        graph_id: the id that the bundle has for a ``torch.cuda.CUDAGraph``.
+        graph_id: Maps a ``torch.cuda.CUDAGraph`` to its bundle id.
 
     Raises:
-        AttributeError: this torch keeps them in another way.
+        AttributeError: This torch version stores the trees differently.
     """
     functions: list[TreeFunction] = []
     nodes: list[TreeNode] = []
     slow: list[str | None] = []
     skips: list[GraphSkip] = []
     for manager in _managers():
-        # Numbers of each device begin anew; those of the second follow on.
+        # Ids restart on each device; offset those of later devices.
         first_function, first_node = len(functions), len(nodes)
         read = list(_nodes(manager, graph_id))
         recorded = Counter(node.function for node in read)
@@ -89,22 +88,21 @@ def _managers() -> Iterator[Any]:
 
 
 def _frame(manager: Any, key: Any) -> str | None:
-    """The compilation of a function."""
     frame = getattr(manager, "id_to_compile_id", {}).get(key)
     return None if frame is None else str(frame)
 
 
 def _mutating(manager: Any) -> Iterator[GraphSkip]:
-    """Functions that write to inputs which stay in nobody's care: the log does not name them."""
+    """Yield a skip per function that writes to non-static inputs, which the log does not name."""
     for key in getattr(manager, "warned_mutation", ()):
         function = manager.ids_to_funcs[key]
         static = set(function.static_input_idxs)
-        own = [index for index in function.mutated_input_idxs if index not in static]
-        holders = [function.placeholders[index] for index in own]
+        mutated = [index for index in function.mutated_input_idxs if index not in static]
+        holders = [function.placeholders[index] for index in mutated]
         lines = [line for line in map(_line, holders) if line is not None]
         yield GraphSkip(
             frame=_frame(manager, key),
-            reason=f"{MUTATED} ({len(own)} instances)",
+            reason=f"{MUTATED} ({len(mutated)} instances)",
             lines=tuple(dict.fromkeys(lines)),
         )
 
@@ -169,7 +167,7 @@ def _node(node: Any, parent: int | None, graph_id: Callable[[object], str | None
 
 
 def _line(holder: Any) -> UserLine | None:
-    """The innermost line of the program that an input, or the first to use it, comes from."""
+    """Return the innermost user line of an input or of its first use."""
     texts = (holder.stack_trace, getattr(holder, "mutating_use_stack_trace", None))
     for text in (*texts, *(user.stack_trace for user in holder.users)):
         if text:

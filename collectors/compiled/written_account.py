@@ -1,4 +1,4 @@
-"""What torch.compile tells of a step, kept for the collector however the step ends."""
+"""Record torch.compile during a step and store the result even if the step fails."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from graphviz_dash.bundle import parts
 
 @contextmanager
 def written_account(out: Path) -> Iterator[CompileAccount]:
-    """An account of what is compiled within it, which is in ``out`` at its end, however it ends:
-    what broke the graph is wanted most where the step failed."""
+    """Record compilations and write them to ``out`` on exit, even after an error."""
     try:
         with compile_account() as account, ExitStack() as failed:
-            # Where the step fails, none of its graphs is in a bundle.
+            # If the step fails, the bundle contains none of its graphs.
             failed.callback(account.read, lambda _: None)
             yield account
             failed.pop_all()

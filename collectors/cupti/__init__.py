@@ -1,1 +1,1 @@
-"""Records of CUPTI: graphs and their nodes."""
+"""CUPTI records of graphs and their nodes."""

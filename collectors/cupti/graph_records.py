@@ -1,9 +1,8 @@
-"""CUPTI's records of whole graph launches, read from the library that torch has loaded.
+"""Read CUPTI's graph launch records from the library that torch loaded.
 
-They must be turned on before a graph is instantiated: a launch of one that was made before ends
-the process in the driver (CUPTI 13.0, driver 580), through cupti-python as well. Called directly,
-they need no package besides torch. Source of numbers and layout: cupti_activity.h of CUDA 13.0;
-the first four fields of CUpti_ActivityGraphTrace2 are those of CUpti_ActivityGraphTrace before it.
+Enable them before a graph is instantiated: launching an earlier graph crashes the process in the
+driver (CUPTI 13.0, driver 580). Source: cupti_activity.h of CUDA 13.0; the first four fields of
+CUpti_ActivityGraphTrace2 equal those of CUpti_ActivityGraphTrace.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _Completed = ctypes.CFUNCTYPE(
 
 
 class _GraphTrace(ctypes.Structure):
-    """The begin of CUpti_ActivityGraphTrace2; times in ns."""
+    """First fields of CUpti_ActivityGraphTrace2; times in ns."""
 
     _fields_ = [
         ("kind", ctypes.c_uint32),
@@ -46,32 +45,32 @@ class _GraphTrace(ctypes.Structure):
 
 
 class GraphLevel:
-    """Records of graph launches from :meth:`start` on.
+    """Records graph launches from :meth:`start` on.
 
     Raises, from every method:
-        OSError: there is no such library, or CUPTI refused; the message has its result code.
+        OSError: The library is missing, or CUPTI returned an error code, given in the message.
     """
 
     def __init__(self, cuda_major: str) -> None:
         self._cupti = ctypes.CDLL(f"libcupti.so.{cuda_major}")
         self._buffers: dict[int, ctypes.Array[ctypes.c_char]] = {}
         self.work: list[tuple[int, int]] = []
-        # Kept, for CUPTI calls them as long as the process lives.
+        # Keep references: CUPTI calls them for the life of the process.
         self._requested = _Requested(self._lend)
         self._completed = _Completed(self._take)
 
     def start(self) -> None:
-        """Turns the records on."""
+        """Enable the records."""
         self._call("cuptiActivityRegisterCallbacks", self._requested, self._completed)
         self._call("cuptiActivityEnable", _GRAPH_TRACE)
 
     def stop(self) -> None:
-        """Hands over the records that are left, and turns them off."""
+        """Flush the remaining records and disable them."""
         self._call("cuptiActivityFlushAll", _FORCED)
         self._call("cuptiActivityDisable", _GRAPH_TRACE)
 
     def now(self) -> int:
-        """The time on the clock of the records, in ns."""
+        """Return the time in ns on the clock of the records."""
         time = ctypes.c_uint64()
         self._call("cuptiGetTimestamp", ctypes.byref(time))
         return time.value
@@ -96,9 +95,9 @@ class GraphLevel:
 
     def _take(self, _context: int, _stream: int, buffer: int, _size: int, valid: int) -> None:
         record = ctypes.c_void_p()
-        following = self._cupti.cuptiActivityGetNextRecord
+        get_next_record = self._cupti.cuptiActivityGetNextRecord
         arguments = ctypes.c_void_p(buffer), ctypes.c_size_t(valid), ctypes.byref(record)
-        while valid and following(*arguments) == 0:
+        while valid and get_next_record(*arguments) == 0:
             trace = _GraphTrace.from_address(record.value or 0)
             if trace.kind == _GRAPH_TRACE:
                 self.work.append((trace.start, trace.end))

@@ -1,4 +1,4 @@
-"""From CUPTI's records of a pass to the rows of a bundle: which step, which launch, which look."""
+"""Convert CUPTI records to bundle rows with step, launch and kernel attributes."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ _LOW = 0xFFFF_FFFF
 
 
 class Record(NamedTuple):
-    """One activity record of CUPTI."""
+    """One CUPTI activity record."""
 
     look: NodeLook
-    """What it shows besides times and ids."""
+    """Its attributes besides times and ids."""
     graph: int
-    """The id of the executable graph that ran the work; 0 for work that no graph ran."""
+    """Id of the executable graph, or 0 for work outside graphs."""
     node: int
-    """The id of the node, with the graph's id in its upper half."""
+    """Node id, with the graph's id in the upper half."""
     correlation: int
-    """Shared by all work of one launch."""
+    """Id shared by all work of one launch."""
     device: int
-    """The device's ordinal."""
+    """Device ordinal."""
     stream: int
-    """The stream's number."""
     start: int
-    """In ns of CUPTI's clock."""
+    """ns on CUPTI's clock."""
     end: int
-    """In ns of CUPTI's clock."""
+    """ns on CUPTI's clock."""
 
 
 def node_id_pass(
@@ -38,19 +37,19 @@ def node_id_pass(
     begins: tuple[int, ...],
     dropped: int,
 ) -> NodeIdPass:
-    """The pass as a bundle holds it.
+    """Build the pass as stored in a bundle.
 
     Args:
-        source: who gave the records.
-        graphs: the ids of the graphs in this process.
-        records: in any order, those before the first step included.
-        begins: when each step began; a step ends synchronised, before the next begins.
-        dropped: records that were lost.
+        source: Tool that produced the records.
+        graphs: Ids of the graphs in this process.
+        records: Records in any order, including those before the first step.
+        begins: Start of each step; steps end synchronized.
+        dropped: Number of lost records.
     """
     inside = sorted((record for record in records if record.start >= begins[0]), key=_time)
-    ran = [record for record in inside if record.graph]
-    steps = [bisect_right(begins, record.start) - 1 for record in ran]
-    launch_steps, numbers = _launches(ran, steps)
+    in_graphs = [record for record in inside if record.graph]
+    steps = [bisect_right(begins, record.start) - 1 for record in in_graphs]
+    launch_steps, numbers = _launches(in_graphs, steps)
     looks: dict[NodeLook, int] = {}
     rows = tuple(
         NodeIdRow(
@@ -63,13 +62,13 @@ def node_id_pass(
             start_ns=record.start - begins[0],
             duration_ns=record.end - record.start,
         )
-        for record, launch in zip(ran, numbers, strict=True)
+        for record, launch in zip(in_graphs, numbers, strict=True)
     )
     return NodeIdPass(
         source=source,
         steps=len(begins),
         dropped=dropped,
-        outside=len(inside) - len(ran),
+        outside=len(inside) - len(in_graphs),
         graphs=graphs,
         looks=tuple(looks),
         launch_steps=launch_steps,
@@ -78,11 +77,10 @@ def node_id_pass(
 
 
 def _launches(ran: list[Record], steps: list[int]) -> tuple[tuple[int, ...], list[int]]:
-    """The step of each graph launch, by the order of the calls, and the launch of each record.
+    """Return the step of each graph launch, in call order, and the launch of each record.
 
-    All records of a launch share its correlation, which counts up with each call, but for those in
-    the bodies of conditional nodes, which have none: they belong to the latest launch of their
-    graph in the step.
+    Records of a launch share its correlation id. Records in conditional bodies have none and belong
+    to the latest launch of their graph in the step.
     """
     keys: list[tuple[int, int, int]] = []
     latest: dict[tuple[int, int], int] = {}

@@ -1,1 +1,1 @@
-"""The doctor: why a capture fails, and what a replay would silently not do."""
+"""The doctor explains why a capture fails and what a replay would silently skip."""

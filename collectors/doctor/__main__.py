@@ -1,7 +1,4 @@
-"""``python -m collectors.doctor``: examines on the GPU and writes a bundle.
-
-``graphviz-dash doctor`` starts it; what the bundle means is told there.
-"""
+"""Run the examination on the GPU and write a bundle; started by ``graphviz-dash doctor``."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.run import WorkloadInfo
 
 PROGRAM_FAILED = 7
-"""Exit code: the examination is done and written, and the program itself ended with an error."""
+"""Exit code if the report was written but the program failed."""
 
 
 @click.command()
@@ -31,8 +28,13 @@ PROGRAM_FAILED = 7
 @click.option("--warmup", required=True, type=int)
 @click.option("--steps", required=True, type=int)
 @click.option("--seed", required=True, type=int)
-@click.option("--typed", required=True, help="What the user typed, a JSON list of words.")
-@click.option("--written", required=True, type=click.Path(path_type=Path), help="Gets the paths.")
+@click.option("--typed", required=True, help="The user's command line as a JSON list.")
+@click.option(
+    "--written",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="File that receives the paths of the bundles.",
+)
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
 def examine(
     workload: str | None,
@@ -45,20 +47,21 @@ def examine(
     written: Path,
     program: tuple[str, ...],
 ) -> None:
-    """Examines a workload or a program; writes ``output/doctor``, and one more for each process."""
+    """Examine a workload or a program and write one bundle per process."""
     output.mkdir(parents=True, exist_ok=True)
     with Staging(output, "doctor") as staging:
         scratch = staging.path
         if workload is not None:
             factory = factory_path(workload)
-            answer = examine_workload(factory, seed, warmup, steps, scratch, settings)
-            if not isinstance(answer, DoctorReport):
-                where = f" at {answer.location}" if answer.location else ""
-                first = answer.message.splitlines()[0] if answer.message else ""
+            outcome = examine_workload(factory, seed, warmup, steps, scratch, settings)
+            if not isinstance(outcome, DoctorReport):
+                location_text = f" at {outcome.location}" if outcome.location else ""
+                first = outcome.message.splitlines()[0] if outcome.message else ""
                 raise GraphvizDashError(
-                    f"The step fails without any capture{where}: {answer.error}: {printable(first)}"
+                    f"The step fails even without a capture{location_text}: {outcome.error}: "
+                    f"{printable(first)}"
                 )
-            examined = Examined((answer,), None)
+            examined = Examined((outcome,), None)
             name = workload
         else:
             require_hook(program, ("torch", "cuda.bindings", "msgspec"))
@@ -72,7 +75,7 @@ def examine(
             compilation = examined.compilation(number)
             write_bundle(target, report, info, command, scratch, compilation)
             targets.append(target)
-        # Not on stdout: that is the program's own.
+        # The program owns stdout.
         written.write_text("".join(f"{target}\n" for target in targets), encoding="utf-8")
     if examined.ended is not None and examined.ended.returncode != 0:
         click.echo(f"The program ended with exit code {examined.ended.returncode}.", err=True)
@@ -84,7 +87,7 @@ def _script(program: tuple[str, ...]) -> str:
 
 
 def main() -> int:
-    """Runs the command; an error is one line on stderr."""
+    """Run the command. Each error is one line on stderr."""
     try:
         result = examine.main(standalone_mode=False)
     except GraphvizDashError as error:

@@ -1,4 +1,4 @@
-"""Asks the doctor about a workload, in a process of its own. Imports no torch."""
+"""Examine a workload in a separate process, without importing torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.run import Failure, Pass
 
 STEPS: Final = 3
-"""Eager steps that are compared unless told otherwise."""
+"""Default number of eager steps to compare."""
 
 _TAIL: Final = 2_000
 
@@ -31,12 +31,12 @@ def examine_workload(
     scratch: Path,
     settings: tuple[str, ...] = (),
 ) -> DoctorReport | Failure:
-    """Examines a workload's step in a process of its own.
+    """Examine a workload's step in a separate process.
 
-    Returns the step's own failure where it fails without a capture.
+    Returns the step's failure if it fails without a capture.
 
     Raises:
-        GraphvizDashError: the workload is not what it should be.
+        GraphvizDashError: The workload is invalid.
     """
     request = DoctorRequest(
         factory=factory,

@@ -1,8 +1,7 @@
-"""Runs a step under watch: eagerly, and captured again and again until it comes through.
+"""Run a step under observation: eagerly, then captured repeatedly until a capture succeeds.
 
-A capture ends at its first illegal call. To find the next one the step is captured anew with that
-call answered from an eager step, and so on, so that each illegal call is proved by a capture that
-it broke.
+A capture ends at its first illegal call. The step is then captured again with that call answered
+from an eager step, so each reported call did break a capture.
 """
 
 from __future__ import annotations
@@ -31,24 +30,24 @@ _MOST_ATTEMPTS: Final = 40
 
 @dataclass
 class Captures:
-    """What came of the captures of one step."""
+    """Result of capturing one step repeatedly."""
 
     attempts: int = 0
-    """How many captures were begun."""
+    """Number of captures started."""
     findings: list[Draft] = field(default_factory=list)
-    """The illegal calls, in the order they were met."""
+    """Illegal calls in the order of discovery."""
     graph: Any = None
-    """The torch.cuda.CUDAGraph of the capture that came through; None where none did."""
+    """torch.cuda.CUDAGraph of the successful capture, or None."""
     result: Any = None
-    """What the step returned in that capture."""
+    """Return value of the step in that capture."""
     watch: Watch | None = None
-    """What was seen in that capture; None where none came through."""
+    """Observations of that capture, or None if none succeeded."""
     finished: bool = False
-    """Whether the last capture came through."""
+    """The last capture succeeded."""
 
 
 def eager_step(step: Step, stream: torch.cuda.Stream) -> tuple[StepLog, Watch]:
-    """Runs a step on ``stream`` and takes down all its operators."""
+    """Run a step on ``stream`` and record its operators."""
     watch = Watch(stream.cuda_stream, capture=False)
     before = python_state(step)
     with torch.cuda.stream(stream), watching(watch):
@@ -59,7 +58,7 @@ def eager_step(step: Step, stream: torch.cuda.Stream) -> tuple[StepLog, Watch]:
 
 
 def capture(step: Step, stream: torch.cuda.Stream, answers: dict[Key, list[Any]]) -> Captures:
-    """Captures ``step`` until a capture comes through or cannot be helped along."""
+    """Capture ``step`` until a capture succeeds or no further call can be answered."""
     captures = Captures()
     answered: set[Key] = set()
     joins = False
@@ -75,7 +74,7 @@ def capture(step: Step, stream: torch.cuda.Stream, answers: dict[Key, list[Any]]
             captures.finished = True
             return captures
         if attempt.broken.violation and attempt.broken.violation.rule is RuleId.FORBIDDEN_CALL:
-            # Something between two operators; a second look tells the line.
+            # The failure is between two operators; trace lines in a second capture.
             attempt = _attempt(step, stream, frozenset(answered), answers, joins=joins, lines=True)
             captures.attempts += 1
         broken = attempt.broken
@@ -83,7 +82,7 @@ def capture(step: Step, stream: torch.cuda.Stream, answers: dict[Key, list[Any]]
             continue
         key = (broken.op, broken.spot)
         if key in answered:
-            # It cannot be answered: what comes after it no capture can tell.
+            # This call cannot be answered, so later calls stay unknown.
             return captures
         captures.findings += illegal_in(StepLog([broken]), Seen.CAPTURE)
         if broken.violation and broken.violation.rule is RuleId.UNJOINED_STREAM:
@@ -100,13 +99,13 @@ class _Attempt:
     """One capture."""
 
     graph: Any
-    """Its torch.cuda.CUDAGraph; None where the capture broke."""
+    """Its torch.cuda.CUDAGraph, or None on failure."""
     result: Any
-    """What the step returned; None where the capture broke."""
+    """Return value of the step, or None on failure."""
     watch: Watch
-    """What was seen in it."""
+    """Observations of the capture."""
     broken: Event | None
-    """The call that broke it; None where it came through."""
+    """Call that broke it, or None on success."""
 
 
 def _attempt(
@@ -137,8 +136,7 @@ def _attempt(
 
 
 def cause_of(watch: Watch, error: BaseException, culprit: Spot | None = None) -> Event:
-    """The event that broke a capture: as it was watched, or else as the error tells. ``culprit``
-    is a line after which the capture was found to be broken."""
+    """Return the event that broke a capture, as observed or derived from the error."""
     first: BaseException = error
     while first.__context__ is not None and not first.__suppress_context__:
         first = first.__context__
@@ -186,13 +184,14 @@ def _event(
 
 
 def _unnamed(event: Event) -> bool:
-    """Whether the capture was found broken without knowing by what."""
     return event.violation is not None and event.violation.rule is RuleId.FORBIDDEN_CALL
 
 
 class Lines:
-    """Looks after each line of the user's code whether the capture is still valid; ``culprit`` is
-    the first after which it is not. Frames that are running already are traced too."""
+    """Checks the capture after each user line, including frames that are already running.
+
+    ``culprit`` is the first line that broke it.
+    """
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
@@ -230,17 +229,19 @@ class Lines:
 
 
 def escaped(watch: Watch) -> list[Draft]:
-    """Operators of a capture that came through, on streams that were not captured, less those that
-    are known to be illegal."""
-    loose = [
+    """Return operators of a successful capture that ran on uncaptured streams, except known illegal
+    ones."""
+    uncaptured = [
         event
         for event in watch.log.events
         if event.on_gpu and not event.captured and (event.op, event.spot) not in watch.answered
     ]
     drafts: dict[tuple[Spot | None, str | None], Draft] = {}
-    for event in loose:
+    for event in uncaptured:
         rule = RuleId.OTHER_THREAD if event.thread else RuleId.ESCAPED_WORK
-        count = sum(other.spot == event.spot and other.thread == event.thread for other in loose)
+        count = sum(
+            other.spot == event.spot and other.thread == event.thread for other in uncaptured
+        )
         drafts.setdefault(
             (event.spot, event.thread),
             Draft(
@@ -252,7 +253,9 @@ def escaped(watch: Watch) -> list[Draft]:
                 stream=event.stream,
                 thread=event.thread,
                 calls=count,
-                evidence=(Evidence("operators that ran at capture, not in the graph", count),),
+                evidence=(
+                    Evidence("operators run during capture but missing from the graph", count),
+                ),
             ),
         )
     return list(drafts.values())

@@ -1,5 +1,8 @@
-"""Watches calls that are no operators: waits, seeds, events, captures, and functions that make or
-print tensors. Puts every original back at the end."""
+"""Observe calls that are not operators: waits, seeds, events, captures, and functions that make or
+print tensors.
+
+Restores every original at the end.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from collectors.doctor.watch import Operators, Watch, announce_refusals, with_vi
 from graphviz_dash.model.doctor import RuleId
 
 _FORSAKEN: Final[list[Any]] = []
-"""Graphs whose begin failed inside another capture: destroying them would end the process."""
+"""Graphs that failed to start inside another capture; destroying them crashes the process."""
 
 _WAITS: Final[tuple[tuple[Any, str, str, object], ...]] = (
     (torch.cuda, "synchronize", "torch.cuda.synchronize", None),
@@ -27,7 +30,7 @@ _WAITS: Final[tuple[tuple[Any, str, str, object], ...]] = (
     (torch.cuda.Event, "query", "Event.query", True),
     (torch.cuda.Event, "elapsed_time", "Event.elapsed_time", 0.0),
 )
-"""Owner, attribute, name, and what is answered once the call is known to be illegal."""
+"""Owner, attribute, name, and the answer to an illegal call."""
 
 _SEEDS: Final[tuple[tuple[Any, str, str, object], ...]] = (
     (torch, "manual_seed", "torch.manual_seed", None),
@@ -39,14 +42,14 @@ _HEALTH_CHECKS: Final = (
     "_accelerator_graph_capture_health_check",
     "_cuda_graph_capture_health_check",
 )
-"""What optimizers call in each step to refuse a capture they cannot follow: torch 2.11, before."""
+"""Optimizer checks that refuse unsupported captures."""
 
 _MAKERS: Final = {torch.tensor: "torch.tensor", torch.as_tensor: "torch.as_tensor"}
 _PRINTERS: Final = {torch.Tensor.__repr__: "Tensor.__repr__"}
 
 
 class Functions(TorchFunctionMode):
-    """Watches functions that copy or wait inside torch, below which no operator is seen."""
+    """Observes functions that copy or wait inside torch without a visible operator."""
 
     def __init__(self, watch: Watch) -> None:
         super().__init__()
@@ -59,17 +62,17 @@ class Functions(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        given = kwargs or {}
+        keyword_arguments = kwargs or {}
         name = _MAKERS.get(func) or _PRINTERS.get(func)
         if name is None or self._watch.is_quiet():
-            return func(*args, **given)
+            return func(*args, **keyword_arguments)
         rule = RuleId.UNPINNED_COPY if func in _MAKERS else RuleId.SYNC_VALUE
         if func in _PRINTERS and not args[0].is_cuda:
-            return func(*args, **given)
-        # A tensor made of one on the GPU is copied there, without the CPU.
+            return func(*args, **keyword_arguments)
+        # A tensor made from a GPU tensor is copied there, without the CPU.
         if func in _MAKERS and isinstance(args[0] if args else None, torch.Tensor):
-            return func(*args, **given)
-        return _watched(self._watch, name, rule, "<tensor>", func, args, given)
+            return func(*args, **keyword_arguments)
+        return _watched(self._watch, name, rule, "<tensor>", func, args, keyword_arguments)
 
 
 def _watched(
@@ -81,7 +84,7 @@ def _watched(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    """Makes a call and takes it down; answers it instead once it is known to break the capture."""
+    """Make and record a call, or answer it if known to be illegal."""
     spot = watch.spot(3)
     event = Event(
         op=name,
@@ -94,9 +97,9 @@ def _watched(
     suspect = with_violation(event, Violation(rule) if rule else None)
     if (name, spot) in watch.answered:
         watch.enter(event)
-        kept = watch.next_answer((name, spot))
-        watch.made(kept)
-        return skipped if kept is None else kept
+        recorded = watch.next_answer((name, spot))
+        watch.made(recorded)
+        return skipped if recorded is None else recorded
     try:
         with watch.quiet():
             result = original(*args, **kwargs)
@@ -152,9 +155,9 @@ def _watched_calls(watch: Watch) -> Iterator[None]:
 
 def _recording(watch: Watch, original: Callable[..., Any]) -> Callable[..., Any]:
     def record(event: Any, stream: Any = None) -> Any:
-        given = torch.cuda.current_stream() if stream is None else stream
-        result = original(event, given)
-        watch.clock.records(id(event), given.cuda_stream)
+        target = torch.cuda.current_stream() if stream is None else stream
+        result = original(event, target)
+        watch.clock.records(id(event), target.cuda_stream)
         return result
 
     return record
@@ -162,12 +165,12 @@ def _recording(watch: Watch, original: Callable[..., Any]) -> Callable[..., Any]
 
 def _waiting(watch: Watch, original: Callable[..., Any]) -> Callable[..., Any]:
     def wait(event: Any, stream: Any = None) -> Any:
-        given = torch.cuda.current_stream() if stream is None else stream
+        target = torch.cuda.current_stream() if stream is None else stream
         if watch.is_quiet():
-            original(event, given)
+            original(event, target)
         else:
-            _watched(watch, "Event.wait", None, None, original, (event, given), {})
-        watch.clock.waits(id(event), given.cuda_stream)
+            _watched(watch, "Event.wait", None, None, original, (event, target), {})
+        watch.clock.waits(id(event), target.cuda_stream)
 
     return wait
 
@@ -175,12 +178,12 @@ def _waiting(watch: Watch, original: Callable[..., Any]) -> Callable[..., Any]:
 def _checking(watch: Watch, original: Callable[..., Any]) -> Callable[..., Any]:
     def check(optimizer: torch.optim.Optimizer) -> None:
         groups = optimizer.param_groups
-        fit = all(
+        can_capture = all(
             group.get("capturable", True)
             or not any(parameter.is_cuda for parameter in group["params"])
             for group in groups
         )
-        if fit or watch.is_quiet():
+        if can_capture or watch.is_quiet():
             original(optimizer)
             return
         name = f"{type(optimizer).__name__}.step"
@@ -190,7 +193,6 @@ def _checking(watch: Watch, original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _watch_captures(watch: Watch, put: Callable[[Any, str, Callable[..., Any]], None]) -> None:
-    """Captures that a step begins itself, inside ours."""
     skipped: set[int] = set()
     graph, context = torch.cuda.CUDAGraph, torch.cuda.graph
     begin, end, replay = graph.capture_begin, graph.capture_end, graph.replay
@@ -242,8 +244,8 @@ def _watch_captures(watch: Watch, put: Callable[[Any, str, Callable[..., Any]], 
 
 @contextmanager
 def watching(watch: Watch) -> Iterator[None]:
-    """Within it, operators and watched calls of this thread, and of threads that begin meanwhile,
-    go to ``watch``."""
+    """Send operators and observed calls of this thread, and of threads started meanwhile, to
+    ``watch``."""
     run = threading.Thread.run
 
     def watched_run(thread: threading.Thread) -> None:

@@ -1,4 +1,4 @@
-"""Which rule an operator breaks: by what it is, or by the error that it raised."""
+"""Classify rule violations by operator or by error message."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ _MESSAGES: Final = (
     ("create(handle)", RuleId.NO_WARMUP),
     ("not_initialized", RuleId.NO_WARMUP),
 )
-"""Words of torch's and CUDA's errors, in lower case, and what they mean."""
+"""Lower-case phrases of error messages, and their rules."""
 
 
 def by_message(message: str) -> RuleId | None:
-    """The rule that an error's text names; None where it names none."""
+    """Return the rule that an error message indicates, or None."""
     lower = message.lower()
     return next((rule for words, rule in _MESSAGES if words in lower), None)
 
 
 def speaks_of_capture(message: str) -> bool:
-    """Whether an error is of a capture at all, and not one that the code has without."""
+    """Check if an error is caused by capturing."""
     lower = message.lower()
     return "captur" in lower or "non-default stream" in lower
 
 
 def first_line(error: BaseException) -> str:
-    """An error as one line, as torch gave it."""
+    """Return the first line of an error message."""
     text = str(error).strip()
     return text.splitlines()[0] if text else type(error).__name__
 
@@ -65,7 +65,7 @@ def by_operator(
     spot: Spot | None,
     registered: Sequence[torch.Generator],
 ) -> Violation | None:
-    """The rule that an operator breaks whenever it is captured, seen from its arguments."""
+    """Return the rule that an operator's arguments break in any capture."""
     if op in _READS and any(_on_gpu(arg) for arg in args):
         rule = RuleId.CONTROL_FLOW if spot and decides(spot) else RuleId.SYNC_VALUE
         return Violation(rule, _tensor_evidence("tensor read", args[0]))
@@ -79,11 +79,11 @@ def by_operator(
 
 
 def _sized_by_data(args: Sequence[Any], kwargs: dict[str, Any]) -> Violation | None:
-    given = next((arg for arg in args if _on_gpu(arg)), None)
-    # With the size of its result given, repeat_interleave need not ask for it.
-    if given is None or kwargs.get("output_size") is not None:
+    gpu_tensor = next((arg for arg in args if _on_gpu(arg)), None)
+    # repeat_interleave needs no size query if the output size is passed.
+    if gpu_tensor is None or kwargs.get("output_size") is not None:
         return None
-    return Violation(RuleId.SYNC_SHAPE, _tensor_evidence("tensor read", given))
+    return Violation(RuleId.SYNC_SHAPE, _tensor_evidence("tensor read", gpu_tensor))
 
 
 def _generator(
@@ -111,7 +111,7 @@ def _copy(op: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Violation | N
         device = kwargs.get("device")
         to_gpu = source.is_cuda if device is None else torch.device(device).type == "cuda"
         asynchronous = bool(kwargs.get("non_blocking", False))
-        # An asynchronous copy makes its own target, pinned.
+        # An asynchronous copy allocates a pinned target.
         pinned_target = asynchronous
     if to_gpu == _on_gpu(source):
         return None
@@ -138,9 +138,9 @@ def _indexing(op: str, args: Sequence[Any]) -> Violation | None:
     # Writing through a mask needs no size: it becomes a masked fill.
     if op == "aten::index" and any(index.dtype == torch.bool for index in indices):
         return Violation(RuleId.SYNC_SHAPE, _tensor_evidence("indexed tensor", args[0]))
-    moved = [index for index in indices if not index.is_cuda]
-    if moved:
-        size = sum(index.numel() * index.element_size() for index in moved)
+    on_cpu = [index for index in indices if not index.is_cuda]
+    if on_cpu:
+        size = sum(index.numel() * index.element_size() for index in on_cpu)
         return Violation(
             RuleId.UNPINNED_COPY, (Evidence("bytes of indices on the CPU", size, "B"),)
         )

@@ -1,7 +1,7 @@
-"""Which streams are forked from the captured one, and which are not joined to it again.
+"""Track streams forked from the captured stream and find those that never rejoin.
 
-A vector clock: each stream counts its own work and learns, by waiting for an event, of the work
-that was before that event.
+Uses vector clocks: each stream counts its own work and, by waiting for an event, learns the work
+before that event.
 """
 
 from __future__ import annotations
@@ -16,18 +16,20 @@ class Unjoined:
     """A stream with work that the origin never waited for."""
 
     stream: int
-    """The handle of the stream."""
+    """Stream handle."""
     spot: Spot | None
-    """The line of its last work; None where it is not the user's."""
+    """User line of its last work, or None."""
     op: str
-    """The operator or call of its last work."""
+    """Operator or call of its last work."""
     unjoined: int
-    """How many pieces of its work nothing waited for."""
+    """Number of operations that nothing waited for."""
 
 
 class Clock:
-    """The order between streams, as recorded and waited events make it. Streams and events are
-    given by their handles."""
+    """Order between streams, derived from recorded and awaited events.
+
+    Handles identify streams and events.
+    """
 
     def __init__(self, origin: int) -> None:
         self._origin = origin
@@ -36,27 +38,27 @@ class Clock:
         self._last: dict[int, tuple[Spot | None, str]] = {}
 
     def works(self, stream: int, spot: Spot | None, op: str) -> None:
-        """An operator was launched on a stream."""
-        own = self._counts.setdefault(stream, {})
-        own[stream] = own.get(stream, 0) + 1
+        """Count an operator launched on a stream."""
+        counts = self._counts.setdefault(stream, {})
+        counts[stream] = counts.get(stream, 0) + 1
         self._last[stream] = (spot, op)
 
     def records(self, event: int, stream: int) -> None:
-        """An event was recorded in a stream."""
+        """Record an event in a stream."""
         self._events[event] = dict(self._counts.setdefault(stream, {}))
 
     def waits(self, event: int, stream: int) -> None:
-        """A stream waits for an event."""
+        """Make a stream wait for an event."""
         counts = self._counts.setdefault(stream, {})
         for other, count in self._events.get(event, {}).items():
             counts[other] = max(counts.get(other, 0), count)
 
     def is_member(self, stream: int) -> bool:
-        """Whether a stream is the origin, or has waited for it, directly or not."""
+        """Check if a stream is the origin or waited for it, directly or indirectly."""
         return self._origin in self._counts.get(stream, {})
 
     def unjoined(self) -> tuple[Unjoined, ...]:
-        """Forked streams whose last work the origin does not know of."""
+        """Return forked streams whose last work the origin did not wait for."""
         joined = self._counts[self._origin]
         streams = []
         for stream, (spot, op) in self._last.items():

@@ -1,4 +1,4 @@
-"""Examines a workload or a program and writes what was found as a run bundle. Imports no torch."""
+"""Examine a workload or a program and write the findings as a run bundle. Needs no torch."""
 
 from __future__ import annotations
 
@@ -30,44 +30,45 @@ from graphviz_dash.model.run import (
 )
 
 PROGRAM_HOOK = "collectors.doctor.program:hook"
-_TIMES = "the doctor measures no times"
+_TIMES = "the doctor does not measure times"
 
 
 @dataclass(frozen=True)
 class Examined:
-    """What came of an examination."""
+    """Result of an examination."""
 
     reports: tuple[DoctorReport, ...]
-    """Of each process that was watched."""
+    """One report per observed process."""
     ended: ProgramExit | None
-    """How the program ended; None for a workload."""
+    """Exit of the program, or None for a workload."""
     compilations: tuple[Compilation | None, ...] = ()
-    """What torch.compile did in each process, None where nothing; empty for a workload."""
+    """Compilation of each process or None; empty for a workload."""
 
     def compilation(self, number: int) -> Compilation | None:
-        """What torch.compile did in the process of the report ``number``."""
+        """Return the compilation of the process of report ``number``, or None."""
         return self.compilations[number] if number < len(self.compilations) else None
 
 
 def examine_program(command: Sequence[str], skip: int, steps: int, scratch: Path) -> Examined:
-    """Runs a program to its end and watches its captures, or else its training steps.
+    """Run a program to its end and observe its captures, or its training steps if it captures
+    nothing.
 
     Raises:
-        GraphvizDashError: no process of it could be watched; the message says why.
+        GraphvizDashError: No process could be observed; the message gives the reason.
     """
     settings = msgspec.json.encode(ProgramSettings(skip=skip, steps=steps)).decode()
-    ended = run_program(command, PROGRAM_HOOK, settings, scratch)
-    reason = why_unwatched(ended)
+    program_exit = run_program(command, PROGRAM_HOOK, settings, scratch)
+    reason = why_unwatched(program_exit)
     if reason is not None:
-        raise GraphvizDashError(f"The program could not be watched: {reason}.")
+        raise GraphvizDashError(f"The program could not be observed: {reason}.")
     files = sorted(scratch.glob(f"*-{REPORT_FILE}"))
     reports = tuple(msgspec.json.decode(file.read_bytes(), type=DoctorReport) for file in files)
     if not reports:
         raise GraphvizDashError(
-            "The program did nothing that could be examined: it captured no graph, called no "
-            "optimizer and no module without gradients, or was killed before it ended."
+            "The program did nothing to examine: it captured no graph and called neither an "
+            "optimizer nor a module without gradients, or it was killed early."
         )
-    return Examined(reports, ended, tuple(map(_compilation_beside, files)))
+    return Examined(reports, program_exit, tuple(map(_compilation_beside, files)))
 
 
 def _compilation_beside(report: Path) -> Compilation | None:
@@ -85,10 +86,10 @@ def write_bundle(
     scratch: Path,
     compilation: Compilation | None = None,
 ) -> None:
-    """Writes a report as a run bundle, with what torch.compile did if it did anything.
+    """Write a report, and the compilation if any, as a run bundle.
 
     Raises:
-        InputError: something is at ``target`` already.
+        InputError: ``target`` already exists.
     """
     failures = tuple(_failure(finding) for finding in report.findings if finding.first)
     manifest = Manifest(
@@ -122,5 +123,5 @@ def _failure(finding: Finding) -> Failure:
         error=f"illegal in a capture: {finding.rule.value}",
         message=message,
         location=location,
-        traceback=f"{location or 'unknown place'}: {finding.op or 'a call'}: {message}",
+        traceback=f"{location or 'unknown location'}: {finding.op or 'a call'}: {message}",
     )

@@ -1,5 +1,4 @@
-"""Findings as they are collected, and what steps that were watched say when they are compared.
-Needs no torch."""
+"""Collect findings and compare observed steps, without torch."""
 
 from __future__ import annotations
 
@@ -19,50 +18,49 @@ _SHAPING: Final = frozenset(
     | {"new_empty", "new_zeros", "new_ones", "as_strided", "constant_pad_nd", "split", "repeat"}
     | {"split_with_sizes", "unfold", "mean", "sum", "div", "mul", "topk"}
 )
-"""Operators whose numbers follow a changed size, so that they are no finding of their own."""
+"""Operators whose arguments follow a changed size."""
 
 _HARMLESS: Final = frozenset(
     {"detach", "alias", "lift", "lift_fresh", "view", "_unsafe_view", "t", "transpose", "permute"}
     | {"select", "slice", "squeeze", "unsqueeze", "expand", "as_strided", "set_", "resize_"}
     | {"empty", "empty_like", "empty_strided", "is_pinned", "_pin_memory", "_local_scalar_dense"}
 )
-"""Operators on CPU tensors that compute nothing."""
+"""Operators that compute nothing on CPU tensors."""
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A finding before its line is read from the source; fields as in the model's Finding."""
+    """A finding before its source line is read; fields as in the model's Finding."""
 
     rule: RuleId
-    """The rule that was broken."""
     severity: Severity
-    """Whether the capture fails by it, or replays go wrong."""
+    """Failing capture or wrong replay."""
     seen: Seen
-    """How it is known."""
+    """Source of the evidence."""
     spot: Spot | None
-    """The line of the user's code; None where there is none."""
+    """User line, or None."""
     op: str | None
-    """The operator or call; None where only the line is known."""
+    """Operator or call, or None if only the line is known."""
     stream: str | None
-    """The current stream in words; None where it does not matter."""
+    """Current stream in words, or None if irrelevant."""
     thread: str | None = None
-    """The Python thread; None for the step's own."""
+    """Python thread, or None for the step's own."""
     message: str | None = None
-    """The error as it was raised; None where there was none."""
+    """Error message, or None."""
     calls: int | None = None
-    """How often a step comes by; None where that was not counted."""
+    """Calls per step, or None if not counted."""
     evidence: tuple[Evidence, ...] = ()
-    """Facts that support it."""
+    """Supporting facts."""
     first: bool = False
-    """Whether this call ended the capture, or would."""
+    """The call ended the capture, or would have."""
 
     @property
     def key(self) -> tuple[RuleId, Spot | None, str | None]:
-        """What tells two findings apart."""
+        """Identity of a finding."""
         return (self.rule, self.spot, self.op)
 
     def finding(self) -> Finding:
-        """As bundles hold it."""
+        """Convert to the bundle format."""
         return Finding(
             rule=self.rule,
             severity=self.severity,
@@ -79,7 +77,7 @@ class Draft:
 
 
 def illegal_in(log: StepLog, seen: Seen) -> list[Draft]:
-    """The calls of a step that break a rule by themselves, each place once, in their order."""
+    """Return calls that break a rule on their own, once per location."""
     drafts: dict[tuple[RuleId, Spot | None, str | None], Draft] = {}
     for event in log.events:
         if event.violation is None:
@@ -102,10 +100,10 @@ def illegal_in(log: StepLog, seen: Seen) -> list[Draft]:
 
 
 def differences(logs: Sequence[StepLog]) -> list[Draft]:
-    """What changes from step to step and a graph would not follow; ``logs`` of the same step."""
+    """Find changes between runs of the same step that a graph would not follow."""
     if len(logs) < 2:
         return []
-    # Other threads run in an order of their own.
+    # The order of other threads varies.
     logs = [StepLog([event for event in log.events if event.thread is None]) for log in logs]
     return [
         *_other_path(logs),
@@ -116,7 +114,7 @@ def differences(logs: Sequence[StepLog]) -> list[Draft]:
 
 
 def cpu_work(log: StepLog) -> list[Draft]:
-    """Operators on CPU tensors, and changes of Python state, of one step."""
+    """Find operators on CPU tensors and changes of Python state in one step."""
     counts: Counter[Spot | None] = Counter()
     firsts: dict[Spot | None, Event] = {}
     for event in log.events:
@@ -129,8 +127,8 @@ def cpu_work(log: StepLog) -> list[Draft]:
             RuleId.CPU_WORK,
             event,
             counts[spot],
-            Evidence("operators on CPU tensors in a step", counts[spot]),
-            Evidence("of them in a replay", 0),
+            Evidence("CPU tensor operators per step", counts[spot]),
+            Evidence("CPU tensor operators per replay", 0),
         )
         for spot, event in firsts.items()
     ]
@@ -144,8 +142,8 @@ def cpu_work(log: StepLog) -> list[Draft]:
                 op=f"Python variable {name}",
                 stream=None,
                 evidence=(
-                    Evidence(f"{name} before a step", before),
-                    Evidence(f"{name} after it", after),
+                    Evidence(f"{name} before the step", before),
+                    Evidence(f"{name} after the step", after),
                 ),
             )
         )
@@ -167,7 +165,7 @@ def _silent(rule: RuleId, event: Event, calls: int | None, *evidence: Evidence) 
 
 
 def _other_path(logs: Sequence[StepLog]) -> list[Draft]:
-    """The first place at which a step ran another operator than the first step."""
+    """Return the first operator that differs from the first step."""
     base = logs[0].events
     for number, log in enumerate(logs[1:], 2):
         for index in range(max(len(base), len(log.events))):
@@ -175,12 +173,12 @@ def _other_path(logs: Sequence[StepLog]) -> list[Draft]:
             theirs = log.events[index] if index < len(log.events) else None
             if ours and theirs and (ours.op, ours.spot) == (theirs.op, theirs.spot):
                 continue
-            shown = theirs or ours
-            assert shown is not None
+            different = theirs or ours
+            assert different is not None
             return [
                 _silent(
                     RuleId.CONTROL_FLOW,
-                    shown,
+                    different,
                     None,
                     Evidence("operators in step 1", len(base)),
                     Evidence(f"operators in step {number}", len(log.events)),
@@ -194,13 +192,13 @@ def _other_path(logs: Sequence[StepLog]) -> list[Draft]:
 
 def _called(event: Event | None) -> str:
     if event is None:
-        return "the step was over"
-    where = event.spot.place().text if event.spot else "unknown place"
-    return f"{event.op} at {where}"
+        return "end of the step"
+    location = event.spot.place().text if event.spot else "unknown location"
+    return f"{event.op} at {location}"
 
 
 def _aligned(logs: Sequence[StepLog]) -> Iterator[tuple[Event, ...]]:
-    """Events of the same place in all steps, as long as the steps run the same operators."""
+    """Yield matching events while all steps run the same operators."""
     for events in zip(*(log.events for log in logs), strict=False):
         if len({(event.op, event.spot, len(event.inputs)) for event in events}) > 1:
             return
@@ -208,19 +206,19 @@ def _aligned(logs: Sequence[StepLog]) -> Iterator[tuple[Event, ...]]:
 
 
 def _moved(logs: Sequence[StepLog]) -> list[Draft]:
-    """Memory from outside the step that lies elsewhere in another step, by its first use."""
+    """Find external memory whose address changes between steps."""
     first: dict[tuple[int | None, ...], tuple[Event, TensorUse]] = {}
     uses: Counter[tuple[int | None, ...]] = Counter()
     for events in _aligned(logs):
         if events[0].violation is not None:
-            # A wait or copy that has to move out of the step anyhow.
+            # The wait or copy has to move out of the step anyway.
             continue
-        for same in zip(*(event.inputs for event in events), strict=True):
-            if any(use.inner or use.device == "cpu" or use.address is None for use in same):
+        for matching in zip(*(event.inputs for event in events), strict=True):
+            if any(use.inner or use.device == "cpu" or use.address is None for use in matching):
                 continue
-            addresses = tuple(use.address for use in same)
-            if len(set(addresses)) > 1 and len({use.shape for use in same}) == 1:
-                first.setdefault(addresses, (events[0], same[0]))
+            addresses = tuple(use.address for use in matching)
+            if len(set(addresses)) > 1 and len({use.shape for use in matching}) == 1:
+                first.setdefault(addresses, (events[0], matching[0]))
                 uses[addresses] += 1
     return [
         _silent(
@@ -239,16 +237,16 @@ def _moved(logs: Sequence[StepLog]) -> list[Draft]:
 
 
 def _reshaped(logs: Sequence[StepLog]) -> list[Draft]:
-    """The first operator at which sizes differ, or the one before whose numbers made them so."""
+    """Find the first changed size, or an earlier operator whose arguments caused it."""
     source: Event | None = None
     affected = 0
     earliest: tuple[Event, tuple[TensorUse, ...]] | None = None
     for events in _aligned(logs):
         changed = next(
             (
-                same
-                for same in zip(*(event.inputs for event in events), strict=True)
-                if len({use.shape for use in same}) > 1
+                matching
+                for matching in zip(*(event.inputs for event in events), strict=True)
+                if len({use.shape for use in matching}) > 1
             ),
             None,
         )
@@ -278,7 +276,6 @@ def _reshaped(logs: Sequence[StepLog]) -> list[Draft]:
 
 
 def _renumbered(logs: Sequence[StepLog]) -> list[Draft]:
-    """Numbers given by Python that differ from step to step, each place once."""
     drafts: dict[tuple[str, Spot | None], Draft] = {}
     reshaped = bool(_reshaped(logs))
     for events in _aligned(logs):
@@ -286,10 +283,10 @@ def _renumbered(logs: Sequence[StepLog]) -> list[Draft]:
         if not event.on_gpu or (reshaped and _short(event.op) in _SHAPING):
             continue
         key = (event.op, event.spot)
-        if len({len(e.scalars) for e in events}) > 1 or key in drafts:
+        if len({len(event_of_step.scalars) for event_of_step in events}) > 1 or key in drafts:
             continue
-        for same in zip(*(e.scalars for e in events), strict=True):
-            if all(_same(same[0], value) for value in same[1:]):
+        for values in zip(*(event_of_step.scalars for event_of_step in events), strict=True):
+            if all(_same(values[0], value) for value in values[1:]):
                 continue
             drafts[key] = _silent(
                 RuleId.CHANGING_SCALAR,
@@ -297,7 +294,7 @@ def _renumbered(logs: Sequence[StepLog]) -> list[Draft]:
                 None,
                 *(
                     Evidence(f"value in step {number}", value)
-                    for number, value in enumerate(same, 1)
+                    for number, value in enumerate(values, 1)
                 ),
             )
             break

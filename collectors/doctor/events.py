@@ -1,5 +1,4 @@
-"""What is taken down of a step while it runs. Needs no torch, so that what is made of it can be
-tested anywhere."""
+"""Events recorded during a step. Needs no torch, so analyses can be tested anywhere."""
 
 from __future__ import annotations
 
@@ -14,23 +13,22 @@ Scalar: TypeAlias = int | float | bool | str
 
 @dataclass(frozen=True)
 class TensorUse:
-    """A tensor that is an argument of an operator."""
+    """A tensor argument of an operator."""
 
     address: int | None
-    """Of its first element; None where it has no memory."""
+    """Address of its first element, or None if it has no memory."""
     shape: tuple[int, ...]
-    """Its sizes."""
     dtype: str
-    """Its type in torch's words, such as ``float32``."""
+    """torch type name, such as ``float32``."""
     device: str
     """``cuda``, ``pinned`` or ``cpu``."""
     inner: bool
-    """Whether its memory was made within the step."""
+    """Memory allocated within the step."""
 
 
 @dataclass(frozen=True)
 class Violation:
-    """A rule that an operator or call breaks by itself, whatever other steps do."""
+    """A rule that an operator or call breaks on its own."""
 
     rule: RuleId
     evidence: tuple[Evidence, ...] = ()
@@ -39,34 +37,33 @@ class Violation:
 
 @dataclass(frozen=True)
 class Event:
-    """One operator or watched call of a step."""
+    """One operator or observed call of a step."""
 
     op: str
-    """Its name; empty where only the line is known."""
+    """Name; empty if only the line is known."""
     spot: Spot | None
-    """The line of the user's code that led to it; None where none did."""
+    """User line that led to it, or None."""
     stream: str
-    """The current CUDA stream, in words."""
+    """Current CUDA stream, in words."""
     captured: bool
-    """Whether that stream was being captured when it began."""
+    """The stream was being captured when the call started."""
     thread: str | None
-    """The Python thread; None for the step's own."""
+    """Python thread, or None for the step's own."""
     inputs: tuple[TensorUse, ...] = ()
-    """The tensors among its arguments, in their order."""
+    """Tensor arguments, in order."""
     scalars: tuple[Scalar, ...] = ()
-    """The numbers, texts and truth values among its arguments, in their order."""
+    """Numbers, strings and booleans among the arguments, in order."""
     on_gpu: bool = True
-    """Whether a tensor of the GPU is an argument or a result."""
+    """An argument or result is a GPU tensor."""
     makes_cpu: bool = False
-    """Whether a tensor on the CPU is a result."""
+    """A result is a CPU tensor."""
     violation: Violation | None = None
-    """The rule that it breaks; None where it breaks none."""
+    """Broken rule, or None."""
 
 
 @dataclass
 class StepLog:
-    """All events of one step in their order, and the Python state that it changed: name, before,
-    after."""
+    """All events of one step in order, and changed Python state as (name, before, after)."""
 
     events: list[Event] = field(default_factory=list)
     state: tuple[tuple[str, Scalar, Scalar], ...] = ()

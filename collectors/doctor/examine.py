@@ -1,4 +1,4 @@
-"""Examines a workload's step: eager steps watched and compared, captures, a replay compared."""
+"""Examine a workload's step: compare eager steps, capture it and compare a replay."""
 
 from __future__ import annotations
 
@@ -38,13 +38,11 @@ _NEEDS_CAPTURE: Final = (
     RuleId.REPLAY_DIFFERS,
 )
 _TOLERANCE: Final = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 2e-2}
-"""Largest difference, relative to the noise-free case, that another choice of algorithm explains.
-
-A capture may use other cuBLAS workspaces than an eager step."""
+"""Largest relative difference that another cuBLAS workspace explains."""
 
 
 def examine(step: Step, warmup: int, steps: int) -> DoctorReport:
-    """Warms a step up, watches ``steps`` eager ones, captures it and compares a replay."""
+    """Warm up a step, observe ``steps`` eager runs, capture it and compare a replay."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     try:
@@ -58,21 +56,21 @@ def examine(step: Step, warmup: int, steps: int) -> DoctorReport:
             raise
         rule = by_message(message) or RuleId.FORBIDDEN_CALL
         return _failed_by_itself(rule, error)
-    watched = [eager_step(step, stream) for _ in range(steps)]
-    logs = [log for log, _ in watched]
-    answers = watched[-1][1].recorded
+    observed = [eager_step(step, stream) for _ in range(steps)]
+    logs = [log for log, _ in observed]
+    answers = observed[-1][1].recorded
     eager = [*illegal_in(logs[-1], Seen.EAGER), *differences(logs), *cpu_work(logs[-1])]
-    del watched
+    del observed
     captures = capture(step, stream, answers)
     silent = [draft for draft in eager if draft.severity is Severity.SILENT]
     nodes: int | None = None
-    compared = Comparison((), "no capture came through")
+    comparison = Comparison((), "no capture succeeded")
     if captures.finished and captures.watch is not None:
         nodes = int(call(runtime.cudaGraphGetNodes, captures.graph.raw_cuda_graph(), 0)[1])
         silent += escaped(captures.watch)
         if nodes == 0:
             silent.append(_empty(logs[-1]))
-        compared = compare_replay(
+        comparison = compare_replay(
             step,
             captures.graph,
             captures.result,
@@ -80,9 +78,9 @@ def examine(step: Step, warmup: int, steps: int) -> DoctorReport:
             stream,
             with_noise=not silent,
         )
-        silent = _with_outputs(silent, compared.outputs)
+        silent = _with_outputs(silent, comparison.outputs)
         if not silent and not captures.findings:
-            silent += _unexplained(compared.outputs)
+            silent += _unexplained(comparison.outputs)
     findings = _illegal(captures, eager) + silent
     return DoctorReport(
         subject="workload",
@@ -91,16 +89,17 @@ def examine(step: Step, warmup: int, steps: int) -> DoctorReport:
         nodes=nodes,
         steps=steps,
         operators=len(logs[-1].events),
-        replays=1 if captures.finished and compared.reason is None else 0,
+        replays=1 if captures.finished and comparison.reason is None else 0,
         findings=tuple(draft.finding() for draft in findings),
-        checks=_checks(findings, captures, steps, compared.reason or _too_noisy(compared.outputs)),
-        outputs=compared.outputs,
+        checks=_checks(
+            findings, captures, steps, comparison.reason or _too_noisy(comparison.outputs)
+        ),
+        outputs=comparison.outputs,
     )
 
 
 def _illegal(captures: Captures, eager: Sequence[Draft]) -> list[Draft]:
-    """Those that broke a capture, the first one marked; then those that only an eager step showed,
-    where no capture came as far. A capture that passed them proves that they are legal here."""
+    """Return calls that broke a capture, then calls that are illegal in an eager step only."""
     proved = captures.findings
     if proved:
         proved = [replace(proved[0], first=True), *proved[1:]]
@@ -133,26 +132,26 @@ def _empty(log: StepLog) -> Draft:
         stream=None,
         evidence=(
             Evidence("nodes of the graph", 0),
-            Evidence("operators of an eager step", len(log.events)),
-            Evidence("of them on the GPU", len(gpu)),
+            Evidence("operators in an eager step", len(log.events)),
+            Evidence("GPU operators in an eager step", len(gpu)),
         ),
     )
 
 
 def _with_outputs(silent: list[Draft], outputs: Sequence[OutputCheck]) -> list[Draft]:
-    """Findings that change what is computed get the difference of a replay as evidence."""
+    """Attach the replay difference to findings that change results."""
     worst = max(outputs, key=lambda check: check.differing, default=None)
     if worst is None or not worst.differing:
         return silent
-    shown = (
+    evidence = (
         Evidence(
             "after a replay",
-            f"{worst.differing:,} of {worst.elements:,} elements of {worst.name} differ from an "
-            "eager step's",
+            f"{worst.differing:,} of {worst.elements:,} elements of {worst.name} differ from the "
+            "eager step",
         ),
         *([Evidence("largest difference", worst.largest)] if worst.largest is not None else []),
     )
-    about = (
+    affected_rules = (
         RuleId.MOVED_INPUT,
         RuleId.CHANGING_SCALAR,
         RuleId.CHANGING_SHAPE,
@@ -162,13 +161,15 @@ def _with_outputs(silent: list[Draft], outputs: Sequence[OutputCheck]) -> list[D
         RuleId.EMPTY_CAPTURE,
     )
     return [
-        replace(draft, evidence=(*draft.evidence, *shown)) if draft.rule in about else draft
+        replace(draft, evidence=(*draft.evidence, *evidence))
+        if draft.rule in affected_rules
+        else draft
         for draft in silent
     ]
 
 
 def _too_noisy(outputs: Sequence[OutputCheck]) -> str | None:
-    """Why a replay's differences say nothing, where two eager steps differ as much."""
+    """Explain that two eager steps differ as much as a replay."""
     noise = max(
         (check.noise or 0.0 for check in outputs if _large(check, check.noise)), default=0.0
     )
@@ -176,7 +177,7 @@ def _too_noisy(outputs: Sequence[OutputCheck]) -> str | None:
         return None
     return (
         f"two eager steps from the same state differ by up to {noise:.3g}: the step is not "
-        "the same twice"
+        "deterministic"
     )
 
 
@@ -185,14 +186,14 @@ def _large(check: OutputCheck, value: float | None) -> bool:
 
 
 def _unexplained(outputs: Sequence[OutputCheck]) -> list[Draft]:
-    odd = [
+    unexplained = [
         check
         for check in outputs
         if check.differing
         and (check.largest is None or check.largest > 10 * (check.noise or 0.0))
         and (check.largest is None or _large(check, check.largest))
     ]
-    if not odd:
+    if not unexplained:
         return []
     return [
         Draft(
@@ -205,9 +206,9 @@ def _unexplained(outputs: Sequence[OutputCheck]) -> list[Draft]:
             evidence=(
                 *(
                     Evidence(check.name, f"{check.differing:,} of {check.elements:,} differ")
-                    for check in odd[:5]
+                    for check in unexplained[:5]
                 ),
-                Evidence("largest difference", max(check.largest or 0.0 for check in odd)),
+                Evidence("largest difference", max(check.largest or 0.0 for check in unexplained)),
             ),
         )
     ]
@@ -222,18 +223,18 @@ def _checks(
         if rule in broken:
             checks.append(RuleCheck(rule, CheckStatus.FOUND))
         elif rule is RuleId.DEFAULT_STREAM:
-            reason = "the doctor captures the step itself, on a stream of its own"
+            reason = "the doctor captures the step itself, on a separate stream"
             checks.append(RuleCheck(rule, CheckStatus.NOT_CHECKED, reason))
         elif rule is RuleId.NO_WARMUP:
-            reason = "the doctor warms the step up itself"
+            reason = "the doctor warms up the step itself"
             checks.append(RuleCheck(rule, CheckStatus.NOT_CHECKED, reason))
         elif rule in _NEEDS_CAPTURE and not captures.finished:
-            reason = "no capture came through to the end of the step"
+            reason = "no capture reached the end of the step"
             checks.append(RuleCheck(rule, CheckStatus.NOT_CHECKED, reason))
         elif rule is RuleId.REPLAY_DIFFERS and no_replay is not None:
             checks.append(RuleCheck(rule, CheckStatus.NOT_CHECKED, no_replay))
         elif steps < 2 and rule in _COMPARED:
-            reason = "one eager step was watched; give --steps 2 or more"
+            reason = "only one eager step was observed; use --steps 2 or more"
             checks.append(RuleCheck(rule, CheckStatus.NOT_CHECKED, reason))
         else:
             checks.append(RuleCheck(rule, CheckStatus.PASSED))
@@ -244,7 +245,7 @@ _COMPARED: Final = (RuleId.MOVED_INPUT, RuleId.CHANGING_SHAPE, RuleId.CHANGING_S
 
 
 def _failed_by_itself(rule: RuleId, error: RuntimeError) -> DoctorReport:
-    """A step that captures something itself and fails at it, without the doctor's doing."""
+    """Report a step that fails in its own capture."""
     draft = Draft(
         rule=rule,
         severity=Severity.ILLEGAL,

@@ -1,4 +1,4 @@
-"""Lines of the user's code: which frame is the user's, its source, and what the line decides."""
+"""Locate the user's code: user frames, their source, and the conditions at a line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from collectors.collection.paths import GENERATED, short_path
 from graphviz_dash.model.doctor import CodePlace
 
 _AROUND: Final = 3
-"""Lines of source kept before and after the one that is meant."""
+"""Lines of source stored before and after the location."""
 
 _OURS: Final = str(Path(__file__).parents[1])
 _WORKLOADS: Final = str(Path(__file__).parents[1] / "workloads")
@@ -25,14 +25,14 @@ _LIBRARY: Final = tuple(str(Path(sysconfig.get_path(name))) for name in ("stdlib
 
 @dataclass(frozen=True)
 class Spot:
-    """A line in a file of this machine, and the function it is in."""
+    """A line in a local file and the function that contains it."""
 
     file: str
     line: int
     function: str
 
     def place(self) -> CodePlace:
-        """With the source around it, as bundles hold it."""
+        """Convert to the bundle format, with surrounding source lines."""
         lines = _source(self.file)
         first = max(1, self.line - _AROUND)
         return CodePlace(
@@ -45,8 +45,7 @@ class Spot:
 
 
 def is_users(file: str) -> bool:
-    """Whether a file holds code of the user's: not the standard library's, an installed
-    package's, or ours (the built-in workloads stand for a user's)."""
+    """Check if a file is user code, including the built-in workloads."""
     if file.startswith(_WORKLOADS):
         return True
     packages = ("/site-packages/", "/dist-packages/")
@@ -58,7 +57,7 @@ def is_users(file: str) -> bool:
 
 
 def spot_of(frame: FrameType | None) -> Spot | None:
-    """The innermost of the user's frames at or above ``frame``."""
+    """Return the innermost user frame at or above ``frame``, or None."""
     while frame is not None:
         code = frame.f_code
         if is_users(code.co_filename):
@@ -68,12 +67,12 @@ def spot_of(frame: FrameType | None) -> Spot | None:
 
 
 def spot_of_thread(ident: int) -> Spot | None:
-    """Where a thread of this process is now, in the user's code."""
+    """Return the current user line of a thread of this process, or None."""
     return spot_of(sys._current_frames().get(ident))
 
 
 def spot_of_error(trace: TracebackType | None) -> Spot | None:
-    """The innermost of the user's frames that an exception came through."""
+    """Return the innermost user frame of an exception, or None."""
     spot = None
     while trace is not None:
         code = trace.tb_frame.f_code
@@ -84,7 +83,7 @@ def spot_of_error(trace: TracebackType | None) -> Spot | None:
 
 
 def decides(spot: Spot) -> bool:
-    """Whether the line is in the condition of an ``if``, ``while``, ``assert`` or conditional
+    """Check if the line is in the condition of an ``if``, ``while``, ``assert`` or conditional
     expression."""
     return any(first <= spot.line <= last for first, last in _conditions(spot.file))
 

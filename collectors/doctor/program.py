@@ -1,9 +1,8 @@
-"""Watches a program that is not ours, from within: its captures, or else its training steps.
+"""Observe a program from within: its captures, or its training steps if it captures nothing.
 
-A program's own captures are watched as they happen; the first illegal call of each is found as it
-breaks the capture, and later ones are not known, for the program cannot be run again from there.
-A program that captures nothing is watched from one optimizer step to the next, or, without
-gradients, from one call of an outermost module to the next.
+Only the first illegal call of each capture is known, since the program cannot be run again. Without
+captures, a step lasts from one optimizer step to the next or, without gradients, from one call of
+an outermost module to the next.
 """
 
 from __future__ import annotations
@@ -45,23 +44,23 @@ from graphviz_dash.model.doctor import (
 )
 
 _REPLAYS: Final = 16
-"""Replays of each graph at which the memory that it reads is looked at."""
+"""Replays of each graph for which input memory is checked."""
 
 _SILENT_STEPS: Final = (RuleId.MOVED_INPUT, RuleId.CHANGING_SHAPE, RuleId.CHANGING_SCALAR)
 
 
 def hook() -> None:
-    """Called in each process of the program, right after ``import torch``."""
-    asked = msgspec.json.decode(settings(), type=ProgramSettings)
-    doctor = _ProgramDoctor(asked)
+    """Install the doctor; called in each process of the program right after ``import torch``."""
+    program_settings = msgspec.json.decode(settings(), type=ProgramSettings)
+    doctor = _ProgramDoctor(program_settings)
     doctor.install()
-    # By process and time: a program that executes itself again keeps its process.
+    # Include the time: a program that re-executes itself keeps its process id.
     file = scratch_folder() / f"{os.getpid()}-{time.time_ns()}-{REPORT_FILE}"
     atexit.register(doctor.write, file)
 
 
 class _ProgramDoctor:
-    """What one process of the program did, taken down as it goes."""
+    """Records the captures and steps of one process of the program."""
 
     def __init__(self, asked: ProgramSettings) -> None:
         self._asked = asked
@@ -79,7 +78,7 @@ class _ProgramDoctor:
         self._compiled = CompileAccount(self._guard)
 
     def install(self) -> None:
-        """Puts the watched methods in place of torch's, for the life of the process."""
+        """Replace torch's methods with observed ones, for the life of the process."""
         graph = torch.cuda.CUDAGraph
         begin, end, replay = graph.capture_begin, graph.capture_end, graph.replay
         register = graph.register_generator_state
@@ -109,7 +108,7 @@ class _ProgramDoctor:
     def begin(
         self, original: Callable[..., None], this: Any, args: tuple[Any, ...], kwargs: Any
     ) -> None:
-        """A capture begins: it is watched until it ends."""
+        """Start observing a capture."""
         self._steps.stop()
         if self._current is not None:
             original(this, *args, **kwargs)
@@ -130,7 +129,7 @@ class _ProgramDoctor:
         self._current = (watch, lines, stack)
 
     def end(self, original: Callable[..., None], this: Any) -> None:
-        """A capture ends, well or not."""
+        """Finish observing a capture, successful or not."""
         if self._current is None:
             original(this)
             return
@@ -145,12 +144,12 @@ class _ProgramDoctor:
             self._broke(watch, error, lines)
             raise
         if raised is not None:
-            # The step raised and the capture ended without complaint: it is lost all the same.
+            # The step raised but the capture ended without an error: it is lost all the same.
             self._broke(watch, raised, lines)
             return
         self._add(escaped(watch))
         self._add(cpu_work(watch.log))
-        # The cudagraph trees of torch.compile capture nothing once, to make their pool.
+        # torch.compile's CUDA graph trees make an empty capture once to create their pool.
         if nodes == 0 and watch.log.events:
             self._add([_empty(watch.log)])
         self._nodes.append(nodes)
@@ -161,10 +160,10 @@ class _ProgramDoctor:
         self._add(illegal_in(StepLog([cause_of(watch, error, lines.culprit)]), Seen.CAPTURE))
 
     def _remember(self, graph: Any, watch: Watch) -> None:
-        """Weakly, what memory the graph reads: it must live as long as the graph is replayed."""
+        """Track the graph's input memory by weak references; replays need it alive."""
         self._replays[id(graph)] = 0
         if _by_cudagraph_trees(sys._getframe(2)):
-            # They know what dies in their pool, and copy inputs to where they were.
+            # The trees track memory of their pool and copy inputs to their captured addresses.
             watch.outside.clear()
         uses = []
         for outside in watch.outside.values():
@@ -174,15 +173,15 @@ class _ProgramDoctor:
         watch.outside.clear()
 
     def launch(self, graph: Any) -> None:
-        """A graph is about to be replayed."""
+        """Check the input memory of a graph before its replay."""
         count = self._replays.get(id(graph))
         if count is None or count >= _REPLAYS:
             return
         self._replays[id(graph)] = count + 1
-        gone = [event for memory, event in self._reads[id(graph)] if memory.expired()]
-        if gone:
+        freed = [event for memory, event in self._reads[id(graph)] if memory.expired()]
+        if freed:
             spot = spot_of(sys._getframe(2))
-            self._add([_freed(event, spot, count + 1, len(gone)) for event in gone[:1]])
+            self._add([_freed(event, spot, count + 1, len(freed)) for event in freed[:1]])
             self._replays[id(graph)] = _REPLAYS
 
     def _add(self, drafts: list[Draft]) -> None:
@@ -190,7 +189,7 @@ class _ProgramDoctor:
         self._findings += [draft for draft in drafts if draft.key not in keys]
 
     def write(self, file: os.PathLike[str]) -> None:
-        """Writes the report, if there is anything to report on; never in a forked child."""
+        """Write the report if there is anything to report; never in a forked child."""
         if os.getpid() == self._pid:
             with self._guard:
                 self._write(file)
@@ -200,7 +199,7 @@ class _ProgramDoctor:
     def _write(self, file: os.PathLike[str]) -> None:
         self._steps.stop()
         if self._current is not None:
-            # capture_begin without its end: the step raised in between.
+            # capture_begin without capture_end: the step raised in between.
             watch, _, _ = self._current
             self._failed += 1
             broken = [watch.broken] if watch.broken is not None else []
@@ -216,7 +215,6 @@ class _ProgramDoctor:
             out.write(msgspec.json.encode(report))
 
     def _write_compilation(self, report: os.PathLike[str]) -> None:
-        """Writes what torch.compile did, beside the report, if it did anything."""
         self._compiled.read(lambda _: None)
         self._compiled.stop()
         compilation = self._compiled.result()
@@ -249,16 +247,16 @@ class _ProgramDoctor:
 
     def _unchecked(self, rule: RuleId, logs: list[StepLog]) -> str | None:
         if rule is RuleId.REPLAY_DIFFERS:
-            return "a program's step cannot be run again; give its step as a --workload"
+            return "a program's step cannot be run again; pass the step as a --workload"
         if self._captures:
             if rule is RuleId.MOVED_INPUT:
                 return None if self._replays else "no graph was replayed"
             if rule in (*_SILENT_STEPS, RuleId.CONTROL_FLOW):
-                return "a program's capture is seen once; give its step as a --workload"
-            return "a capture failed before its end" if self._failed else None
+                return "a program's capture is observed only once; pass the step as a --workload"
+            return "a capture failed early" if self._failed else None
         if rule in _SILENT_STEPS and len(logs) < 2:
-            return "fewer than two steps were watched"
-        needs = (
+            return "fewer than two steps were observed"
+        capture_rules = (
             RuleId.DEFAULT_STREAM,
             RuleId.TWO_CAPTURES,
             RuleId.OTHER_THREAD,
@@ -268,13 +266,14 @@ class _ProgramDoctor:
             RuleId.ESCAPED_WORK,
             RuleId.EMPTY_CAPTURE,
         )
-        return "the program captured nothing" if rule in needs else None
+        return "the program captured no graph" if rule in capture_rules else None
 
 
 class _Steps:
-    """The training steps of a program: from the end of one optimizer step to that of the next; or,
-    without gradients, from one call of an outermost module to the next. With torch.compile in the
-    program only optimizers are listened to."""
+    """Observes a program's training steps.
+
+    With torch.compile only optimizers are observed.
+    """
 
     def __init__(self, asked: ProgramSettings) -> None:
         self._asked = asked
@@ -288,19 +287,19 @@ class _Steps:
         self._first_optimizer: int | None = None
 
     def install(self) -> None:
-        """Begins to listen to torch."""
+        """Start listening to torch."""
         self._hooks.enter_context(optimizer_steps(self._optimizer_stepped, self._guard))
         self._calls.start()
         self._hooks.callback(self._calls.stop)
 
     def stop(self) -> None:
-        """Ends the watching for good."""
+        """Stop observing permanently."""
         self._done = True
         self._hooks.close()
         self._close(keep=False)
 
     def _optimizer_stepped(self, optimizer: Any) -> None:
-        # A step may use several optimizers; it ends with the one that was seen first.
+        # A step may use several optimizers; it ends with the one seen first.
         if self._first_optimizer is None:
             self._first_optimizer = id(optimizer)
             self._calls.stop()
@@ -337,8 +336,8 @@ class _Steps:
 
 
 def _nodes_under_capture(stream: int) -> int | None:
-    """Nodes of the graph that is being captured on a stream; None when the capture is broken."""
-    # Queries may be refused to a thread that captures, unless it says that it knows.
+    """Count the nodes captured so far, or return None if the capture is broken."""
+    # Capture queries may be refused to a capturing thread unless its mode is relaxed.
     with relaxed():
         error, status, *rest = runtime.cudaStreamGetCaptureInfo(stream)
         active = runtime.cudaStreamCaptureStatus.cudaStreamCaptureStatusActive
@@ -349,7 +348,6 @@ def _nodes_under_capture(stream: int) -> int | None:
 
 
 def _by_cudagraph_trees(frame: FrameType | None) -> bool:
-    """Whether a capture is one of torch.compile's."""
     while frame is not None:
         if frame.f_code.co_filename.endswith("cudagraph_trees.py"):
             return True
@@ -374,8 +372,8 @@ def _empty(log: StepLog) -> Draft:
         op=None,
         stream=None,
         evidence=(
-            Evidence("operators of the step", len(log.events)),
-            Evidence("of them captured", 0),
+            Evidence("operators in the step", len(log.events)),
+            Evidence("captured operators", 0),
         ),
     )
 
@@ -389,7 +387,7 @@ def _freed(event: Event, spot: Spot | None, replay: int, count: int) -> Draft:
         op=event.op,
         stream=None,
         evidence=(
-            Evidence("memory that the graph reads and the program freed", count),
+            Evidence("freed tensors that the graph reads", count),
             Evidence("before replay", replay),
             *([Evidence("replayed at", spot.place().text)] if spot else []),
         ),

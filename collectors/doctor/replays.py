@@ -1,4 +1,4 @@
-"""A replay against an eager step from the same state: what is in memory after each."""
+"""Compare a replay with an eager step from the same state."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from collectors.workloads import Step
 from graphviz_dash.model.doctor import OutputCheck
 
 _SHARE: Final = 0.5
-"""Of the free GPU memory that copies of a step's state may take."""
+"""Maximum share of free GPU memory for copies of the state."""
 
 _COPIES: Final = 4
-"""Copies of the state that are held at once: before, and after two eager steps and a replay."""
+"""Copies held at the same time."""
 
 _MOST_LISTED: Final = 40
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Tensors that were compared, those that differ first; or why nothing could be."""
+    """Compared tensors, differing ones first, or the reason for no comparison."""
 
     outputs: tuple[OutputCheck, ...]
     reason: str | None
@@ -48,16 +48,15 @@ def compare_replay(
     *,
     with_noise: bool,
 ) -> Comparison:
-    """Runs an eager step and a replay from the same memory and random state.
+    """Run an eager step and a replay from the same memory and random state.
 
     Args:
-        step: the step.
-        graph: its graph.
-        result: what the step returned when it was captured; replays write there.
-        outside: the memory that the step uses and did not make.
-        stream: where the eager steps run.
-        with_noise: whether two eager steps can be told apart by chance alone; not where the step
-            changes Python state, for then the second is another step.
+        step: Step to run.
+        graph: Graph of the step.
+        result: Return value of the step during capture; replays write there.
+        outside: External memory that the step uses.
+        stream: Stream of the eager steps.
+        with_noise: Measure noise by a second eager step. Invalid if the step changes Python state.
     """
     state = _named_state(step, outside)
     size = sum(tensor.value.numel() * tensor.value.element_size() for tensor in state)
@@ -133,7 +132,8 @@ def _checks(
 
 
 def difference(value: torch.Tensor, reference: Any) -> tuple[int, float | None]:
-    """Unequal elements (two NaN are equal), and the largest absolute difference of finite ones."""
+    """Return the number of unequal elements (NaN equals NaN) and the largest finite absolute
+    difference."""
     if value.numel() == 0:
         return 0, 0.0
     both_nan = torch.isnan(value) & torch.isnan(reference) if value.is_floating_point() else None
@@ -176,22 +176,23 @@ def _named_state(step: Step, outside: Mapping[int, Outside]) -> list[_Tensor]:
 
 
 def _tensors_of(step: Callable[..., Any], depth: int = 3) -> Iterator[tuple[str, torch.Tensor]]:
-    """Tensors that have a name: in modules and variables of the step's closure, and of functions
-    that it calls."""
+    """Yield named tensors reachable from a step."""
     values: dict[str, Any] = {}
     owner = getattr(step, "__self__", None)
     values.update(getattr(owner, "__dict__", {}))
-    plain = getattr(step, "__func__", step)
-    plain = getattr(plain, "__wrapped__", plain)
-    if isinstance(plain, types.FunctionType):
-        for name, cell in zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=False):
+    function = getattr(step, "__func__", step)
+    function = getattr(function, "__wrapped__", function)
+    if isinstance(function, types.FunctionType):
+        for name, cell in zip(
+            function.__code__.co_freevars, function.__closure__ or (), strict=False
+        ):
             try:
                 values[name] = cell.cell_contents
             except ValueError:
                 continue
-        for name in plain.__code__.co_names:
-            if name in plain.__globals__:
-                values[name] = plain.__globals__[name]
+        for name in function.__code__.co_names:
+            if name in function.__globals__:
+                values[name] = function.__globals__[name]
     for name, value in values.items():
         if isinstance(value, torch.Tensor):
             yield name, value
@@ -207,7 +208,7 @@ def _tensors_of(step: Callable[..., Any], depth: int = 3) -> Iterator[tuple[str,
 def _optimizer_state(
     name: str, optimizer: torch.optim.Optimizer
 ) -> Iterator[tuple[str, torch.Tensor]]:
-    """State by the place of its parameter: ``optimizer.state[0].exp_avg``."""
+    """Yield state by parameter index: ``optimizer.state[0].exp_avg``."""
     parameters = [part for group in optimizer.param_groups for part in group["params"]]
     for index, parameter in enumerate(parameters):
         for key, value in optimizer.state.get(parameter, {}).items():

@@ -1,4 +1,4 @@
-"""What is asked of the processes in which the doctor works, and what they leave behind."""
+"""Requests to the doctor's processes and their result files."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from msgspec import Struct
 
 REPORT_FILE: Final = "doctor.json"
 COMPILATION_FILE: Final = "compilation.json"
-"""Beside a report: what torch.compile did in that process; not there where it did nothing."""
+"""Compilations of a process, next to its report; absent if none."""
 
 
 class DoctorRequest(Struct, frozen=True):
-    """A workload's step to examine."""
+    """Request to examine a workload's step."""
 
     factory: str
     """``module:function`` of the workload's factory."""
     seed: int
-    """torch's seed before the workload is built."""
+    """torch's seed, set before the workload is built."""
     warmup: int
-    """Steps that are run before any is watched."""
+    """Unobserved warmup steps."""
     steps: int
-    """Steps that are watched and compared."""
+    """Steps to observe and compare."""
     out: str
-    """An existing folder for the report."""
+    """Existing folder for the report."""
     settings: tuple[str, ...] = ()
-    """``name=value`` of the workload's parameters."""
+    """Workload parameters as ``name=value``."""
 
 
 class ProgramSettings(Struct, frozen=True):
-    """How a program is watched: ``skip`` steps are let go, then ``steps`` are compared."""
+    """Observation of a program: skip ``skip`` steps, then compare ``steps``."""
 
     skip: int
     steps: int

@@ -1,4 +1,4 @@
-"""The Python variables that a step can change: a replay changes none of them."""
+"""Find the Python variables that a step can change; a replay changes none of them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _DEPTH: Final = 3
 
 
 def python_state(step: Callable[..., Any]) -> dict[str, Scalar]:
-    """Numbers, texts and lengths that are reachable from a step: variables of its closure, globals
-    that it names, attributes of the object that it is a method of."""
+    """Read numbers, strings and lengths in closure variables, referenced globals and attributes of
+    a step."""
     return dict(_of_callable(step, _DEPTH, set()))
 
 
 def changes(
     before: dict[str, Scalar], after: dict[str, Scalar]
 ) -> tuple[tuple[str, Scalar, Scalar], ...]:
-    """Name, old and new value of each variable that is not what it was."""
+    """Return name, old and new value of each changed variable."""
     return tuple(
         (name, value, after[name])
         for name, value in before.items()
@@ -38,19 +38,21 @@ def _of_callable(
     if owner is not None and not isinstance(owner, types.ModuleType):
         for name, value in getattr(owner, "__dict__", {}).items():
             yield from _of_value(f"{type(owner).__name__}.{name}", value, depth, seen)
-    plain = getattr(function, "__func__", function)
-    plain = getattr(plain, "__wrapped__", plain)
-    if not isinstance(plain, types.FunctionType):
+    unwrapped = getattr(function, "__func__", function)
+    unwrapped = getattr(unwrapped, "__wrapped__", unwrapped)
+    if not isinstance(unwrapped, types.FunctionType):
         return
-    for name, cell in zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=False):
+    for name, cell in zip(
+        unwrapped.__code__.co_freevars, unwrapped.__closure__ or (), strict=False
+    ):
         try:
             value = cell.cell_contents
         except ValueError:
             continue
         yield from _of_value(name, value, depth, seen)
-    for name in plain.__code__.co_names:
-        if name in plain.__globals__:
-            yield from _of_value(name, plain.__globals__[name], depth, seen)
+    for name in unwrapped.__code__.co_names:
+        if name in unwrapped.__globals__:
+            yield from _of_value(name, unwrapped.__globals__[name], depth, seen)
 
 
 def _of_value(name: str, value: Any, depth: int, seen: set[int]) -> Iterator[tuple[str, Scalar]]:

@@ -1,5 +1,7 @@
-"""Watches a step while it runs: every torch operator with its line, stream and memory, in the
-thread of the step, in autograd's and in threads that are started meanwhile."""
+"""Observe every torch operator of a step with its line, stream and memory.
+
+Covers the step's thread, autograd's threads and threads started meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from collectors.doctor.places import Spot, spot_of, spot_of_thread
 from graphviz_dash.model.doctor import Evidence, RuleId
 
 Key: TypeAlias = tuple[str, Spot | None]
-"""An operator or call, and the line that made it."""
+"""An operator or call, and its line."""
 
 _NO_ANSWER = object()
 _REFUSED = "called a synchronizing CUDA operation"
@@ -33,7 +35,7 @@ _REFUSE = 2
 
 @dataclass
 class Outside:
-    """Memory that a step uses and did not make: a tensor over it, and its first use."""
+    """Memory from outside the step: a tensor and its first use."""
 
     tensor: torch.Tensor
     op: str
@@ -41,30 +43,30 @@ class Outside:
 
     @property
     def name(self) -> str:
-        """For a reader, where the program has no name for it."""
+        """Fallback name if the program has none."""
         return f"read by {self.op}" + (f" at {self.spot.place().text}" if self.spot else "")
 
 
 @dataclass
 class Watch:
-    """One step that is watched, eager or in a capture."""
+    """Observation of one step, eager or captured."""
 
     origin: int
-    """The handle of the stream that the step runs on."""
+    """Handle of the step's stream."""
     capture: bool
-    """Whether that stream is being captured."""
+    """The stream is being captured."""
     answered: frozenset[Key] = frozenset()
-    """Calls that broke an earlier attempt, which are answered so that the capture goes on."""
+    """Earlier breaking calls that are answered to continue the capture."""
     answers: dict[Key, list[Any]] = field(default_factory=dict)
-    """What those calls gave in an eager step, in the order of the calls."""
+    """Results of those calls in an eager step, in call order."""
     registered: Sequence[torch.Generator] = ()
-    """The generators that the graph was told of."""
+    """Generators registered with the graph."""
     log: StepLog = field(default_factory=StepLog)
-    """The operators and calls of the step, in their order."""
+    """Operators and calls of the step, in order."""
     broken: Event | None = None
-    """The first call after which the capture is broken; None while it is whole."""
+    """First call that broke the capture, or None while valid."""
     outside: dict[int, Outside] = field(default_factory=dict)
-    """Memory from outside the step that it used, by address."""
+    """External memory used by the step, by address."""
 
     def __post_init__(self) -> None:
         self.owner = threading.get_ident()
@@ -77,7 +79,7 @@ class Watch:
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Within it nothing is taken down: one call of torch's own inside another."""
+        """Suppress recording within the block, for torch calls nested in another call."""
         before = self.is_quiet()
         self._hushed.on = True
         try:
@@ -86,21 +88,21 @@ class Watch:
             self._hushed.on = before
 
     def is_quiet(self) -> bool:
-        """Whether this thread is within :meth:`quiet`."""
+        """Check if this thread is within :meth:`quiet`."""
         return getattr(self._hushed, "on", False)
 
     def is_broken(self) -> bool:
-        """Whether the capture of the origin stream has been invalidated."""
+        """Check if the capture of the origin stream was invalidated."""
         if not self.capture:
             return False
         return stream_status(self.origin) == runtime.cudaStreamCaptureStatus(2)
 
     def spot(self, depth: int) -> Spot | None:
-        """The user's line; for autograd's threads, which run none, the step's own line."""
+        """Return the user line, or the step's line for autograd's threads."""
         return spot_of(sys._getframe(depth)) or spot_of_thread(self.owner)
 
     def operator(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Runs an operator and takes it down."""
+        """Run and record an operator."""
         op = func._schema.name
         if self.is_quiet() or op.startswith("profiler::"):
             return func(*args, **kwargs)
@@ -151,14 +153,11 @@ class Watch:
         return result
 
     def _refuses_waits(self, event: Event) -> bool:
-        """Whether torch is to refuse what waits for the GPU, so that it shows itself.
-
-        That setting is the process's: not while other threads could be refused something.
-        """
+        """Check if torch should refuse GPU waits; off while other threads run."""
         return not self.capture and event.violation is None and threading.active_count() == 1
 
     def failing(self, event: Event, error: BaseException) -> Event:
-        """``event`` with the rule that its error, raised during a capture, says it broke."""
+        """Return ``event`` with the rule that its error, raised during a capture, indicates."""
         message = first_line(error)
         if not self.capture or self.broken is not None:
             return event
@@ -173,8 +172,8 @@ class Watch:
 
     def _enter(self, event: Event, inputs: list[torch.Tensor], result: Any) -> None:
         results = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-        given = {_storage(tensor) for tensor in inputs}
-        self._made.update({_storage(tensor) for tensor in results} - given)
+        input_storages = {_storage(tensor) for tensor in inputs}
+        self._made.update({_storage(tensor) for tensor in results} - input_storages)
         on_gpu = any(tensor.is_cuda for tensor in (*inputs, *results))
         event = with_violation(
             event,
@@ -185,7 +184,7 @@ class Watch:
         self.enter(event)
 
     def enter(self, event: Event) -> None:
-        """Takes an event down, and looks whether the capture survived it."""
+        """Record an event and check that the capture is still valid."""
         if event.on_gpu and event.thread is None:
             stream = torch.cuda.current_stream().cuda_stream
             self.clock.works(stream, event.spot, event.op)
@@ -195,49 +194,50 @@ class Watch:
         self.log.events.append(event)
 
     def _find_broken(self, event: Event) -> None:
-        """Looks whether something that is no operator broke the capture since the one before."""
+        """Check if a non-operator broke the capture since the last event."""
         if self.broken is None and self.is_broken():
-            since = self.last_good.place().text if self.last_good else "the begin of the step"
-            evidence = (Evidence("last line at which it was valid", since),)
+            since = self.last_good.place().text if self.last_good else "the start of the step"
+            evidence = (Evidence("last line with a valid capture", since),)
             self.broken = replace(
                 event, op="", violation=Violation(RuleId.FORBIDDEN_CALL, evidence)
             )
 
     def made(self, value: object) -> None:
-        """Notes tensors that were made within the step below torch's operators."""
+        """Register tensors allocated within the step without visible operators."""
         leaves = tree_leaves(value)
         self._made.update(_storage(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor))
 
     def _answer(
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], key: Key, event: Event
     ) -> Any:
-        """What the call gave in an eager step, or the operator where it is allowed."""
+        """Return the recorded eager result, or run the operator where allowed."""
         rule = event.violation.rule if event.violation else None
         if rule is RuleId.GENERATOR:
-            drop = [None if isinstance(arg, torch.Generator) else arg for arg in args]
+            without_generator = [None if isinstance(arg, torch.Generator) else arg for arg in args]
             return func(
-                *drop, **(kwargs | {"generator": None} if "generator" in kwargs else kwargs)
+                *without_generator,
+                **(kwargs | {"generator": None} if "generator" in kwargs else kwargs),
             )
         if event.thread is not None:
             with relaxed():
                 return func(*args, **kwargs)
-        kept = self.next_answer(key)
-        if kept is not None:
-            return args[0].copy_(kept) if key[0] == "aten::copy_" else kept
+        recorded = self.next_answer(key)
+        if recorded is not None:
+            return args[0].copy_(recorded) if key[0] == "aten::copy_" else recorded
         if not event.captured:
             with torch.cuda.stream(torch.cuda.ExternalStream(self.origin)):
                 return func(*args, **kwargs)
         return _NO_ANSWER
 
     def next_answer(self, key: Key) -> Any:
-        """What the next call of this kind and line gave in an eager step; None: nothing."""
+        """Return the next recorded eager result of this call and line, or None."""
         index = self._answered[key]
         self._answered[key] += 1
         answers = self.answers.get(key, [])
         return answers[index] if index < len(answers) else None
 
     def stream_name(self) -> str:
-        """The current stream and whether it is captured."""
+        """Describe the current stream and its capture state."""
         stream = torch.cuda.current_stream()
         if stream == torch.cuda.default_stream():
             return "default"
@@ -245,18 +245,18 @@ class Watch:
         return f"{stream.cuda_stream:#x}" + (" (captured)" if captured else "")
 
     def is_captured(self) -> bool:
-        """Whether the current stream is part of the capture (or would be)."""
+        """Check if the current stream is (or would be) part of the capture."""
         handle = torch.cuda.current_stream().cuda_stream
         if not self.capture:
             return self.clock.is_member(handle)
         return stream_status(handle) != runtime.cudaStreamCaptureStatus(0)
 
     def thread_name(self) -> str | None:
-        """The name of a Python thread other than the step's; autograd's have no Python name."""
+        """Return the name of a thread other than the step's, or None if unnamed."""
         ident = threading.get_ident()
         if ident == self.owner:
             return None
-        # Not current_thread(): it would make up a thread object for each of autograd's threads.
+        # current_thread() would create a thread object for each of autograd's threads.
         return next(
             (thread.name for thread in threading.enumerate() if thread.ident == ident), None
         )
@@ -276,7 +276,7 @@ class Watch:
 
 
 class Operators(TorchDispatchMode):
-    """Hands every operator of a thread, and of the backward passes it begins, to a watch."""
+    """Sends every operator of a thread, and of its backward passes, to a watch."""
 
     def __init__(self, watch: Watch) -> None:
         super().__init__()
@@ -289,19 +289,19 @@ class Operators(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        given = kwargs or {}
+        keyword_arguments = kwargs or {}
         if torch.is_inference_mode_enabled():
-            # Elsewhere torch has taken composite operators apart before they come here.
+            # Otherwise torch has already decomposed composite operators.
             with self:
-                result = func.decompose(*args, **given)
+                result = func.decompose(*args, **keyword_arguments)
             if result is not NotImplemented:
                 return result
-        return self._watch.operator(func, args, given)
+        return self._watch.operator(func, args, keyword_arguments)
 
 
 @contextmanager
 def relaxed() -> Iterator[None]:
-    """Within it this thread may make calls that a capture elsewhere forbids."""
+    """Allow this thread to make calls that a capture elsewhere forbids."""
     mode = runtime.cudaStreamCaptureMode.cudaStreamCaptureModeRelaxed
     _, before = runtime.cudaThreadExchangeStreamCaptureMode(mode)
     try:
@@ -311,16 +311,15 @@ def relaxed() -> Iterator[None]:
 
 
 def stream_status(handle: int) -> Any:
-    """The capture status of a stream: 0 none, 1 active, 2 invalidated."""
-    answer = runtime.cudaStreamIsCapturing(handle)
-    # Asked of the legacy stream while another is captured, CUDA answers with an error.
-    return answer[1] if answer[0] == 0 else runtime.cudaStreamCaptureStatus(0)
+    """Return the capture status of a stream: 0 none, 1 active, 2 invalidated."""
+    response = runtime.cudaStreamIsCapturing(handle)
+    # CUDA returns an error for the legacy stream while another stream is captured.
+    return response[1] if response[0] == 0 else runtime.cudaStreamCaptureStatus(0)
 
 
 @contextmanager
 def waits_refused(wanted: bool) -> Iterator[list[str]]:
-    """Within it torch refuses to wait for the GPU; the list tells whether it did, and swallows
-    that error."""
+    """Make torch refuse GPU waits within the block; the list receives the swallowed refusals."""
     refused: list[str] = []
     if not wanted:
         yield refused
@@ -337,7 +336,7 @@ def waits_refused(wanted: bool) -> Iterator[list[str]]:
 
 
 def announce_refusals() -> None:
-    """Lets torch give its one warning about the setting that :func:`waits_refused` uses."""
+    """Trigger and hide torch's one-time warning about the setting of :func:`waits_refused`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch._C._cuda_set_sync_debug_mode(_REFUSE)
@@ -345,12 +344,11 @@ def announce_refusals() -> None:
 
 
 def with_violation(event: Event, violation: Violation | None, **changes: Any) -> Event:
-    """``event`` with another violation."""
+    """Return ``event`` with a different violation."""
     return replace(event, violation=violation, **changes)
 
 
 def _kept(args: tuple[Any, ...], result: Any, op: str) -> Any:
-    """A result that later work cannot change."""
     if op == "aten::copy_":
         return args[0].detach().clone()
     return result.detach().clone() if isinstance(result, torch.Tensor) else result

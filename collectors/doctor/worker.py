@@ -1,7 +1,7 @@
-"""The process in which a workload's step is examined: ``python -m collectors.doctor.worker FILE``.
+"""Examine a workload's step in this process: ``python -m collectors.doctor.worker FILE``.
 
-Exit codes: 0 done, the report is written; 1 the step itself failed and failure.json says how;
-2 the request is wrong and stderr has the line.
+Exit codes: 0 the report is written; 1 the step failed, see failure.json; 2 the request is invalid,
+see stderr.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from graphviz_dash.model.run import Pass
 
 
 def main(arguments: list[str]) -> int:
-    """Examines the step that the request file names."""
+    """Examine the step named in the request file."""
     die_with_parent()
     request = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=DoctorRequest)
     out = Path(request.out)
@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
 
     try:
         torch.manual_seed(request.seed)
-        # The user's step may raise anything; what it was goes to the caller.
+        # User code may raise anything; pass the error to the caller.
         sys.excepthook = record
         factory = load_factory(request.factory)
         step = factory(*arguments_of(factory, request.factory, request.settings))
@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
             raise InputError(
                 f"--workload {request.factory}",
                 f"the factory returned {type(step).__name__}",
-                "a function without arguments, the step",
+                "a function without arguments",
             )
         report = examine(step, request.warmup, request.steps)
     except GraphvizDashError as error:
@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _leave(code: int) -> None:
-    """Ends at once: destroying a graph whose capture failed can end the process with an abort."""
+    """Exit immediately: destroying a broken graph can abort the process."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

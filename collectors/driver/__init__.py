@@ -1,1 +1,1 @@
-"""Graphs as the CUDA driver tells of them: topology, node parameters, operands."""
+"""Read graphs from the CUDA driver: topology, node parameters, operands."""

@@ -1,8 +1,7 @@
-"""The bodies of conditional nodes: which nodes are in them.
+"""Find the nodes in the bodies of conditional nodes.
 
-Since CUDA 13.2 cuGraphNodeGetParams gives the body graphs of a conditional node. Before, the driver
-tells them only to whoever creates the node; for the graphs of others its debug DOT does name the
-handles of the nodes in each body, and the driver answers queries about those like about any node.
+Since CUDA 13.2 cuGraphNodeGetParams returns the body graphs. For earlier drivers the debug DOT
+lists the node handles of each body, which the driver accepts in queries.
 """
 
 from __future__ import annotations
@@ -19,15 +18,17 @@ from graphviz_dash.bundle.debug_dot import DotNode, parse_dot
 from graphviz_dash.model.graph import ConditionalType
 
 NODE_PARAMS: Final = 13020
-"""The driver version (as cuDriverGetVersion tells it) that has cuGraphNodeGetParams."""
+"""First driver version, as in cuDriverGetVersion, with cuGraphNodeGetParams."""
 
 BY_DOT: Final = "cuGraphDebugDotPrint (handles), cuGraphNodeGetDependencies"
 
 
 @dataclass(frozen=True)
 class Conditional:
-    """A conditional node's type and bodies. Each body is a graph, or a list of node handles in
-    creation order where the driver does not give the graph."""
+    """Type and bodies of a conditional node.
+
+    A body is a graph, or node handles in creation order if the driver does not return the graph.
+    """
 
     type: ConditionalType
     graphs: tuple[Any, ...] = ()
@@ -35,7 +36,7 @@ class Conditional:
 
 
 class Bodies:
-    """Finds the bodies of the conditional nodes in ``root`` and in all that it holds."""
+    """Finds the bodies of the conditional nodes in ``root`` and its nested graphs."""
 
     def __init__(self, root: Any) -> None:
         self._root = root
@@ -43,10 +44,10 @@ class Bodies:
         self._graphs: dict[int, tuple[int, ...]] = {}
 
     def of(self, node: Any) -> Conditional | None:
-        """The type and bodies of a conditional node; None where the driver does not tell.
+        """Return type and bodies of a conditional node, or None if the driver does not report them.
 
         Raises:
-            DriverError: the driver refused a query.
+            DriverError: The driver refused a query.
         """
         if call(driver.cuDriverGetVersion) >= NODE_PARAMS and hasattr(
             driver, "cuGraphNodeGetParams"
@@ -65,16 +66,16 @@ class Bodies:
 
     def _read_dot(self) -> None:
         flags = driver.CUgraphDebugDot_flags
-        wanted = (
+        dot_flags = (
             flags.CU_GRAPH_DEBUG_DOT_FLAGS_HANDLES
             | flags.CU_GRAPH_DEBUG_DOT_FLAGS_CONDITIONAL_NODE_PARAMS
         )
         with tempfile.TemporaryDirectory(prefix="graphviz-dash-") as folder:
             file = Path(folder) / "graph.dot"
-            call(driver.cuGraphDebugDotPrint, self._root, str(file).encode(), int(wanted))
+            call(driver.cuGraphDebugDotPrint, self._root, str(file).encode(), int(dot_flags))
             clusters = parse_dot(file.read_text(encoding="utf-8", errors="replace"))
         self._by_handle = {}
-        # The text is no interface: it is believed only where it agrees with what the driver says.
+        # The DOT format is undocumented: use it only where it agrees with the driver's node list.
         count = call(driver.cuGraphGetNodes, self._root, 0)[1]
         handles = {int(node) for node in call(driver.cuGraphGetNodes, self._root, count)[0]}
         if not any({node.handle for node in nodes} == handles for nodes in clusters.values()):

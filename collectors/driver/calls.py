@@ -1,4 +1,4 @@
-"""Calls of the CUDA driver through cuda-bindings."""
+"""Call the CUDA driver through cuda-bindings."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 
 class DriverError(RuntimeError):
-    """A call of the CUDA driver or runtime returned something other than success.
+    """A CUDA driver or runtime call returned an error.
 
-    ``status`` is the status by name, such as CUDA_ERROR_NOT_SUPPORTED or cudaErrorNotSupported.
+    ``status`` is its name, such as CUDA_ERROR_NOT_SUPPORTED or cudaErrorNotSupported.
     """
 
     def __init__(self, function: str, status: str, code: int) -> None:
@@ -17,10 +17,10 @@ class DriverError(RuntimeError):
 
 
 def call(function: Any, *arguments: Any) -> Any:
-    """Calls a cuda-bindings function; its result without the status.
+    """Call a cuda-bindings function and return its result without the status.
 
     Raises:
-        DriverError: the status was not success; the message names function and status.
+        DriverError: The status was not success; the message names function and status.
     """
     status, *results = function(*arguments)
     if int(status) != 0:

@@ -1,5 +1,4 @@
-"""What the driver allows to be done with a graph after its capture, asked of the driver itself:
-launching it from the device, updating an executable of it to another graph, switching nodes off.
+"""Ask the driver about the options for a captured graph: device launch, update, disabled nodes.
 
 Source: CUDA driver API, cuGraphInstantiateWithParams, cuGraphExecUpdate, cuGraphNodeGetEnabled.
 """
@@ -19,18 +18,18 @@ from graphviz_dash.model.graph import DriverAnswer, NodeKind
 from graphviz_dash.model.run import GraphUpdate
 
 Places: TypeAlias = Mapping[int, tuple[str, int]]
-"""Where each node handle of a graph and its bodies is: id of its graph, and index."""
+"""Graph id and index of each node handle."""
 
 SWITCHABLE: Final = frozenset({NodeKind.KERNEL, NodeKind.MEMCPY, NodeKind.MEMSET})
-"""The kinds that an executable can switch off."""
+"""Node kinds that an executable can disable."""
 
 _INSTANTIATED: Final = "CUDA_GRAPH_INSTANTIATE_"
 _UPDATED: Final = "CU_GRAPH_EXEC_UPDATE_"
 
 
 def ask_device_launch(graph: Any, places: Places) -> DriverAnswer:
-    """The answer to instantiating ``graph`` for launches from the device; what came of it is
-    destroyed at once."""
+    """Test whether the driver instantiates ``graph`` for device launches; the executable is
+    destroyed."""
     params = driver.CUDA_GRAPH_INSTANTIATE_PARAMS()
     params.flags = int(driver.CUgraphInstantiate_flags.CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
     status, executable = driver.cuGraphInstantiateWithParams(graph, params)
@@ -47,27 +46,25 @@ def _node_of(places: Places, handle: int) -> tuple[str, int] | tuple[None, None]
 
 
 def launches_kernels(params: Any, node: Any) -> bool | None:
-    """Whether the kernel of a node uses dynamic parallelism; None where the driver does not say.
+    """Check if a node's kernel uses dynamic parallelism; None if unknown.
 
-    No attribute of a function tells. But of a graph that is this kernel alone, dynamic parallelism
-    is the one thing that keeps the driver from instantiating it for launches from the device, as
-    long as the launch is not cooperative.
+    Tests a graph of this kernel alone: only dynamic parallelism prevents its instantiation for
+    device launches, unless the launch is cooperative.
     """
     graph = call(driver.cuGraphCreate, 0)
     try:
-        alone = call(driver.cuGraphAddKernelNode, graph, None, 0, params)
-        call(driver.cuGraphKernelNodeCopyAttributes, alone, node)
-        answer = ask_device_launch(graph, {})
+        node_copy = call(driver.cuGraphAddKernelNode, graph, None, 0, params)
+        call(driver.cuGraphKernelNodeCopyAttributes, node_copy, node)
+        response = ask_device_launch(graph, {})
     except DriverError:
         return None
     finally:
         call(driver.cuGraphDestroy, graph)
-    return {"SUCCESS": False, "NODE_OPERATION_NOT_SUPPORTED": True}.get(answer.result)
+    return {"SUCCESS": False, "NODE_OPERATION_NOT_SUPPORTED": True}.get(response.result)
 
 
 def enabled(executable: int, node: int) -> bool:
-    """Whether ``executable`` runs a kernel, copy or set node of the graph that it was made from;
-    both by their handles."""
+    """Check if ``executable`` runs a node of its source graph; both are handles."""
     handles = driver.CUgraphExec(executable), driver.CUgraphNode(node)
     return bool(call(driver.cuGraphNodeGetEnabled, *handles))
 
@@ -83,7 +80,7 @@ class _UpdateInfo(ctypes.Structure):
 
 
 def _update(executable: Any, graph: Any) -> _UpdateInfo:
-    """cuGraphExecUpdate; cuda-python drops the details of a refusal, so it is called directly."""
+    """Call cuGraphExecUpdate directly, because cuda-python drops details of a refusal."""
     info = _UpdateInfo()
     ctypes.CDLL("libcuda.so.1").cuGraphExecUpdate_v2(
         ctypes.c_void_p(int(executable)), ctypes.c_void_p(int(graph)), ctypes.byref(info)
@@ -92,14 +89,13 @@ def _update(executable: Any, graph: Any) -> _UpdateInfo:
 
 
 def ask_update(of: tuple[str, Any], by: tuple[str, Any], places: Places, times: int) -> GraphUpdate:
-    """The answer to updating an executable of the graph ``of`` to the graph ``by``, each given as
-    id and handle, and what that takes beside instantiating ``by`` anew, ``times`` times each.
+    """Test and time updating an executable of graph ``of`` to graph ``by``, next to instantiation.
 
-    ``places`` are those of ``by``. An executable that was updated once is updated again: the
-    driver compares parameters each time.
+    Graphs are given as (id, handle); ``places`` are those of ``by``. Each operation is timed
+    ``times`` times, repeating the update on the same executable.
 
     Raises:
-        DriverError: one of the graphs cannot be instantiated.
+        DriverError: One of the graphs cannot be instantiated.
     """
     updates, instantiations = [], []
     with _executable(of[1]) as executable:
@@ -110,13 +106,13 @@ def ask_update(of: tuple[str, Any], by: tuple[str, Any], places: Places, times: 
             updates.append(time.perf_counter_ns() - begin)
     for _ in range(times):
         begin = time.perf_counter_ns()
-        _, anew = driver.cuGraphInstantiate(by[1], 0)
+        _, instantiated = driver.cuGraphInstantiate(by[1], 0)
         instantiations.append(time.perf_counter_ns() - begin)
-        call(driver.cuGraphExecDestroy, anew)
+        call(driver.cuGraphExecDestroy, instantiated)
     result = driver.CUgraphExecUpdateResult(info.result).name.removeprefix(_UPDATED)
     name, node = _node_of(places, info.node or 0)
-    _, back = _node_of(places, info.from_node or 0)
-    answer = DriverAnswer(result, name, node, back)
+    _, source_node = _node_of(places, info.from_node or 0)
+    answer = DriverAnswer(result, name, node, source_node)
     return GraphUpdate(of[0], by[0], answer, tuple(updates), tuple(instantiations))
 
 

@@ -1,4 +1,4 @@
-"""The mode in which this thread regards captures of streams."""
+"""Set this thread's capture mode."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from collectors.driver.calls import call
 
 @contextmanager
 def relaxed_capture() -> Iterator[None]:
-    """Within it this thread may make calls that would otherwise be refused while a stream captures,
-    and would spoil that capture: queries, and what loads code lazily.
+    """Allow calls that would be refused during a capture and invalidate it.
+
+    Covers queries and lazy loading of code.
 
     Raises:
-        DriverError: the driver refuses.
+        DriverError: The driver refused.
     """
     relaxed = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
     mode = call(driver.cuThreadExchangeStreamCaptureMode, relaxed)

@@ -1,7 +1,6 @@
-"""The ids that the driver gives to graphs and their nodes, by which a record names its node.
+"""Read the driver's ids of graphs and nodes, which records use to name nodes.
 
-From cupti-python on any driver; from torch's ``CUDAGraph.get_graph_data`` where torch (2.12) and
-driver (CUDA 13.1) are new enough, which is also when a trace of torch.profiler has such ids.
+Needs cupti-python, or torch 2.12 and CUDA 13.1 for ``CUDAGraph.get_graph_data``.
 """
 
 from __future__ import annotations
@@ -19,10 +18,9 @@ _LOW: Final = 0xFFFF_FFFF
 
 
 def ids_from_torch(graphs: Mapping[str, Any]) -> tuple[GraphIds, ...]:
-    """The ids of captured torch.cuda.CUDAGraph objects, none where torch or driver are too old.
+    """Return the ids of captured torch.cuda.CUDAGraph objects, none if torch or driver is too old.
 
-    ``get_graph_data`` (torch 2.12) returns ``exec_graph_id`` and, for each node in creation order,
-    ``node_id``; it does not descend into child graphs, and neither does this.
+    Excludes child graphs.
     """
     ids = []
     for name, graph in graphs.items():
@@ -31,7 +29,7 @@ def ids_from_torch(graphs: Mapping[str, Any]) -> tuple[GraphIds, ...]:
         try:
             data = graph.get_graph_data()
         except RuntimeError:
-            # The driver lacks cudaGraphNodeGetToolsId; torch raises this and says so.
+            # The driver lacks cudaGraphNodeGetToolsId.
             return ()
         if nodes := data["nodes"]:
             numbers = tuple(node["node_id"] for node in nodes)
@@ -40,20 +38,20 @@ def ids_from_torch(graphs: Mapping[str, Any]) -> tuple[GraphIds, ...]:
 
 
 def ids_from_cupti(cupti: ModuleType, graphs: Mapping[str, Any]) -> tuple[GraphIds, ...]:
-    """The ids of captured and instantiated torch.cuda.CUDAGraph objects.
+    """Return the ids of captured and instantiated torch.cuda.CUDAGraph objects.
 
     Raises:
-        DriverError: the driver refused a query.
+        DriverError: The driver refused a query.
     """
     ids = []
     for name, graph in graphs.items():
         handle = driver.CUgraph(graph.raw_cuda_graph())
         _, count = call(driver.cuGraphGetNodes, handle, 0)
-        # The cudagraph trees capture nothing once, to make their memory pool.
+        # torch.compile's CUDA graph trees make an empty capture once to create their memory pool.
         if not count:
             continue
         nodes = call(driver.cuGraphGetNodes, handle, count)[0]
         numbers = tuple(cupti.get_graph_node_id(int(node)) & _LOW for node in nodes)
-        launched = int(cupti.get_graph_exec_id(graph.raw_cuda_graph_exec()))
-        ids.append(GraphIds(name, (launched,), numbers))
+        exec_id = int(cupti.get_graph_exec_id(graph.raw_cuda_graph_exec()))
+        ids.append(GraphIds(name, (exec_id,), numbers))
     return tuple(ids)

@@ -1,4 +1,4 @@
-"""The memory that the nodes of a graph may reach, read from the driver.
+"""Read the memory that graph nodes may access from the driver.
 
 Source: CUDA driver API, cuGraphKernelNodeGetParams, cuFuncGetParamInfo, cuPointerGetAttribute.
 """
@@ -23,8 +23,8 @@ _ARRAY: Final = 3
 
 
 def extent_of(address: int) -> Extent | None:
-    """The allocation that holds ``address``, on the device or pinned; None where the driver knows
-    none."""
+    """Return the device or pinned allocation that contains ``address``, or None if unknown to the
+    driver."""
     attribute = driver.CUpointer_attribute
     status, begin = driver.cuPointerGetAttribute(
         attribute.CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address
@@ -37,21 +37,20 @@ def extent_of(address: int) -> Extent | None:
 
 
 class OperandReader:
-    """Reads what nodes may reach; one reader for a graph and all its bodies. Nodes must come in
-    creation order."""
+    """Reads the operands of nodes, for a graph and all its bodies, in creation order."""
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
         self._sizes: dict[int, tuple[int, ...]] = {}
 
     def of(self, handle: Any, kind: NodeKind) -> tuple[Operand, ...] | None:
-        """The memory that a node may reach; None where that cannot be told: for calls on the CPU,
-        events and semaphores, for what holds other graphs, for arrays, for memory that the driver
-        does not know, and for kernels without any address among their arguments, which reach what
-        they do by other ways.
+        """Return the memory that a node may access, or None if unknown.
+
+        Unknown for CPU calls, events, semaphores, nested graphs, arrays, unregistered memory, and
+        kernels without address arguments.
 
         Raises:
-            DriverError: the driver refused a query.
+            DriverError: The driver refused a query.
         """
         readers: dict[NodeKind, Callable[[Any], tuple[Operand, ...] | None]] = {
             NodeKind.KERNEL: self._kernel,
@@ -68,7 +67,7 @@ class OperandReader:
         return readers[kind](handle) if kind in readers else None
 
     def _all(self, *addresses: Any) -> tuple[Operand, ...] | None:
-        """The memory at ``addresses``; None if one of them is not known."""
+        """Return the memory at ``addresses``, or None if any is unknown."""
         operands = [self._reach.operand(int(address)) for address in addresses]
         resolved = [operand for operand in operands if operand is not None]
         return merged_operands(resolved) if len(resolved) == len(operands) else None
@@ -96,7 +95,7 @@ class OperandReader:
         return merged_operands(operand for operand in operands if operand is not None) or None
 
     def _arguments(self, params: Any) -> bytes | None:
-        """The arguments of a launch, one after another; None where they cannot be read."""
+        """Return the concatenated arguments of a launch, or None if unreadable."""
         if pointers := int(params.kernelParams or 0):
             sizes = self._sizes_of(params)
             listed = (ctypes.c_void_p * len(sizes)).from_address(pointers)
@@ -111,7 +110,7 @@ class OperandReader:
         return None
 
     def _sizes_of(self, params: Any) -> tuple[int, ...]:
-        """The size of each parameter of a kernel; the driver counts them by refusing the next."""
+        """Return the size of each kernel parameter, until the driver refuses an index."""
         function = params.func
         if int(function) == 0:
             function = call(driver.cuKernelGetFunction, params.kern)
@@ -127,7 +126,7 @@ class OperandReader:
 
 
 def _packed(extra: int) -> bytes | None:
-    """The arguments of a launch that gave them as one buffer."""
+    """Return the arguments of a launch that passed one buffer."""
     words = ctypes.cast(extra, ctypes.POINTER(ctypes.c_void_p))
     buffer = size = None
     index = 0

@@ -1,4 +1,4 @@
-"""The parameters of a graph node of any kind, read from the driver.
+"""Read the parameters of graph nodes from the driver.
 
 Source: CUDA driver API, "Graph Management", cuGraph*NodeGetParams.
 """
@@ -38,10 +38,9 @@ _ON_DEVICE = (_DEVICE, _UNIFIED)
 
 
 class ParamsReader:
-    """Reads the parameters of nodes; one reader for a graph and all its bodies.
+    """Reads node parameters, for a graph and all its bodies, in creation order.
 
-    Addresses and handles are told by numbers, given in the order in which they are first seen, so
-    that nodes which share one are seen to. Nodes must come in creation order.
+    Addresses and handles are numbered by first appearance.
     """
 
     def __init__(self) -> None:
@@ -51,11 +50,12 @@ class ParamsReader:
         self._devices: dict[int, int] = {}
 
     def of_graph(self, handles: list[Any], kinds: list[NodeKind]) -> list[Params | None]:
-        """The parameters of the nodes of one graph, in creation order; None for kinds that have
-        none, and for conditional nodes, which the driver tells nothing about.
+        """Return the parameters of the nodes of one graph, in creation order.
+
+        None for kinds without parameters and for conditional nodes.
 
         Raises:
-            DriverError: the driver refused a query.
+            DriverError: The driver refused a query.
         """
         allocated: dict[int, int] = {}
         params_of_nodes: list[Params | None] = []
@@ -70,7 +70,7 @@ class ParamsReader:
                     )
                 case NodeKind.MEM_FREE:
                     address = int(call(driver.cuGraphMemFreeNodeGetParams, handle))
-                    # An address may be allocated again once it is free.
+                    # A freed address may be allocated again.
                     params_of_nodes.append(MemFreeParams(allocated_by=allocated.pop(address, None)))
                 case _:
                     params_of_nodes.append(self._params(handle, kind))
@@ -102,7 +102,7 @@ class ParamsReader:
         params = call(driver.cuGraphKernelNodeGetParams, handle)
         function = params.func
         if int(function) == 0:
-            # Launched through the library API (cuKernel): the function is the context's.
+            # Launched through the library API (cuKernel): get the function of the context.
             name = call(driver.cuKernelGetName, params.kern)
             function = call(driver.cuKernelGetFunction, params.kern)
         else:
@@ -136,9 +136,9 @@ class ParamsReader:
         )
 
     def device_of(self, handle: Any, kind: NodeKind) -> int | None:
-        """The device that a node runs on; None for kinds without one, and where it is not told.
+        """Return the device of a node, or None if unknown.
 
-        A copy or set does not tell its context; it runs where its device memory lies.
+        Copies and sets run on the device of their memory.
         """
         match kind:
             case NodeKind.KERNEL:
@@ -168,9 +168,9 @@ class ParamsReader:
         )
 
 
-# cuda-bindings gives arrays that the driver filled in as empty lists, so they are read in place.
-# The structures are those of cuda.h: CUDA_EXT_SEM_SIGNAL_NODE_PARAMS and
-# CUDA_EXT_SEM_WAIT_NODE_PARAMS agree in what is read here, and so do their parameters.
+# cuda-bindings returns driver-filled arrays as empty lists, so read them in place. The structures
+# are those of cuda.h. CUDA_EXT_SEM_SIGNAL_NODE_PARAMS and CUDA_EXT_SEM_WAIT_NODE_PARAMS, and their
+# parameters, agree in the fields read here.
 class _Fence(ctypes.Structure):
     _fields_ = [("value", ctypes.c_uint64), ("rest", ctypes.c_uint8 * 136)]
 
@@ -198,7 +198,7 @@ class _BatchNode(ctypes.Structure):
 
 
 class _Numbers(dict[Hashable, int]):
-    """Numbers things from 0 as they come."""
+    """Numbers keys from 0 by first appearance."""
 
     def __missing__(self, key: Hashable) -> int:
         self[key] = len(self)
@@ -236,8 +236,7 @@ def _memcpy(handle: Any) -> MemcpyParams:
 
 
 def _is_pageable(memory_type: int, host: int, device: int) -> bool:
-    """Whether an operand of a copy lies in host memory that CUDA has not pinned: the driver knows
-    no such address, and then answers "invalid value"."""
+    """Check if a copy operand is pageable host memory, unknown to the driver."""
     if memory_type not in (_HOST, _UNIFIED):
         return False
     attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
@@ -260,12 +259,12 @@ def _device_of_context(context: Any) -> int:
 
 
 def _side(memory_type: str, address: int) -> str | None:
-    """H or D for where the memory lies; a unified address is asked of the driver."""
+    """Return H or D for the memory's location."""
     if memory_type != "unified":
         return _SIDES[memory_type]
     attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
     status, memory_type_number = driver.cuPointerGetAttribute(attribute, address)
-    # Pageable host memory is unknown to the driver, which then answers "invalid value".
+    # The driver does not know pageable host memory and returns "invalid value".
     if int(status) != 0:
         return None
     return _SIDES.get(_MEMORY_TYPES.get(int(memory_type_number), ""))
@@ -285,7 +284,7 @@ def _memset(handle: Any) -> MemsetParams:
 def _batch_mem_op(handle: Any) -> BatchMemOpParams:
     params = call(driver.cuGraphBatchMemOpNodeGetParams, handle)
     raw = _BatchNode.from_address(params.getPtr())
-    # The kind is an enumeration of 32 bits, before 32 bits of padding.
+    # The kind is a 32-bit enumeration, followed by 32 bits of padding.
     kinds = [operation.kind & 0xFFFFFFFF for operation in raw.operations[: raw.count]]
     names = [driver.CUstreamBatchMemOpType(kind).name for kind in kinds]
     words = (name.removeprefix(_OPERATION).lower().replace("_", " ") for name in names)
@@ -308,10 +307,7 @@ def _host(handle: Any) -> HostParams:
 
 
 def host_function(address: int) -> HostParams:
-    """The symbol at ``address`` of this process and its library's file name, as dladdr(3) says.
-
-    dladdr gives the symbol before an address; only one that begins there is the function.
-    """
+    """Return the symbol at exactly ``address`` and its library's file name, from dladdr(3)."""
     symbol = _Symbol()
     is_loaded = ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(symbol))
     if not is_loaded:

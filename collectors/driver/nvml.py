@@ -1,4 +1,4 @@
-"""The GPU's clocks by NVML, the library behind nvidia-smi; no package of Python's is needed for it.
+"""Read the GPU's clocks through NVML, without a Python package.
 
 Source: nvml.h of the driver (nvmlClockType_t, nvmlClocksEventReasons).
 """
@@ -22,17 +22,15 @@ _SLOWED: Final = {
     0x40: "heat",
     0x80: "power brake",
 }
-"""The reasons that hold the clocks of a GPU at work down. An idle GPU, clocks that somebody set and
-a display's are others."""
+"""Reasons that lower the clocks of a busy GPU."""
 
 
 class _RefusedError(Exception):
-    """NVML answered with an error."""
+    """NVML returned an error."""
 
 
 def gpu_clocks(bus_id: str, load: Callable[[], Any] | None = None) -> GpuClocks | None:
-    """The clocks of the GPU at the PCI address ``bus_id`` now; None where NVML is missing or does
-    not tell. ``load`` gives the library."""
+    """Return the current clocks of the GPU at PCI address ``bus_id``, or None if unavailable."""
     try:
         nvml = (load or _library)()
         _ask(nvml.nvmlInit_v2)
@@ -54,7 +52,7 @@ def _clocks(nvml: Any, bus_id: str) -> GpuClocks:
     device = ctypes.c_void_p()
     _ask(nvml.nvmlDeviceGetHandleByPciBusId_v2, bus_id.encode("ascii"), ctypes.byref(device))
     reasons = ctypes.c_ulonglong()
-    # Its name before driver 535 is still there in later ones.
+    # The pre-535 name still exists in later drivers.
     _ask(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, device, ctypes.byref(reasons))
     return GpuClocks(
         sm_mhz=_number(nvml.nvmlDeviceGetClockInfo, device, _SM),

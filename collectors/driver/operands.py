@@ -1,9 +1,6 @@
-"""Which memory a node may reach: the addresses among its arguments, and the allocations that hold
-them.
+"""Resolve the addresses in node arguments to the allocations that contain them.
 
-Nothing here asks the driver or torch: :mod:`collectors.driver.node_operands` and
-:mod:`collectors.allocator.history` read the facts. Addresses stay here: what leaves are numbers of
-allocations and places in them.
+Needs neither driver nor torch. Results contain allocation numbers and offsets, not addresses.
 """
 
 from __future__ import annotations
@@ -18,19 +15,18 @@ from collectors.allocator.extents import Event, Segment, SegmentIndex
 from graphviz_dash.model.graph import Operand
 
 Extent: TypeAlias = tuple[int, int]
-"""Addresses from the first to before the second."""
+"""Start and end address; the end is exclusive."""
 
 _LOWEST: Final = 1 << 32
 _HIGHEST: Final = 1 << 57
-"""Device addresses lie above what a 32-bit process could reach, and have 57 bits at the most."""
+"""Device addresses are above the 32-bit range and have at most 57 bits."""
 
 
 def addresses_in(arguments: bytes) -> list[int]:
-    """The numbers in a kernel's arguments that could be addresses, each once, in order.
+    """Return possible addresses in kernel arguments, unique and in order.
 
-    Arguments are structures as often as pointers, so every 8 bytes at every multiple of 4 are
-    looked at. A number that is no address costs a question, and is taken for none unless it lies in
-    an allocation: then it makes a node seem to reach more than it does, never less.
+    Checks every 8 bytes at multiples of 4, since arguments may be structures. Accesses may be
+    overestimated, never underestimated.
     """
     addresses: dict[int, None] = {}
     for begin in (0, 4):
@@ -42,19 +38,17 @@ def addresses_in(arguments: bytes) -> list[int]:
 
 
 def lived(before: Iterable[Segment], events: Iterable[Event]) -> list[Extent]:
-    """Every allocation that was alive at some time: those of ``before``, and what was allocated
-    since."""
+    """Return every allocation that was live at any time: those of ``before`` and later ones."""
     old = [(begin, begin + size) for segment in before for begin, size in segment.live]
     new = [(event.address, event.address + event.size) for event in events if not event.frees]
     return sorted({*old, *new})
 
 
 class Reach:
-    """Finds what an address gives access to.
+    """Resolves addresses to accessible memory.
 
-    ``held`` are the allocator's segments, ``blocks`` the allocations in them (see :func:`lived`).
-    ``ask`` gives the extent of any other allocation that the driver knows, None for an address that
-    it does not know. Allocations are numbered as they are first seen.
+    ``held`` are the allocator's segments, ``blocks`` their allocations. ``ask`` returns the extent
+    of any other allocation, or None.
     """
 
     def __init__(
@@ -73,22 +67,21 @@ class Reach:
         self._known: dict[int, Operand | None] = {}
 
     def allocate(self, address: int, size: int) -> None:
-        """A node of the graph allocates memory at ``address``."""
+        """Register memory allocated by a node of the graph."""
         self._own[address] = (address, address + size)
         self._known.clear()
 
     def operand(self, address: int) -> Operand | None:
-        """What a node that is given ``address`` may reach; None for what is no address.
+        """Return the memory accessible through ``address``, or None if it is not an address.
 
-        The same memory serves one tensor after another, so it is all allocations that held the
-        address at some time of the capture, and the whole segment where none did.
+        Covers all allocations that held the address during the capture, or the whole segment.
         """
         if address not in self._known:
             self._known[address] = self._find(address)
         return self._known[address]
 
     def extent(self, operand: Operand) -> Extent:
-        """Where an operand lies, which this found."""
+        """Return the extent of a resolved operand."""
         base = list(self._numbers)[operand.allocation]
         return base + operand.offset, base + operand.offset + operand.bytes
 
@@ -104,7 +97,7 @@ class Reach:
         return None if extent is None else self._numbered(extent[0], *extent)
 
     def _around(self, address: int) -> Extent | None:
-        """From the first begin to the last end of all blocks that hold ``address``."""
+        """Return the combined range of all blocks containing ``address``."""
         index = bisect_right(self._begins, address) - 1
         low = high = address
         while index >= 0 and self._furthest[index] > address:
@@ -120,9 +113,9 @@ class Reach:
 
 
 def merged_operands(operands: Iterable[Operand]) -> tuple[Operand, ...]:
-    """The operands in order, those that overlap as one."""
+    """Sort operands and merge overlapping ones."""
     result: list[Operand] = []
-    for operand in sorted(operands, key=lambda each: (each.allocation, each.offset, each.bytes)):
+    for operand in sorted(operands, key=lambda item: (item.allocation, item.offset, item.bytes)):
         last = result[-1] if result else None
         if (
             last is not None

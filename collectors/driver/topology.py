@@ -1,6 +1,6 @@
-"""The topology of a captured graph, read from the driver through cuda-python.
+"""Read the topology of a captured graph from the driver through cuda-python.
 
-Source: CUDA driver API, "Graph Management". Nodes come in creation order, which identifies them.
+Source: CUDA driver API, "Graph Management". Creation order identifies the nodes.
 """
 
 from __future__ import annotations
@@ -47,25 +47,26 @@ _BY_GRAPH = "cuGraphGetNodes, cuGraphNodeGetDependencies"
 
 
 def read_graph(handle: int, graph_id: str) -> tuple[CapturedGraph, ...]:
-    """As :func:`read_graph_and_handles`, without the places."""
+    """Read a graph like :func:`read_graph_and_handles`, without node positions."""
     return read_graph_and_handles(handle, graph_id)[0]
 
 
 def read_graph_and_handles(
     handle: int, graph_id: str, reach: Reach | None = None
 ) -> tuple[tuple[CapturedGraph, ...], dict[int, tuple[str, int]]]:
-    """The graph behind a CUgraph ``handle`` and, after it, the graphs in its child graph nodes and
-    the bodies of its conditional nodes, and so on down; and for the handle of each node the id of
-    its graph and its index. The edges into a node come in the order of its dependencies.
+    """Read the graph of a CUgraph ``handle``, followed by its nested graphs, recursively.
+
+    Nested graphs are child graphs and conditional bodies. Also returns graph id and index for each
+    node handle. The edges into a node are in the order of its dependencies.
 
     Args:
-        handle: the CUgraph as an integer; the graph stays the caller's.
-        graph_id: the id the graph gets; that of a child graph is ``<graph_id>.<node index>``, of a
-            conditional's body ``<graph_id>.<node index>.<place among the bodies>``.
-        reach: finds what the nodes' operands are; without it they are not read.
+        handle: The CUgraph as an integer; the caller keeps ownership.
+        graph_id: Id of the graph. A child graph gets ``<graph_id>.<node index>``, a conditional's
+            body ``<graph_id>.<node index>.<body index>``.
+        reach: Resolves operands; None skips them.
 
     Raises:
-        DriverError: the driver refused a query.
+        DriverError: The driver refused a query.
     """
     root = driver.CUgraph(handle)
     reader = _Reader(root, None if reach is None else OperandReader(reach))
@@ -73,7 +74,7 @@ def read_graph_and_handles(
 
 
 class _Reader:
-    """Reads a graph and all that it holds; events and semaphores are numbered across all of it."""
+    """Reads a graph and its nested graphs, with shared numbering of events and semaphores."""
 
     def __init__(self, root: Any, operands: OperandReader | None) -> None:
         self._params = ParamsReader()
@@ -84,13 +85,13 @@ class _Reader:
     def graph(
         self, graph: Any, graph_id: str, parent: tuple[str, int] | None
     ) -> tuple[CapturedGraph, ...]:
-        """The graph of a handle that the driver gives."""
+        """Read the graph of a driver handle."""
         return self._read(_nodes(graph), graph_id, _BY_GRAPH, parent)
 
     def _listed(
         self, nodes: tuple[int, ...], graph_id: str, parent: tuple[str, int]
     ) -> tuple[CapturedGraph, ...]:
-        """A body of which only the nodes are known."""
+        """Read a body given by node handles."""
         handles = [driver.CUgraphNode(node) for node in nodes]
         return self._read(handles, graph_id, BY_DOT, parent)
 
@@ -103,7 +104,7 @@ class _Reader:
     ) -> tuple[CapturedGraph, ...]:
         kinds = [_KINDS[call(driver.cuGraphNodeGetType, handle).name] for handle in handles]
         params: list[Params | None] = self._params.of_graph(handles, kinds)
-        inside: list[CapturedGraph] = []
+        nested: list[CapturedGraph] = []
         nodes = []
         for index, (handle, kind) in enumerate(zip(handles, kinds, strict=True)):
             bodies: tuple[str, ...] = ()
@@ -111,22 +112,22 @@ class _Reader:
             if kind is NodeKind.CHILD_GRAPH:
                 bodies = (f"{graph_id}.{index}",)
                 child = call(driver.cuGraphChildGraphNodeGetGraph, handle)
-                inside += self.graph(child, bodies[0], holder)
+                nested += self.graph(child, bodies[0], holder)
             elif kind is NodeKind.CONDITIONAL:
-                bodies, params[index] = self._conditional(handle, holder, inside)
+                bodies, params[index] = self._conditional(handle, holder, nested)
             device = self._params.device_of(handle, kind)
             operands = self._operands.of(handle, kind) if self._operands else None
             nodes.append(
                 GraphNode(index, kind, params[index], bodies, device=device, operands=operands)
             )
             self.places[int(handle)] = holder
-        whole = CapturedGraph(graph_id, tuple(nodes), _dependencies(handles), read_by, parent)
-        return (whole, *inside)
+        outer = CapturedGraph(graph_id, tuple(nodes), _dependencies(handles), read_by, parent)
+        return (outer, *nested)
 
     def _conditional(
         self, handle: Any, holder: tuple[str, int], inside: list[CapturedGraph]
     ) -> tuple[tuple[str, ...], ConditionalParams]:
-        """The ids of a conditional's bodies, which are put into ``inside``, and its parameters."""
+        """Return body ids and parameters of a conditional; append its bodies to ``inside``."""
         conditional = self._bodies.of(handle)
         if conditional is None:
             return (), ConditionalParams(type=None, size=None)
@@ -145,8 +146,7 @@ def _nodes(graph: Any) -> list[Any]:
 
 
 def _dependencies(handles: list[Any]) -> tuple[GraphEdge, ...]:
-    """The edges between the nodes of a graph, asked of each node: cuGraphGetEdges sorts them, and
-    the order of a node's dependencies decides how an update pairs nodes."""
+    """Return the edges of a graph in dependency order, which cuGraphGetEdges would sort."""
     query = getattr(driver, "cuGraphNodeGetDependencies_v2", driver.cuGraphNodeGetDependencies)
     index_of = {int(handle): index for index, handle in enumerate(handles)}
     edges = []

@@ -1,1 +1,1 @@
-"""Programs that are recorded as they are, in the shape of those that people run."""
+"""Example programs for recording, modelled on real ones."""

@@ -1,12 +1,11 @@
-"""A server in the shape of vLLM: forked workers, a set of graphs for each batch size in one memory
+"""A server modelled on vLLM: forked workers, one set of graphs per batch size in a shared memory
 pool, eager attention between the pieces.
 
-    graphviz-dash collect -o runs -- python -m collectors.examples.server
-    graphviz-dash collect -o runs -- python -m collectors.examples.server --gpus 2
+graphviz-dash collect -o runs -- python -m collectors.examples.server
+graphviz-dash collect -o runs -- python -m collectors.examples.server --gpus 2
 
-A program and no workload of ``--workload``: its steps differ in size. The process that is started
-draws the sizes of batches and hands them to its workers, one for each GPU; what they share they sum
-by NCCL, within the graphs. A batch is padded to the next size, and one above the largest runs
+The main process draws batch sizes and passes them to one worker per GPU. Workers sum their shares
+with NCCL inside the graphs. A batch is padded to the next size; above the largest size it runs
 eagerly.
 """
 
@@ -31,17 +30,19 @@ from torch.nn import functional
 import collectors
 
 SIZES: Final = (1, 2, 4, *range(8, 257, 8))
-"""The sizes that vLLM captures up to a batch of 256."""
+"""Sizes that vLLM captures up to a batch of 256."""
 
 _END_S: Final = 60
-"""How long a worker may take to end when it has served everything."""
+"""Time limit in s for a worker to exit after serving."""
 _CONTEXT = 128
 _HEADS = 8
 
 
 class Decoder:
-    """A decoder of random weights in pieces: the last one gives logits, all others what attention
-    needs next. ``rank`` of ``world`` holds its share of each layer."""
+    """A decoder with random weights, split into pieces at attention.
+
+    The last piece returns logits. ``rank`` of ``world`` holds its share of each layer.
+    """
 
     def __init__(self, width: int, layers: int, most: int, world: int) -> None:
         def weight(rows: int, columns: int) -> torch.Tensor:
@@ -62,12 +63,11 @@ class Decoder:
 
     @property
     def pieces(self) -> int:
-        """One more than there are layers."""
+        """Number of pieces: one more than layers."""
         return len(self.qkv) + 1
 
     def piece(self, number: int, hidden: torch.Tensor | None, size: int) -> list[torch.Tensor]:
-        """Piece ``number`` for ``size`` rows: the residual stream behind it, and what comes of it
-        (queries, keys and values; logits of the last)."""
+        """Run piece ``number`` for ``size`` rows; return the residual stream and the output."""
         if hidden is None:
             hidden = functional.embedding(self.tokens[:size], self.embedding)
         else:
@@ -80,7 +80,7 @@ class Decoder:
         return [hidden, result]
 
     def attend(self, layer: int, qkv: torch.Tensor, size: int) -> None:
-        """Eager attention of ``size`` requests to what they have cached."""
+        """Run eager attention of ``size`` requests over their cache."""
         query = qkv[:size].chunk(3, dim=1)[0].view(size, self.heads, 1, -1)
         keys, values = self.cache[layer, 0, :size], self.cache[layer, 1, :size]
         attended = functional.scaled_dot_product_attention(query, keys, values)
@@ -93,7 +93,7 @@ class Decoder:
 
 
 class Server:
-    """Runs batches by graphs of the next size."""
+    """Runs batches through graphs of the next size."""
 
     def __init__(self, decoder: Decoder, sizes: tuple[int, ...], labels: bool) -> None:
         self.decoder = decoder
@@ -108,7 +108,7 @@ class Server:
                 self._run(size, self._captured(size))
 
     def step(self, tokens: torch.Tensor) -> torch.Tensor:
-        """The logits of one decoding step of ``tokens``, a row each."""
+        """Return the logits of one decoding step of ``tokens``, one row each."""
         real = len(tokens)
         size = min((size for size in self.sizes if size >= real), default=None)
         self.decoder.tokens[:real].copy_(tokens, non_blocking=True)
@@ -125,7 +125,7 @@ class Server:
             return self._run(real, replayed)[:real]
 
     def close(self) -> None:
-        """Destroys the graphs, when the GPU is done with them."""
+        """Destroy the graphs once the GPU is idle."""
         torch.cuda.synchronize()
         for pieces in self._graphs.values():
             for graph, _ in pieces:
@@ -167,7 +167,7 @@ def _normal(rows: torch.Tensor) -> torch.Tensor:
 
 
 def work(rank: int, asked: argparse.Namespace, port: int, requests: Connection) -> None:
-    """A worker: serves batches until it is told to end, then sends how long each took, in s."""
+    """Serve batches until told to stop, then send the duration of each in s."""
     torch.cuda.set_device(rank)
     torch.manual_seed(0)
     if asked.gpus > 1:
@@ -179,20 +179,20 @@ def work(rank: int, asked: argparse.Namespace, port: int, requests: Connection) 
         requests.send("ready")
         times = []
         while (size := requests.recv()) is not None:
-            began = time.perf_counter()
+            start = time.perf_counter()
             tokens = torch.randint(0, 1024, (size,), device="cuda")
             server.step(tokens).argmax(dim=1).tolist()
-            times.append(time.perf_counter() - began)
+            times.append(time.perf_counter() - start)
         requests.send(times)
-    # NCCL waits for graphs that hold its kernels: they go before its group does.
+    # NCCL waits for graphs that hold its kernels, so destroy them before the group.
     server.close()
     if asked.gpus > 1:
         torch.distributed.destroy_process_group()
 
 
 def batch_sizes(steps: int, largest: int) -> list[int]:
-    """Sizes of batches that come one after another: a load that rises and falls; now and then more
-    than the largest."""
+    """Draw a sequence of batch sizes with rising and falling load, occasionally above the largest
+    size."""
     draw = random.Random(0)
     sizes, load = [], largest / 4
     for _ in range(steps):
@@ -206,7 +206,7 @@ def _sizes(text: str) -> tuple[int, ...]:
 
 
 def _ended(worker: BaseProcess) -> bool:
-    """Whether a worker ends by itself; if not it is ended."""
+    """Wait for a worker to exit; kill it on timeout."""
     worker.join(_END_S)
     if worker.is_alive():
         worker.kill()
@@ -216,43 +216,43 @@ def _ended(worker: BaseProcess) -> bool:
 
 
 def main() -> None:
-    """The process that is started: draws batches and hands them out."""
+    """Start the workers and send them batches."""
     parser = argparse.ArgumentParser(description=__doc__, prog="server")
-    parser.add_argument("--gpus", type=int, default=1, help="workers, one for each")
+    parser.add_argument("--gpus", type=int, default=1, help="number of workers, one per GPU")
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--width", type=int, default=1024)
     parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--sizes", type=_sizes, default=SIZES, help="such as 1,2,4,8")
-    parser.add_argument("--no-labels", action="store_true", help="say nothing to the recorder")
-    asked = parser.parse_args()
+    parser.add_argument("--sizes", type=_sizes, default=SIZES, help="for example 1,2,4,8")
+    parser.add_argument("--no-labels", action="store_true", help="do not label steps")
+    options = parser.parse_args()
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     context = multiprocessing.get_context("fork")
-    ends = []
-    for rank in range(asked.gpus):
-        here, there = context.Pipe()
+    connections = []
+    for rank in range(options.gpus):
+        parent_end, child_end = context.Pipe()
         worker = context.Process(
-            target=work, args=(rank, asked, port, there), name=f"worker-{rank}"
+            target=work, args=(rank, options, port, child_end), name=f"worker-{rank}"
         )
         worker.start()
-        ends.append((worker, here))
-    for _, end in ends:
-        end.recv()
-    sizes = batch_sizes(asked.steps, max(asked.sizes))
+        connections.append((worker, parent_end))
+    for _, connection in connections:
+        connection.recv()
+    sizes = batch_sizes(options.steps, max(options.sizes))
     for size in (*sizes, None):
-        for _, end in ends:
-            end.send(size)
-    times = max((end.recv() for _, end in ends), key=sum)
-    took = sum(times)
-    late = [worker for worker, _ in ends if not _ended(worker)]
+        for _, connection in connections:
+            connection.send(size)
+    times = max((connection.recv() for _, connection in connections), key=sum)
+    total_s = sum(times)
+    late = [worker for worker, _ in connections if not _ended(worker)]
     print(
-        f"served {sum(sizes):,} tokens in {took:.2f} s: {sum(sizes) / took:,.0f} tokens/s, "
-        f"a step in {1e6 * statistics.median(times):,.0f} us"
+        f"served {sum(sizes):,} tokens in {total_s:.2f} s: {sum(sizes) / total_s:,.0f} tokens/s, "
+        f"median step {1e6 * statistics.median(times):,.0f} us"
     )
     if late:
         names = ", ".join(worker.name for worker in late)
-        raise SystemExit(f"{names}: served everything and did not end within {_END_S} s")
+        raise SystemExit(f"{names}: did not exit within {_END_S} s")
 
 
 if __name__ == "__main__":

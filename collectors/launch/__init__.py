@@ -1,1 +1,1 @@
-"""Launch costs of synthetic graphs, measured in a process to which no profiler is attached."""
+"""Measure launch costs of synthetic graphs without a profiler."""

@@ -1,4 +1,4 @@
-"""``graphviz-dash bench launch``. Imports no torch in the process that times the launches."""
+"""The ``graphviz-dash bench launch`` command. Only its subprocesses import torch."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ def _counts(
     try:
         counts = tuple(dict.fromkeys(int(part) for part in value.split(",") if part.strip()))
     except ValueError as error:
-        raise click.BadParameter(f"{value!r} is no list of whole numbers") from error
+        raise click.BadParameter(f"{value!r} is not a list of whole numbers") from error
     if not counts or min(counts) < 1:
-        raise click.BadParameter(f"{value!r}: give at least one number, each 1 or more")
+        raise click.BadParameter(f"{value!r}: give at least one number, all 1 or more")
     return counts
 
 
 @click.group()
 def bench() -> None:
-    """Measure this machine with programs of our own."""
+    """Run this machine's benchmarks."""
 
 
 bench.add_command(predict)
 
 
-@bench.command(short_help="Time the life of synthetic graphs.")
+@bench.command(short_help="Time the life cycle of synthetic graphs.")
 @click.option(
     "-o",
     "--output",
@@ -62,20 +62,20 @@ bench.add_command(predict)
     default=12,
     show_default=True,
     type=click.IntRange(1),
-    help="Trials of each graph in each process.",
+    help="Trials per graph and process.",
 )
 @click.option(
     "--processes",
     default=5,
     show_default=True,
     type=click.IntRange(1),
-    help="Processes, one after the other: their difference is part of the spread.",
+    help="Sequential processes. The spread includes variation between them.",
 )
 @click.option(
     "--lengths",
     callback=_counts,
     metavar="LIST",
-    help="Nodes of the linear chains, separated by commas.  [default: 1 to 2048]",
+    help="Comma-separated node counts of the linear chains.   [default: 1 to 2048]",
 )
 @click.option(
     "--width", default=4, show_default=True, type=click.IntRange(2), help="Parallel chains."
@@ -84,13 +84,13 @@ bench.add_command(predict)
     "--chain-lengths",
     callback=_counts,
     metavar="LIST",
-    help="Nodes of each of the parallel chains.  [default: 10,50,100,256]",
+    help="Nodes per parallel chain.   [default: 10,50,100,256]",
 )
 @click.option(
     "--widths",
     callback=_counts,
     metavar="LIST",
-    help="Numbers of chains of 10 nodes, for the cost of a root.  [default: 1,2,4,8,16,32]",
+    help="Numbers of 10-node chains, to measure the cost of a root.   [default: 1,2,4,8,16,32]",
 )
 def launch(
     output: Path,
@@ -101,30 +101,34 @@ def launch(
     chain_lengths: tuple[int, ...] | None,
     widths: tuple[int, ...] | None,
 ) -> None:
-    """Time the life of synthetic graphs: creation, instantiation, upload, first and repeat launch.
+    """Time the life cycle of synthetic graphs: creation, instantiation, upload, launches.
 
-    Follows NVIDIA's sample cudaGraphsPerfScaling, through cuda-python, in processes to which no
-    profiler is attached. Every sample is kept. An interrupt keeps what was measured by then.
+    Follows NVIDIA's sample cudaGraphsPerfScaling, in processes without a profiler. Keeps every
+    sample, also after an interrupt.
     """
     require("torch", "cuda.bindings")
     if (output / LAUNCH_FILE).exists():
         raise InputError(
             output / LAUNCH_FILE,
-            "a recording is already there",
-            "a new place",
-            "Choose another -o, or remove it.",
+            "the folder already holds a recording",
+            "an empty or new folder",
+            "Choose another -o, or delete that recording.",
         )
     with tempfile.TemporaryDirectory() as scratch:
         environment = machine_environment(Path(scratch))
-    wanted = requests.topologies(
+    topologies = requests.topologies(
         lengths or requests.LENGTHS,
         width,
         chain_lengths or requests.CHAIN_LENGTHS,
         widths or requests.WIDTHS,
     )
-    whole = trials * processes
-    click.echo(f"{environment.gpu_name}: {len(wanted)} graphs, {whole} trials each", err=True)
-    measured = running.measure(wanted, trials, processes, lambda line: click.echo(line, err=True))
+    trial_count = trials * processes
+    click.echo(
+        f"{environment.gpu_name}: {len(topologies)} graphs, {trial_count} trials each", err=True
+    )
+    measured = running.measure(
+        topologies, trials, processes, lambda line: click.echo(line, err=True)
+    )
     if measured.series:
         write_launch(
             output,
@@ -135,7 +139,7 @@ def launch(
                 created=datetime.now(UTC).isoformat(timespec="seconds"),
                 command=("graphviz-dash", *sys.argv[1:]),
                 environment=environment,
-                trials=whole,
+                trials=trial_count,
                 complete=measured.whole,
                 call_ns=measured.call_ns,
                 clock_ns=measured.clock_ns,
@@ -144,8 +148,8 @@ def launch(
             ),
         )
         click.echo(output)
-        click.echo(f"Look at it: graphviz-dash launch {shlex.quote(str(output))}", err=True)
+        click.echo(f"View: graphviz-dash launch {shlex.quote(str(output))}", err=True)
     if not measured.whole:
         kept = sum(len(series.samples) > 0 for series in measured.series)
-        click.echo(f"interrupted; kept what there was of {kept} of {len(wanted)} graphs", err=True)
+        click.echo(f"interrupted; kept samples of {kept} of {len(topologies)} graphs", err=True)
         raise click.exceptions.Exit(_INTERRUPTED)

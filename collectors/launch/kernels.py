@@ -1,4 +1,4 @@
-"""The two kernels of the measurements: one that does nothing, and one that waits to be let go."""
+"""Compile the kernels of the measurements: an empty one and one that waits for the host."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ extern "C" __global__ void hold(volatile int *latch, unsigned long long nanoseco
 """
 
 HOLD_NS: Final = 2_000_000_000
-"""How long the waiting kernel waits at most."""
+"""Maximum wait of the holding kernel in ns."""
 
 
 def load() -> tuple[Any, Any]:
-    """The functions ``empty`` and ``hold``, compiled for the device of the current context."""
+    """Return the functions ``empty`` and ``hold``, compiled for the current device."""
     attribute = driver.CUdevice_attribute
     device = call(driver.cuCtxGetDevice)
     major = call(
@@ -54,7 +54,7 @@ def load() -> tuple[Any, Any]:
 
 
 class Latch:
-    """Two words in pinned host memory: set to let the kernel go, and whether it gave up."""
+    """Two words in pinned host memory: release flag and timeout flag."""
 
     def __init__(self) -> None:
         address = int(call(driver.cuMemHostAlloc, 8, driver.CU_MEMHOSTALLOC_DEVICEMAP))
@@ -65,14 +65,14 @@ class Latch:
         )
 
     def close(self) -> None:
-        """Before a kernel is to wait."""
+        """Reset the flags before launching the kernel."""
         self._words[0] = self._words[1] = 0
 
     def open(self) -> None:
-        """Lets it go."""
+        """Release the kernel."""
         self._words[0] = 1
 
     @property
     def gave_up(self) -> bool:
-        """Whether the kernel stopped waiting by itself."""
+        """The kernel stopped waiting on its own."""
         return bool(self._words[1])

@@ -1,8 +1,7 @@
-"""The life of a synthetic graph, timed: capture, instantiation, first and later launches.
+"""Time the life cycle of a synthetic graph: capture, instantiation, first and later launches.
 
-Each step follows NVIDIA's sample cudaGraphsPerfScaling: kernels that do nothing, captured from
-streams; a launch into an empty stream timed by the CPU's clock; a launch behind a kernel that
-waits, timed by events on the GPU; an executable made anew for what only a first launch does.
+Follows NVIDIA's sample cudaGraphsPerfScaling: empty kernels, launches into an empty stream timed by
+the CPU clock, and launches behind a waiting kernel timed by GPU events.
 """
 
 from __future__ import annotations
@@ -21,27 +20,27 @@ from graphviz_dash.model.launch import LaunchMeasure, Topology
 Samples = dict[LaunchMeasure, int]
 
 MOST_QUEUED: Final = 512
-"""Launches that are surely queued behind a kernel that waits: the queue has 1,024 places, and a
-launch into a full one waits for the GPU, which waits for us."""
+"""Launches that always fit behind a waiting kernel. The queue has 1,024 entries; a launch into a
+full queue would deadlock."""
 
 _BYTES: Final = 64
 
 
-# What a Host node calls: C's free of no memory, which does nothing and needs no interpreter.
+# Host nodes call C's free(NULL), which does nothing and needs no interpreter.
 _NOTHING: Final = ctypes.cast(ctypes.CDLL(None).free, ctypes.c_void_p).value
 
 
 class Bench:
-    """Streams, kernels and memory for graphs of at most ``width`` chains.
+    """Streams, kernels and memory for graphs of up to ``width`` chains.
 
     Raises, from every method:
-        DriverError: a call of the driver failed.
+        DriverError: A driver call failed.
     """
 
     def __init__(self, width: int) -> None:
         call(runtime.cudaFree, 0)
         self._empty, self._hold = load()
-        # Blocking streams, as the sample's; two at least, for the upload.
+        # Blocking streams, like the sample's; the upload needs two.
         self._streams = [call(runtime.cudaStreamCreate) for _ in range(max(width, 2))]
         self._fork = call(runtime.cudaEventCreateWithFlags, runtime.cudaEventDisableTiming)
         self._begin, self._end = (call(runtime.cudaEventCreate) for _ in range(2))
@@ -49,10 +48,9 @@ class Bench:
         self._memory = [call(runtime.cudaMalloc, _BYTES) for _ in range(2)]
 
     def measure(self, topology: Topology) -> Samples:
-        """One trial: every measure of a graph of ``topology``, in ns.
+        """Run one trial and return every measure of a graph, in ns.
 
-        A launch that could not be queued behind the waiting kernel has no device time; its measure
-        is left out.
+        Omits device times of launches that could not be queued behind the waiting kernel.
         """
         samples: Samples = {}
         graph = self._captured(topology, samples)
@@ -71,7 +69,7 @@ class Bench:
         return samples
 
     def count_nodes(self, topology: Topology) -> int:
-        """The nodes of a graph of ``topology``, as the driver counts them."""
+        """Return the driver's node count for a graph of ``topology``."""
         graph = self._captured(topology, {})
         count = int(call(runtime.cudaGraphGetNodes, graph, 0)[1])
         call(runtime.cudaGraphDestroy, graph)
@@ -95,54 +93,53 @@ class Bench:
         return executable
 
     def _launched_twice(self, executable: Any, samples: Samples) -> None:
-        """The first launch and the next one, each into an empty stream.
+        """Time the first and the next launch, each into an empty stream.
 
-        As in the sample, nothing but the two readings of the clock lies between them; nor is
-        anything looked up or checked there. That the calls are made from Python costs about 0.4 µs,
-        and more right after the first launch of a large graph (docs/launch-vs-sample.md).
+        As in the sample, nothing else runs between the clock readings. Calling from Python costs
+        about 0.4 µs, and more right after the first launch of a large graph
+        (docs/launch-vs-sample.md).
         """
         launch, wait = runtime.cudaGraphLaunch, runtime.cudaStreamSynchronize
         stream, clock = self._streams[0], time.perf_counter_ns
         begin = clock()
-        launched = launch(executable, stream)
+        launch_status = launch(executable, stream)
         returned = clock()
-        waited = wait(stream)
+        wait_status = wait(stream)
         done = clock()
-        again = clock()
-        relaunched = launch(executable, stream)
+        restart = clock()
+        relaunch_status = launch(executable, stream)
         returned_again = clock()
-        rewaited = wait(stream)
+        rewait_status = wait(stream)
         done_again = clock()
-        for status in (launched, waited, relaunched, rewaited):
+        for status in (launch_status, wait_status, relaunch_status, rewait_status):
             call(lambda status=status: status)
         samples[LaunchMeasure.FIRST_LAUNCH_CPU] = returned - begin
         samples[LaunchMeasure.FIRST_LAUNCH] = done - begin
-        samples[LaunchMeasure.REPEAT_LAUNCH_CPU] = returned_again - again
-        samples[LaunchMeasure.REPEAT_LAUNCH] = done_again - again
+        samples[LaunchMeasure.REPEAT_LAUNCH_CPU] = returned_again - restart
+        samples[LaunchMeasure.REPEAT_LAUNCH] = done_again - restart
 
     def _on_further_executable(self, graph: Any, executable: Any) -> Any:
-        """Another executable, whose next launch is a first one."""
         call(runtime.cudaGraphExecDestroy, executable)
         return call(runtime.cudaGraphInstantiate, graph, 0)
 
     def _behind(
         self, work: Callable[[], object], stream: Any, samples: Samples, measure: LaunchMeasure
     ) -> int:
-        """GPU time of ``work``, queued behind a kernel that waits; returns its CPU time in ns."""
+        """Measure the GPU time of ``work`` behind a waiting kernel; return its CPU time in ns."""
         self._latch.close()
         arguments = self._latch.arguments
         call(driver.cuLaunchKernel, self._hold, 1, 1, 1, 1, 1, 1, 0, int(stream), arguments, 0)
         call(runtime.cudaEventRecord, self._begin, stream)
         begin = time.perf_counter_ns()
         work()
-        took = time.perf_counter_ns() - begin
+        cpu_ns = time.perf_counter_ns() - begin
         call(runtime.cudaEventRecord, self._end, stream)
         self._latch.open()
         call(runtime.cudaStreamSynchronize, stream)
         if not self._latch.gave_up:
             elapsed_ms = call(runtime.cudaEventElapsedTime, self._begin, self._end)
             samples[measure] = round(elapsed_ms * 1e6)
-        return took
+        return cpu_ns
 
     def _uploaded(self, executable: Any, samples: Samples) -> None:
         stream = self._streams[1]
@@ -154,7 +151,7 @@ class Bench:
         )
 
     def measure_streams(self, topology: Topology) -> Samples:
-        """One trial of the same work launched call by call."""
+        """Run one trial of the same work launched call by call."""
         samples: Samples = {}
         main = self._streams[0]
         begin = time.perf_counter_ns()
@@ -168,7 +165,6 @@ class Bench:
         return samples
 
     def _issue(self, topology: Topology) -> None:
-        """Gives the work to the streams, whether they are being captured or not."""
         launch, empty, streams = driver.cuLaunchKernel, self._empty, self._streams
         handles = [int(stream) for stream in streams[: topology.width]]
         if topology.single_root:
@@ -194,8 +190,8 @@ class Bench:
         stream, (target, source) = self._streams[0], self._memory
         match kind:
             case "Memcpy":
-                way = runtime.cudaMemcpyKind.cudaMemcpyDeviceToDevice
-                call(runtime.cudaMemcpyAsync, target, source, _BYTES, way, stream)
+                direction = runtime.cudaMemcpyKind.cudaMemcpyDeviceToDevice
+                call(runtime.cudaMemcpyAsync, target, source, _BYTES, direction, stream)
             case "Memset":
                 call(runtime.cudaMemsetAsync, target, 0, _BYTES, stream)
             case "Host":
@@ -207,8 +203,8 @@ class Bench:
         if status == 0:
             call(driver.cuLaunchHostFunc, int(stream), function, 0)
             return
-        # cuda-python frees what it hands to cuLaunchHostFunc after the first call, and a replay
-        # makes more than one; a node that is added to the graph is not wrapped.
+        # cuda-bindings frees the function of cuLaunchHostFunc after the first call, but a replay
+        # calls it again. A node added to the graph is not wrapped.
         params = driver.CUDA_HOST_NODE_PARAMS()
         params.fn = function
         node = call(driver.cuGraphAddHostNode, graph, before, len(before), params)
@@ -218,6 +214,6 @@ class Bench:
         call(update, int(stream), [node], None, 1, replace)
 
     def _capture_info(self, stream: Any) -> tuple[int, Any, list[Any]]:
-        """Whether the stream captures (0: not), the graph, and what the next node depends on."""
+        """Return the capture status (0: none), the graph, and the next node's dependencies."""
         info = call(driver.cuStreamGetCaptureInfo, int(stream))
         return int(info[0]), info[2], list(info[3] or ())

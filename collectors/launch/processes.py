@@ -1,8 +1,6 @@
-"""A recording of launch costs: the same graphs measured in one process after another.
+"""Measure the same graphs in one process after another.
 
-Within a process launch times repeat closely; from one process to the next they differ more, since
-memory, streams and channels lie elsewhere. A spread that is to hold for the next recording must
-have seen several.
+Launch times vary more between processes than within one, so a spread needs several.
 """
 
 from __future__ import annotations
@@ -26,18 +24,18 @@ from graphviz_dash.model.launch import LaunchMeasure, LaunchSeries, Topology
 COMMAND: Final = (sys.executable, "-m", "collectors.launch.run")
 
 _END_S: Final = 30.0
-"""How long an interrupted process may take to end its trial and write what it has."""
+"""Time limit in s for an interrupted process to finish."""
 
 
 def measure(
     wanted: Sequence[Topology], trials: int, processes: int, report: Callable[[str], None]
 ) -> Measured:
-    """``trials`` of each graph in each of ``processes`` processes, their samples in that order.
+    """Measure ``trials`` of each graph in each of ``processes`` processes, with samples in order.
 
-    An interrupt ends it early with what there is by then. ``report`` gets a line for each process.
+    An interrupt keeps the samples so far. ``report`` receives one line per process.
 
     Raises:
-        GraphvizDashError: a process failed; the message says how.
+        GraphvizDashError: A process failed; the message gives the cause.
     """
     measured: list[Measured] = []
     for number in range(processes):
@@ -50,7 +48,7 @@ def measure(
 
 
 def run_process(wanted: Sequence[Topology], trials: int) -> Measured | None:
-    """What one process measured; None where an interrupt came before it had anything."""
+    """Return the result of one process, or None if interrupted before the first result."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "measured.json"
         request = Path(folder) / "request.json"
@@ -63,7 +61,7 @@ def run_process(wanted: Sequence[Topology], trials: int) -> Measured | None:
             try:
                 _, stderr = process.communicate()
             except KeyboardInterrupt:
-                # From a terminal it has the signal already; a second one changes nothing.
+                # A terminal has already sent the signal; a second one changes nothing.
                 interrupted = True
                 process.send_signal(signal.SIGINT)
                 try:
@@ -76,13 +74,15 @@ def run_process(wanted: Sequence[Topology], trials: int) -> Measured | None:
             return msgspec.json.decode(out.read_bytes(), type=Measured)
         if interrupted:
             return None
-        last = (stderr.strip().splitlines() or [f"it ended with code {process.returncode}"])[-1]
-        raise GraphvizDashError(printable(f"Launches could not be measured: {last}"))
+        last = (stderr.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
+        raise GraphvizDashError(printable(f"Launch measurement failed: {last}"))
 
 
 def joined(processes: Sequence[Measured], whole: bool) -> Measured:
-    """The samples of all processes in their order. A measure that one process could not take of a
-    graph is left out of it, with the reason, so that samples can be told apart by process."""
+    """Concatenate the samples of all processes.
+
+    Drops measures missing in one process, with the reason, so that samples map to processes.
+    """
     series: dict[Topology, LaunchSeries] = {}
     for process in processes:
         for row in process.series:
@@ -97,10 +97,10 @@ def joined(processes: Sequence[Measured], whole: bool) -> Measured:
 
 
 def _after(earlier: LaunchSeries, later: LaunchSeries) -> LaunchSeries:
-    both: dict[LaunchMeasure, tuple[int, ...]] = {
+    samples: dict[LaunchMeasure, tuple[int, ...]] = {
         kind: earlier.samples[kind] + later.samples[kind]
         for kind in earlier.samples
         if kind in later.samples
     }
     absent = {**earlier.absent, **later.absent}
-    return LaunchSeries(earlier.topology, both, absent)
+    return LaunchSeries(earlier.topology, samples, absent)

@@ -1,4 +1,4 @@
-"""What is asked of a process that measures synthetic graphs, and what it gives; imports no CUDA."""
+"""Request and result of a process that measures synthetic graphs. Imports no CUDA."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 from graphviz_dash.model.launch import LaunchSeries, Topology
 
 LENGTHS: Final = (1, 2, 4, 8, 10, 16, 32, 64, 100, 128, 256, 512, 1000, 1024, 1025, 2000, 2048)
-"""Powers of two, and the lengths for which figures have been published."""
+"""Powers of two, and the lengths of published measurements."""
 
 CHAIN_LENGTHS: Final = (10, 50, 100, 256)
 WIDTHS: Final = (1, 2, 4, 8, 16, 32)
@@ -18,7 +18,7 @@ OTHERS: Final[tuple[Literal["Memcpy", "Memset", "Host"], ...]] = ("Memcpy", "Mem
 
 
 class Request(Struct, frozen=True):
-    """``trials`` of each graph of ``wanted``; the result goes into the file ``out``."""
+    """Request for ``trials`` of each graph in ``wanted``, written to the file ``out``."""
 
     wanted: tuple[Topology, ...]
     trials: int
@@ -26,31 +26,30 @@ class Request(Struct, frozen=True):
 
 
 class Measured(Struct, frozen=True):
-    """What was measured."""
+    """Result of a process."""
 
     whole: bool
-    """All that was asked for; else the last series may be shorter than the others, and graphs that
-    were not reached have none."""
+    """False after an interrupt: the last series may be short and later graphs missing."""
     call_ns: tuple[int, ...]
-    """Times of a call that does nothing, through cuda-python."""
+    """ns per no-op call through cuda-python."""
     clock_ns: tuple[int, ...]
-    """Times between two readings of the clock in a row."""
+    """ns between two consecutive clock readings."""
     series: tuple[LaunchSeries, ...]
-    """The samples, a series for each topology."""
+    """One series per topology."""
 
 
 def topologies(
     lengths: Sequence[int], width: int, chain_lengths: Sequence[int], widths: Sequence[int]
 ) -> tuple[Topology, ...]:
-    """The graphs to measure, each once.
+    """Return the graphs to measure, without duplicates.
 
-    Linear chains of all ``lengths``; ``width`` parallel chains of ``chain_lengths``, with a root
-    each and with a single one; ``widths`` chains of 10, for the cost of a root; a line of 100 with
-    another kind of node in its middle. ``nodes`` is left at 0: the driver counts them.
+    Linear chains of all ``lengths``; ``width`` parallel chains of ``chain_lengths``, with one or
+    separate roots; ``widths`` chains of 10 nodes; chains of 100 nodes with a different node kind in
+    the middle. The driver counts ``nodes`` later.
     """
-    wanted = [Topology(1, length, False, None, 0) for length in lengths]
+    planned = [Topology(1, length, False, None, 0) for length in lengths]
     for length in chain_lengths:
-        wanted += [Topology(width, length, single, None, 0) for single in (False, True)]
-    wanted += [Topology(count, 10, False, None, 0) for count in widths]
-    wanted += [Topology(1, 100, False, other, 0) for other in OTHERS]
-    return tuple(dict.fromkeys(wanted))
+        planned += [Topology(width, length, single, None, 0) for single in (False, True)]
+    planned += [Topology(count, 10, False, None, 0) for count in widths]
+    planned += [Topology(1, 100, False, other, 0) for other in OTHERS]
+    return tuple(dict.fromkeys(planned))

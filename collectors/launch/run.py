@@ -1,7 +1,7 @@
-"""What one process measures of synthetic graphs: ``python -m collectors.launch.run REQUEST.json``.
+"""Measure synthetic graphs in this process: ``python -m collectors.launch.run REQUEST.json``.
 
-Exit codes: 0 done, or ended early by SIGINT with what there was; 1 failed, the last line of stderr
-says why.
+Exit codes: 0 done, or interrupted by SIGINT with partial results; 1 failed, cause in the last line
+of stderr.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _OF_STREAMS: Final = (
 )
 
 Row: TypeAlias = dict[LaunchMeasure, int]
-"""The measures of one trial, in ns."""
+"""Measures of one trial, in ns."""
 
 
 def main(arguments: list[str]) -> int:
-    """Measures what the request file asks for and writes it beside."""
+    """Run the measurements of the request file and write the result file."""
     die_with_parent()
     interrupted = False
 
@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
         nonlocal interrupted
         interrupted = True
 
-    # Not an exception: a trial that is interrupted in its middle would leave a kernel waiting.
+    # Do not raise: an interrupted trial would leave a kernel waiting.
     signal.signal(signal.SIGINT, stop)
     request = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=Request)
     try:
@@ -60,13 +60,13 @@ def main(arguments: list[str]) -> int:
 def measure(
     wanted: Sequence[Topology], trials: int, stopped: Callable[[], bool] = lambda: False
 ) -> Measured:
-    """Measures ``wanted`` one after the other, ``trials`` times each after one that is not kept.
+    """Measure each topology ``trials`` times after one discarded trial.
 
-    As NVIDIA's sample does: trials of one graph follow each other, so that the driver has seen its
-    like. ``stopped`` is asked before each trial; what was measured by then is kept.
+    As in NVIDIA's sample, trials of one graph follow each other. ``stopped`` is checked before each
+    trial.
 
     Raises:
-        DriverError: a call of the driver failed.
+        DriverError: A driver call failed.
     """
     bench = Bench(max(topology.width for topology in wanted))
     call_ns, clock_ns = _overheads()
@@ -75,15 +75,15 @@ def measure(
         for shape in wanted:
             nodes = bench.count_nodes(shape)
             topology = Topology(shape.width, shape.length, shape.single_root, shape.other, nodes)
-            # Not in turns: thousands of launches into streams before a trial would be felt in it.
+            # Not interleaved: thousands of stream launches before a trial would affect it.
             rows = _trials(bench.measure, topology, trials, stopped)
             streams = _trials(bench.measure_streams, topology, trials, stopped)
             if rows:
                 series.append(_series(topology, rows, streams))
             if stopped():
                 break
-    whole = len(series) == len(wanted) and not stopped()
-    return Measured(whole, call_ns, clock_ns, tuple(series))
+    complete = len(series) == len(wanted) and not stopped()
+    return Measured(complete, call_ns, clock_ns, tuple(series))
 
 
 def _trials(
@@ -92,7 +92,7 @@ def _trials(
     trials: int,
     stopped: Callable[[], bool],
 ) -> list[Row]:
-    """What ``trials`` trials gave after one that is not kept; fewer once ``stopped``."""
+    """Run ``trials`` trials after one discarded trial; fewer once ``stopped``."""
     rows: list[Row] = []
     measure(topology)
     while len(rows) < trials and not stopped():
@@ -105,31 +105,31 @@ def _series(topology: Topology, rows: Sequence[Row], streams: Sequence[Row]) -> 
     for row in (*rows, *streams):
         for kind, value in row.items():
             samples[kind].append(value)
-    # All or none: samples are told apart by their number of a process. What an interrupt cut short
-    # is shorter than that, and the last.
-    kept = {
+    # All or none: samples are assigned to a process by position. An interrupted, shorter series is
+    # the last.
+    complete = {
         kind: tuple(values)
         for kind, values in samples.items()
         if len(values) == (len(streams) if kind in _OF_STREAMS else len(rows))
     }
-    absent = {kind: _why_absent(kind, topology) for kind in LaunchMeasure if kind not in kept}
-    return LaunchSeries(topology, kept, absent)
+    absent = {kind: _why_absent(kind, topology) for kind in LaunchMeasure if kind not in complete}
+    return LaunchSeries(topology, complete, absent)
 
 
 def _why_absent(measure: LaunchMeasure, topology: Topology) -> str:
     if measure is LaunchMeasure.STREAM_DEVICE and topology.nodes > MOST_QUEUED:
-        return f"more than {MOST_QUEUED} launches need not fit the queue behind a waiting kernel"
-    return "its launch waited for the GPU, so it could not be queued behind a waiting kernel"
+        return f"more than {MOST_QUEUED} launches may exceed the queue behind a waiting kernel"
+    return "the launch waited for the GPU, so it could not be queued behind a waiting kernel"
 
 
 def _overheads() -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """What a call through cuda-python takes that does nothing, and what reading the clock takes."""
-    clock, nothing = time.perf_counter_ns, runtime.cudaRuntimeGetVersion
+    """Measure the cost in ns of a no-op call and of reading the clock."""
+    clock, no_op = time.perf_counter_ns, runtime.cudaRuntimeGetVersion
     calls, clocks = [], []
     with no_collection():
         for _ in range(_OVERHEAD_SAMPLES):
             begin = clock()
-            nothing()
+            no_op()
             calls.append(clock() - begin)
             begin = clock()
             clocks.append(clock() - begin)

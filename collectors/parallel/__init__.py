@@ -1,6 +1,6 @@
-"""A step captured on several streams, with only the dependencies that its data needs."""
+"""Capture a step on several streams with only the dependencies that its data needs."""
 
 from typing import Final
 
 MEMORY_FACTOR: Final = 1.5
-"""Of the memory of a plain capture, what a plan may take unless told otherwise."""
+"""Default memory limit of a plan, relative to a plain capture."""

@@ -1,4 +1,4 @@
-"""The plans of a step that might be taken, and what each should take of time and memory."""
+"""Build candidate plans of a step and estimate their time and memory."""
 
 from __future__ import annotations
 
@@ -20,36 +20,32 @@ if TYPE_CHECKING:
 MOST_STREAMS: Final = 8
 
 _WIDE: Final = (1, 2, 3, MOST_STREAMS)
-"""Numbers of streams that operators which need workspace may be on."""
+"""Stream counts to try for operators that need workspace."""
 _LARGE: Final = (1, 2, 4, 8)
-"""Numbers of streams that operators which take large blocks may be on."""
+"""Stream counts to try for operators that allocate large blocks."""
 _SMALL_SEGMENT: Final = 2 << 20
 _LARGE_SEGMENT: Final = 20 << 20
-"""What torch's allocator takes from the device for the first small and the first large block of a
-stream."""
+"""Device memory reserved for a stream's first small or large block."""
 _FEWER: Final = 0.5
 _WORTH: Final = 0.9
-"""More memory is worth a word for less than this of the time."""
+"""Maximum time ratio of a plan that needs more memory."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A plan that might be taken."""
+    """A possible plan."""
 
     plan: Plan
-    """The plan."""
     wide: tuple[bool, ...]
-    """For each stream whether it is a wide one."""
+    """Wide flag of each stream."""
     expected_ns: float
-    """What a replay should take on the GPU: what the line was measured to take, shortened as the
-    simulation of the plan shortens that of the line."""
+    """Predicted GPU time of a replay in ns: serial graph time scaled by the simulated speedup."""
     expected_bytes: int
-    """What its capture should take from the device, workspaces included."""
+    """Predicted device memory of the capture in bytes, including workspaces."""
 
 
 def candidates(observed: ObservedStep) -> list[Candidate]:
-    """The plans on several streams, for each number of them and each size the fastest, the fastest
-    first."""
+    """Return the fastest plan on several streams per stream count and size, fastest first."""
     operators, storages = observed.operators, observed.storages
     needs = dependencies(operators)
     parts, owners = divided(
@@ -61,10 +57,10 @@ def candidates(observed: ObservedStep) -> list[Candidate]:
     gpu_ns = observed.line_ns - observed.fixed_ns
     plans: dict[tuple[int, int, int], Candidate] = {}
     for bound in _bounds(observed):
-        for each in plan_streams(bound, MOST_STREAMS, MEASURED_COSTS)[1:]:
-            if each.streams == 1:
+        for schedule in plan_streams(bound, MOST_STREAMS, MEASURED_COSTS)[1:]:
+            if schedule.streams == 1:
                 continue
-            plan = placed(operators, storages, needs, each.stream)
+            plan = placed(operators, storages, needs, schedule.stream)
             wide = wide_streams(operators, plan)
             size = _expected_bytes(observed, plan, wide)
             kind = (plan.streams, sum(wide), size)
@@ -72,16 +68,22 @@ def candidates(observed: ObservedStep) -> list[Candidate]:
             candidate = Candidate(plan, wide, gpu_ns * plan_ns / line_ns, size)
             if kind not in plans or candidate.expected_ns < plans[kind].expected_ns:
                 plans[kind] = candidate
-    return sorted(plans.values(), key=lambda each: (each.expected_ns, each.expected_bytes))
+    return sorted(
+        plans.values(), key=lambda schedule: (schedule.expected_ns, schedule.expected_bytes)
+    )
 
 
 def fitting(plans: Sequence[Candidate], limit: int | None) -> list[Candidate]:
-    """Those of ``plans``, the fastest first, that should fit ``limit`` bytes; of those that are
-    nearly as fast on at most half the streams, the fastest comes third."""
-    chosen = [each for each in plans if limit is None or each.expected_bytes <= limit]
+    """Return ``plans`` that should fit ``limit`` bytes, fastest first.
+
+    The third is the fastest of similar plans on at most half the streams.
+    """
+    chosen = [
+        candidate for candidate in plans if limit is None or candidate.expected_bytes <= limit
+    ]
     if chosen:
         most = _FEWER * chosen[0].plan.streams
-        fewer = next((each for each in chosen if each.plan.streams <= most), None)
+        fewer = next((candidate for candidate in chosen if candidate.plan.streams <= most), None)
         if fewer in chosen[3:]:
             chosen.remove(fewer)
             chosen.insert(2, fewer)
@@ -89,32 +91,30 @@ def fitting(plans: Sequence[Candidate], limit: int | None) -> list[Candidate]:
 
 
 def larger(plans: Sequence[Candidate], limit: int | None, line_ns: float) -> list[Candidate]:
-    """Those of ``plans`` that take more than ``limit`` bytes and are worth it, by memory: each
-    should take a good deal less time than all that take less memory, and than ``line_ns``, the
-    line's."""
+    """Return ``plans`` above ``limit`` bytes that are much faster than all smaller plans and
+    ``line_ns``."""
     least_ns = line_ns
-    worth = []
-    for each in sorted(plans, key=lambda each: each.expected_bytes):
-        if limit is not None and each.expected_bytes > limit:
-            if each.expected_ns >= _WORTH * least_ns:
+    worthwhile = []
+    for candidate in sorted(plans, key=lambda candidate: candidate.expected_bytes):
+        if limit is not None and candidate.expected_bytes > limit:
+            if candidate.expected_ns >= _WORTH * least_ns:
                 continue
-            worth.append(each)
-        least_ns = min(least_ns, each.expected_ns)
-    return worth
+            worthwhile.append(candidate)
+        least_ns = min(least_ns, candidate.expected_ns)
+    return worthwhile
 
 
 def wide_streams(operators: Sequence[Operator], plan: Plan) -> tuple[bool, ...]:
-    """For each stream of a plan whether it is a wide one."""
-    wide = {
+    """Return a wide flag per stream of a plan."""
+    wide_lanes = {
         lane
         for operator, lane in zip(operators, plan.stream, strict=True)
         if operator.nodes and (operator.wide or operator.opaque)
     }
-    return tuple(lane in wide for lane in range(plan.streams))
+    return tuple(lane in wide_lanes for lane in range(plan.streams))
 
 
 def _bounds(observed: ObservedStep) -> list[list[Operation]]:
-    """The operators bound to few streams where they need much memory of them, in several ways."""
     working = [operator for operator in observed.operators if operator.nodes]
     free = step_operations(observed.operators, MEASURED_COSTS)
     bounds = []

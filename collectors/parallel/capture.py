@@ -1,4 +1,4 @@
-"""Captures a step for mode parallel, and times replays."""
+"""Capture a step for parallel mode and time replays."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from collectors.workloads import Step
 from graphviz_dash.model.graph import CapturedGraph
 
 REPLAYS: Final = 30
-"""Replays of each graph that are timed."""
+"""Timed replays per graph."""
 
 
 class Mode(Protocol):
-    """What watches or directs a capture."""
+    """Observes or directs a capture."""
 
     def start(self) -> None:
-        """The step is about to begin."""
+        """Called before the step."""
 
     def finish(self) -> None:
-        """The step has ended."""
+        """Called after the step."""
 
     def abandon(self) -> None:
-        """The step raised."""
+        """Called after the step raised."""
 
     def __enter__(self) -> Any: ...
 
@@ -40,15 +40,15 @@ class Mode(Protocol):
 
 
 class StepGraph:
-    """A captured step: its graph, ready to replay, and what the step returned."""
+    """A captured step: its instantiated graph and the step's return value."""
 
     def __init__(self, step: Step, stream: torch.cuda.Stream, mode: Mode | None = None) -> None:
-        """Captures on ``stream``.
+        """Capture on ``stream``.
 
-        Backward runs on this thread, so that it shares the workspaces of the forward.
+        Backward runs on this thread, to share the forward's workspaces.
 
         Raises:
-            RefusedError: the step is not what it was, or cannot be run in parallel.
+            RefusedError: The step has changed, or cannot run in parallel.
         """
         gc.collect()
         torch.cuda.synchronize()
@@ -63,30 +63,32 @@ class StepGraph:
             ):
                 self.result: object = step() if mode is None else _watched(step, mode)
         except RuntimeError as error:
-            # Leaving a broken capture raises another error on top.
+            # Leaving a broken capture raises a second error.
             if isinstance(error.__context__, RefusedError):
                 raise error.__context__ from None
             raise
         self.graph.instantiate()
         self.memory_bytes = max(0, torch.cuda.memory_reserved() - before)
-        """What the allocator took from the device for it."""
+        """Device memory reserved by the allocator for the capture."""
 
     def drop_result(self) -> None:
-        """Lets go of what the step returned. A loss keeps autograd's nodes alive, which are bound
-        to the stream of this capture: in a later one on another stream gradients would be handed
-        from stream to stream, and torch would warn of it."""
+        """Release the step's return value.
+
+        A loss keeps autograd nodes of this capture's stream alive, and torch would warn in a later
+        capture.
+        """
         self.result = None
 
     def read(self) -> CapturedGraph:
-        """Its nodes and edges, as the driver has them."""
+        """Read nodes and edges from the driver."""
         return read_graph(self.graph.raw_cuda_graph(), "graph-0")[0]
 
     def read_operands(self, reach: Reach) -> tuple[CapturedGraph, ...]:
-        """The same and after it the bodies in it, with what their nodes may reach."""
+        """Read the graph and its bodies, with the memory accessible to their nodes."""
         return read_graph_and_handles(self.graph.raw_cuda_graph(), "graph-0", reach)[0]
 
     def numbers_inside(self, storages: Mapping[int, torch.UntypedStorage]) -> list[int]:
-        """The keys of those ``storages`` that lie in the memory that the capture took."""
+        """Return the keys of ``storages`` located in the capture's memory."""
         pool = self.graph.pool()
         spans = [
             (segment["address"], segment["address"] + segment["total_size"])
@@ -112,21 +114,21 @@ def _watched(step: Step, mode: Mode) -> object:
 
 
 def time_replays(graphs: Sequence[StepGraph]) -> list[tuple[int, ...]]:
-    """From launch to completion in ns, REPLAYS for each, in turns."""
+    """Time interleaved replays from launch to completion, in ns; REPLAYS per graph."""
     rows: list[list[int]] = [[] for _ in graphs]
-    for each in graphs:
+    for step_graph in graphs:
         for _ in range(3):
-            each.graph.replay()
+            step_graph.graph.replay()
     torch.cuda.synchronize()
     for _ in range(REPLAYS):
-        for row, each in zip(rows, graphs, strict=True):
+        for row, step_graph in zip(rows, graphs, strict=True):
             begin = time.perf_counter_ns()
-            each.graph.replay()
+            step_graph.graph.replay()
             torch.cuda.synchronize()
             row.append(time.perf_counter_ns() - begin)
     return [tuple(row) for row in rows]
 
 
 def median_ns(replays: Sequence[int]) -> float:
-    """Their median."""
+    """Return the median in ns."""
     return statistics.median(replays)

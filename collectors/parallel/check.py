@@ -1,4 +1,4 @@
-"""Whether replays compute what eager steps compute, sought with changed inputs and under stress."""
+"""Check that replays compute the same as eager steps, with changed inputs and under load."""
 
 from __future__ import annotations
 
@@ -17,28 +17,26 @@ from graphviz_dash.model.parallel import Operator, ParallelCheck, Storage
 _PLAIN: Final = 12
 _LOADED: Final = 4
 _DELAYED: Final = 4
-"""Replays that are compared of each delayed graph."""
+"""Compared replays of each delayed graph."""
 
 _SLACK: Final = 2.0
-"""How much further than two eager steps from each other a replay may be from one, where operators
-are not deterministic: the largest of few differences is itself by chance."""
+"""Allowed deviation of a replay, relative to two eager steps of nondeterministic operators."""
 
 _LOAD_VALUES: Final = 1 << 24
 _LOAD_KERNELS: Final = 40
 
 _NOISE: Final = 0.02
-"""How far two eager steps may be from each other, of the largest value, that a replay can be told
-from them."""
+"""Maximum relative difference of two eager steps at which a replay can be checked."""
 
 Copies = dict[int, list[torch.Tensor]]
-"""By operator copies of what it returned."""
+"""Copies of results, by operator."""
 
 Bytes = dict[int, torch.Tensor]
-"""By storage a copy of what the step wrote there."""
+"""Copies of bytes written by the step, by storage."""
 
 
 class _Kept(Follower):
-    """Keeps what a step makes of some storages."""
+    """Keeps references to selected storages of a step."""
 
     def __init__(
         self, operators: Sequence[Operator], storages: Sequence[Storage], wanted: set[int]
@@ -54,16 +52,13 @@ class _Kept(Follower):
 
 @dataclass(frozen=True)
 class Outcome:
-    """A comparison, and where it failed."""
+    """Result of a comparison."""
 
     check: ParallelCheck
-    """What was compared."""
     differs_at: int | None
-    """The first operator with memory that differs by more than that of two eager steps; None: all
-    is well."""
+    """First operator whose memory differs by more than that of two eager steps."""
     noisy_at: int | None
-    """The first operator with memory in which two eager steps are so far apart that nothing can be
-    said of a replay; None: there is none."""
+    """First operator whose memory is too noisy to check a replay."""
 
 
 class Checker:
@@ -91,12 +86,12 @@ class Checker:
         alive: Mapping[int, torch.UntypedStorage],
         delayed: Sequence[tuple[StepGraph, Mapping[int, torch.UntypedStorage]]],
     ) -> Outcome:
-        """Compares replays with eager steps.
+        """Compare replays with eager steps.
 
         Args:
-            graph: the graph that was taken, and after it
-            alive: what its capture left behind, by storage.
-            delayed: graphs of the same plan with kernels that spin, and what each left behind.
+            graph: The graph to check.
+            alive: Storages left by its capture.
+            delayed: Graphs of the same plan with spinning kernels, and the storages of each.
         """
         with torch.random.fork_rng(devices=[torch.cuda.current_device()]):
             try:
@@ -111,28 +106,36 @@ class Checker:
         delayed: Sequence[tuple[StepGraph, Mapping[int, torch.UntypedStorage]]],
     ) -> Outcome:
         runs = [(graph, alive, False)] * _PLAIN + [(graph, alive, True)] * _LOADED
-        runs += [(each, left, False) for each, left in delayed for _ in range(_DELAYED)]
+        runs += [
+            (delayed_graph, left, False) for delayed_graph, left in delayed for _ in range(_DELAYED)
+        ]
         control: dict[int, float] = {}
         apart: dict[int, float] = {}
         unequal: list[set[int]] = []
         for seed, (replayed, left, loaded) in enumerate(runs):
             wanted = set(left)
             first, second = self._eager(seed, wanted), self._eager(seed, wanted)
-            own = self._replay(seed, replayed, left, loaded)
+            replay_bytes = self._replay(seed, replayed, left, loaded)
             for number, eager in first.items():
                 storage = self._observed.storages[number]
                 between = difference(eager, second[number], storage)
-                replay = difference(eager, own[number], storage)
+                replay = difference(eager, replay_bytes[number], storage)
                 control[number] = max(control.get(number, 0.0), between)
                 apart[number] = max(apart.get(number, 0.0), replay)
             unequal.append(
-                {number for number, eager in first.items() if not torch.equal(eager, own[number])}
+                {
+                    number
+                    for number, eager in first.items()
+                    if not torch.equal(eager, replay_bytes[number])
+                }
             )
         for number in self._observed.hidden & control.keys():
-            # A library's notes to itself, that say another thing after each of two eager steps.
+            # Internal library state that differs between two eager steps.
             if control[number]:
                 del control[number], apart[number]
-        wrong = [number for number, by in apart.items() if by > _SLACK * control[number]]
+        wrong = [
+            number for number, deviation in apart.items() if deviation > _SLACK * control[number]
+        ]
         check = ParallelCheck(
             replays=len(runs),
             delayed_replays=_DELAYED * len(delayed),
@@ -142,12 +145,11 @@ class Checker:
             eager_difference=max(control.values(), default=0.0),
             difference=max(apart.values(), default=0.0),
         )
-        noisy = [number for number, by in control.items() if by > _NOISE]
+        noisy = [number for number, deviation in control.items() if deviation > _NOISE]
         return Outcome(check, self._first(wrong), self._first(noisy))
 
     def first_differing(self, graph: StepGraph, copies: Copies) -> int | None:
-        """The first operator whose results in a replay are not those of an eager step, of a graph
-        that copies them all; None where none is, with the copies in the way."""
+        """Return the first operator whose replayed results differ from an eager step, or None."""
         with torch.random.fork_rng(devices=[torch.cuda.current_device()]):
             kept = _Kept(self._observed.operators, self._observed.storages, set())
             kept.copies = {}
@@ -155,10 +157,10 @@ class Checker:
             self._replay(0, graph, {}, loaded=False)
             self._observed.state.restore()
         for index, eager in sorted(kept.copies.items()):
-            own = copies.get(index, [])
+            replayed = copies.get(index, [])
             if any(
                 not torch.allclose(a, b, rtol=_NOISE, atol=0, equal_nan=True)
-                for a, b in zip(eager, own, strict=False)
+                for a, b in zip(eager, replayed, strict=False)
             ):
                 return index
         return None
@@ -167,26 +169,24 @@ class Checker:
         return min((self._writers[number] for number in numbers), default=None)
 
     def _eager(self, seed: int, wanted: set[int]) -> Bytes:
-        kept = _Kept(self._observed.operators, self._observed.storages, wanted)
-        self._run(seed, kept)
+        keeper = _Kept(self._observed.operators, self._observed.storages, wanted)
+        self._run(seed, keeper)
         self._leave_out_untouched()
-        return self._read(kept.kept)
+        return self._read(keeper.kept)
 
     def _leave_out_untouched(self) -> None:
-        """Compares no hidden memory that the first eager step leaves as it is: weights of compiled
-        code, and workspaces that are another's there."""
+        """Exclude hidden memory that the first eager step leaves unchanged, such as weights."""
         for number in self._hidden:
             if self._observed.state.is_as_kept(number):
                 del self._written[number]
         self._hidden = frozenset()
 
     def _run(self, seed: int, kept: _Kept) -> None:
-        """An eager step."""
         self._observed.state.vary(seed)
         torch.manual_seed(seed)
         kept.start()
         with kept:
-            # What it returns would keep the memory of its results.
+            # Discard the return value, which would keep the results' memory alive.
             self._observed.step()
         kept.finish()
         torch.cuda.synchronize()
@@ -204,7 +204,7 @@ class Checker:
         return self._read(left)
 
     def _keep_busy(self) -> None:
-        """Launches work on another stream that fills the GPU for a while."""
+        """Launch work on another stream that occupies the GPU for a while."""
         with torch.cuda.stream(self._side):
             values = torch.ones(_LOAD_VALUES, device="cuda")
             for _ in range(_LOAD_KERNELS):
@@ -219,21 +219,19 @@ class Checker:
 
 
 def _bytes(storage: torch.UntypedStorage, begin: int, end: int) -> torch.Tensor:
-    """A copy of some bytes of a storage."""
     return as_tensor(storage, torch.uint8)[begin:end].clone()
 
 
 def difference(a: torch.Tensor, b: torch.Tensor, storage: Storage) -> float:
-    """How far two copies of a storage's bytes are apart: the largest difference of two values over
-    the largest value, 0 where all bits are equal, infinite where it is of no size."""
+    """Return the largest difference of two copies of a storage relative to its largest value."""
     if torch.equal(a, b):
         return 0.0
     dtype = getattr(torch, storage.dtype)
     if dtype not in FLOATS or a.numel() % dtype.itemsize:
         return float("inf")
-    x, y = (each.view(dtype).double() for each in (a, b))
-    both = torch.isfinite(x) & torch.isfinite(y)
-    if not torch.equal(x[~both].nan_to_num(), y[~both].nan_to_num()):
+    x, y = (values.view(dtype).double() for values in (a, b))
+    finite = torch.isfinite(x) & torch.isfinite(y)
+    if not torch.equal(x[~finite].nan_to_num(), y[~finite].nan_to_num()):
         return float("inf")
-    scale = float(x[both].abs().max()) if both.any() else 0.0
-    return float((x - y)[both].abs().max()) / scale if scale else float("inf")
+    scale = float(x[finite].abs().max()) if finite.any() else 0.0
+    return float((x - y)[finite].abs().max()) / scale if scale else float("inf")

@@ -1,7 +1,6 @@
-"""Collectives of torch.distributed: which operators they are, what they write, when they end.
+"""Identify collectives of torch.distributed, their writes and their completion.
 
-They are kept in the order of the program, all of them whatever their group, on one stream: ranks
-that issue the collectives of a group in different orders wait for each other for ever.
+Collectives stay in program order on one stream: ranks with different orders deadlock.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ from torch.utils._pytree import tree_leaves
 from collectors.parallel.storages import tensors, written
 
 COLLECTIVES: Final = frozenset({"c10d", "_c10d_functional"})
-"""Namespaces of collectives on tensors that they are given."""
+"""Namespaces of collectives on tensor arguments."""
 
 UNSEEN: Final = frozenset({"symm_mem"})
-"""Namespaces of operators that reach other ranks' memory by addresses that no argument shows."""
+"""Namespaces of operators that access other ranks' memory through hidden addresses."""
 
 _SILENT: Final = frozenset({"wait_tensor", "_wrap_tensor_autograd"})
-"""Operators among collectives that talk to no one."""
+"""Collective operators without communication."""
 
 
 def is_collective(function: Any) -> bool:
-    """Whether an operator talks to other ranks."""
+    """Check if an operator communicates with other ranks."""
     name = function._schema.name.partition("::")[2]
     return function.namespace in COLLECTIVES and name not in _SILENT
 
@@ -33,10 +32,10 @@ def is_collective(function: Any) -> bool:
 def collective_writes(
     function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> list[torch.Tensor]:
-    """The arguments that a collective writes.
+    """Return the arguments that a collective writes.
 
-    Schemas of ``c10d`` do not say it: there whatever is not called an input is written, but for
-    what is sent.
+    Schemas of ``c10d`` do not mark them: every argument not named as an input counts, except in a
+    send.
     """
     if function.namespace != "c10d":
         return written(function, args, kwargs)
@@ -52,18 +51,16 @@ def collective_writes(
 def _given(
     function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Iterator[tuple[str, Any]]:
-    """The arguments of a call by their names, None for what was left out."""
     for position, argument in enumerate(function._schema.arguments):
         value = args[position] if position < len(args) else kwargs.get(argument.name)
         yield argument.name, value
 
 
 def join(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-    """Lets the current stream wait for a collective that the library put onto a stream of its own,
-    as the program does later with an asynchronous one: that finds nothing left to wait for.
+    """Make the current stream wait for a collective on the library's stream.
 
-    A call that is not asynchronous is waited for by torch before it returns to the program; its
-    handle may be none (NCCL, from torch 2.8 on), and asking that crashes.
+    The program's later wait then returns immediately. torch already waits for synchronous calls,
+    whose handle may be null (NCCL, torch 2.8 and later) and crash.
     """
     if function.namespace == "c10d":
         if dict(_given(function, args, kwargs)).get("async_op") is False:

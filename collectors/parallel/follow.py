@@ -1,4 +1,4 @@
-"""Follows a step that was observed, operator by operator."""
+"""Follow an observed step, operator by operator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphviz_dash.model.parallel import Operator, Storage
 
 
 class Follower(TorchDispatchMode):
-    """Sees that a step calls the operators that were observed, on memory that is used alike."""
+    """Checks that a step calls the observed operators on corresponding memory."""
 
     def __init__(self, operators: Sequence[Operator], storages: Sequence[Storage]) -> None:
         super().__init__()
@@ -30,19 +30,19 @@ class Follower(TorchDispatchMode):
         self._numbers = Storages()
         self._next = 0
         self.joins_collectives = True
-        """Whether an asynchronous collective is waited for where it is called."""
+        """Wait for asynchronous collectives where they are called."""
         self.copies: dict[int, list[torch.Tensor]] | None = None
-        """By operator copies of what it returned; None: they are not wanted."""
+        """Copies of each operator's results, or None if not requested."""
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Runs the operator by :meth:`run`.
+        """Run the operator through :meth:`run`.
 
         Raises:
-            RefusedError: it is not the operator that was observed.
+            RefusedError: The operator differs from the observed one.
         """
-        # The capture pass has a mode of its own for Python's calls into torch; these are ours.
+        # The capture pass has its own mode for Python's calls into torch; these calls are ours.
         with torch._C.DisableTorchFunction():
             return self._follow(function, args, kwargs or {})
 
@@ -53,8 +53,8 @@ class Follower(TorchDispatchMode):
         index = self._next
         if index == len(self.operators) or _differ(self.operators[index].name, str(function)):
             raise self._changed(str(function))
-        given = [tensor for tensor in tensors((args, kwargs)) if tensor.layout is torch.strided]
-        for tensor in given:
+        arguments = [tensor for tensor in tensors((args, kwargs)) if tensor.layout is torch.strided]
+        for tensor in arguments:
             first_seen = not self._numbers.knows(tensor)
             reach = self._numbers.reach(tensor)
             if reach not in self._reach[index]:
@@ -65,27 +65,27 @@ class Follower(TorchDispatchMode):
         result = self.run(index, lambda: self._called(function, args, kwargs))
         for tensor in tensors(result):
             if tensor.layout is torch.strided and not self._numbers.knows(tensor):
-                self._meet(index, given, tensor)
-        self.reached(index, [*given, *tensors(result)])
+                self._meet(index, arguments, tensor)
+        self.reached(index, [*arguments, *tensors(result)])
         self.before_unnamed()
         return result
 
     def start(self) -> None:
-        """The step is about to begin."""
+        """Called before the step."""
         self.before_unnamed()
 
     def finish(self) -> None:
-        """The step has ended.
+        """Called after the step.
 
         Raises:
-            RefusedError: it ended before all operators were called.
+            RefusedError: The step ended before all operators were called.
         """
         self.between()
         if self._next != len(self.operators):
-            raise self._changed("nothing more")
+            raise self._changed("the end of the step")
 
     def abandon(self) -> None:
-        """The step raised."""
+        """Called after the step raised."""
 
     def _called(self, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         result = function(*args, **kwargs)
@@ -94,47 +94,46 @@ class Follower(TorchDispatchMode):
         return result
 
     def copy_results(self, index: int, result: Any) -> None:
-        """Copies what the operator returned, if copies are wanted, on the current stream."""
+        """Copy the operator's results on the current stream, if requested."""
         if self.copies is not None:
             self.copies[index] = [
                 tensor.clone() for tensor in tensors(result) if tensor.layout is torch.strided
             ]
 
     def run(self, index: int, function: Callable[[], Any]) -> Any:
-        """Calls the operator."""
+        """Call the operator."""
         result = function()
         self.copy_results(index, result)
         return result
 
     def made(self, number: int, tensor: torch.Tensor) -> None:
-        """The step made a storage."""
+        """Handle a storage created by the step."""
 
     def reached(self, index: int, seen: Sequence[torch.Tensor]) -> None:
-        """The operator was called; ``seen`` are its arguments and results."""
+        """Handle a finished operator; ``seen`` are its arguments and results."""
 
     def number(self, tensor: torch.Tensor) -> int:
-        """The number of a tensor's storage as it was observed."""
+        """Return the observed number of a tensor's storage."""
         return self._numbers.number(tensor)
 
     def unnamed_begins(self, index: int) -> None:
-        """Work that no operator shows is about to be launched."""
+        """Handle the start of work that belongs to no operator."""
 
     def unnamed_ended(self, index: int) -> None:
-        """It was launched."""
+        """Handle the end of such work."""
 
     def before_unnamed(self) -> None:
-        """Tells of work that no operator shows, where it comes next."""
+        """Report unnamed work if it comes next."""
         if self._next < len(self.operators) and not self.operators[self._next].name:
             self.unnamed_begins(self._next)
             self._next += 1
 
     def between(self) -> None:
-        """Tells that work that no operator shows was launched, where it came last."""
+        """Report the end of unnamed work if it came last."""
         if self._next and not self.operators[self._next - 1].name:
             self.unnamed_ended(self._next - 1)
 
     def _meet(self, index: int, given: list[torch.Tensor], tensor: torch.Tensor) -> None:
-        """Numbers the storage of a result."""
         if self._numbers.count < len(self._storages):
             maker = self._storages[self._numbers.count].maker
         else:
@@ -142,23 +141,24 @@ class Follower(TorchDispatchMode):
         if maker == index:
             number = self._numbers.number(tensor)
         else:
-            # The sum that autograd had put into the memory of its first operand.
+            # autograd wrote the sum into the memory of its first operand.
             number = self._numbers.number(given[0])
             self._numbers.bind(tensor, number)
         self.made(number, tensor)
 
     def _changed(self, found: str) -> RefusedError:
-        expected = "nothing more"
+        expected = "the end of the step"
         if self._next < len(self.operators):
             expected = self.operators[self._next].name
         return RefusedError(
-            f"the step does not do the same each time: operator {self._next} was {expected}, "
-            f"then {found}",
+            f"the step is not repeatable: operator {self._next} was {expected}, then {found}",
             calling_line(),
         )
 
 
 def _differ(observed: str, called: str) -> bool:
-    """Whether two operators are not the same. Autograd sums gradients in place only where nobody
-    else holds their memory, as is done here."""
+    """Check if two operators differ.
+
+    Autograd sums gradients in place only if nothing else holds their memory.
+    """
     return observed != called and (observed, called) != ("aten.add_.Tensor", "aten.add.Tensor")

@@ -1,4 +1,4 @@
-"""A step captured with only the dependencies that its data needs, to be replayed by a program."""
+"""A step captured with only the dependencies that its data needs, for replay by a program."""
 
 from __future__ import annotations
 
@@ -12,29 +12,27 @@ from graphviz_dash.planning.plan import placed
 
 
 class ParallelGraph:
-    """A captured step. It lives as long as this does."""
+    """A captured step that holds its graph alive."""
 
     def __init__(self, step: Step, plan: ParallelPlan) -> None:
-        """Captures ``step`` by ``plan``, on the current device.
+        """Capture ``step`` by ``plan`` on the current device.
 
         Raises:
-            RefusedError: the step is not the one that was planned.
+            RefusedError: The step is not the planned one.
         """
-        # A graph reads and writes the memory of the step's tensors, which live as long as it does.
+        # The graph accesses the memory of the step's tensors, so keep the step alive.
         self._step = step
         self.plan = plan
-        """How it was planned, what was tried, and how it was checked."""
-        needs = dependencies(plan.operators)
-        streams = placed(plan.operators, plan.storages, needs, plan.stream)
+        """Plan with all attempts and checks."""
+        ordering = dependencies(plan.operators)
+        streams = placed(plan.operators, plan.storages, ordering, plan.stream)
         self.captured, _ = capture_by(
             step, plan.operators, plan.storages, streams, plan.fitted_bytes
         )
-        """The capture itself."""
         self.result = self.captured.result
-        """What the step returned under capture: a replay writes it anew."""
+        """Return value of the captured step; each replay overwrites it."""
         self.graph: Any = self.captured.graph
-        """The torch.cuda.CUDAGraph."""
 
     def replay(self) -> None:
-        """Launches it on the current stream."""
+        """Launch the graph on the current stream."""
         self.graph.replay()

@@ -1,9 +1,8 @@
-"""Memory from outside that a step reaches and that no operator shows: what custom operators and
-kernels launched without one keep to themselves.
+"""Find memory from outside the step that operators access without showing it.
 
-It stands among the arguments of their kernels in the captured graph. Known, it is put back after a
-step was tried, and compared, like all other memory that a step changes. What lies outside torch's
-allocator, or is reached by an address that lies in memory itself, stays unknown.
+Custom operators and directly launched kernels may keep such memory, which appears among kernel
+arguments. It is restored and compared like other memory. Memory outside torch's allocator stays
+unknown.
 """
 
 from __future__ import annotations
@@ -20,18 +19,17 @@ from graphviz_dash.planning.proof import node_ranges
 
 
 class Memory(Protocol):
-    """A storage of torch's, or what stands for one."""
+    """A torch storage or a substitute."""
 
     def data_ptr(self) -> int:
-        """Its first address."""
+        """Return the first address."""
 
     def nbytes(self) -> int:
-        """Its size."""
+        """Return the size in bytes."""
 
 
 def may_hide(operator: Operator) -> bool:
-    """Whether an operator with nodes may reach what its arguments do not show. Collectives reach
-    the buffers of their library, in which ranks tell each other how far they are."""
+    """Check if an operator with nodes may access memory that its arguments do not show."""
     return operator.opaque and operator.nodes > 0 and not operator.is_collective
 
 
@@ -41,15 +39,12 @@ def hidden_extents(
     reach: Reach,
     blocks: Container[Extent],
 ) -> dict[Extent, list[int]]:
-    """Which of ``blocks`` are reached by operators that may hide it, by their indices.
+    """Return the ``blocks`` that operators may access without showing it, with operator indices.
 
-    Args:
-        operators: those of the step.
-        graphs: its graph and after it the bodies in it, with operands by ``reach``.
-        reach: what found the operands.
-        blocks: where memory from outside the capture is in use.
+    ``graphs`` are the step's graph and its nested bodies with operands resolved by ``reach``;
+    ``blocks`` are extents in use outside the capture.
     """
-    own = {
+    operator_of_node = {
         node: index
         for index, nodes in enumerate(node_ranges(operators))
         if may_hide(operators[index])
@@ -57,10 +52,10 @@ def hidden_extents(
     }
     reached: dict[Extent, set[int]] = {}
     for graph in graphs:
-        # A body's id begins with that of the graph and the index of the node that holds it.
+        # A body's id starts with the graph's id and the index of the containing node.
         _, *holders = graph.id.split(".")
         for node in graph.nodes:
-            index = own.get(int(holders[0]) if holders else node.index)
+            index = operator_of_node.get(int(holders[0]) if holders else node.index)
             if index is None:
                 continue
             for operand in node.operands or ():
@@ -76,13 +71,15 @@ def with_hidden(
     outside: Mapping[int, Memory],
     reached: Mapping[Extent, Sequence[int]],
 ) -> tuple[list[Operator], list[Storage], dict[int, Extent]]:
-    """The operators and storages with the memory that was ``reached``, as if operators might write
-    it that were not given it; and by the number of its storage what no operator was given."""
+    """Add possible writes to the ``reached`` memory.
+
+    Returns operators, storages, and the extents of new storages by number.
+    """
     changed, extended = list(operators), list(storages)
     unknown: dict[int, Extent] = {}
     for (begin, end), indices in reached.items():
         number = next(
-            (each for each, memory in outside.items() if begin <= memory.data_ptr() < end), None
+            (key for key, memory in outside.items() if begin <= memory.data_ptr() < end), None
         )
         size = end - begin if number is None else outside[number].nbytes()
         if number is None:

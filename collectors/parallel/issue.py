@@ -1,4 +1,4 @@
-"""Captures a step anew, each operator on the stream of its plan, behind what it needs."""
+"""Capture a step again with each operator on its planned stream, after its dependencies."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from graphviz_dash.planning.plan import Plan
 
 
 class Issuer(Follower):
-    """Issues the operators of a step as its plan says, while the step is captured.
+    """Issues the operators of a step by its plan during a capture.
 
-    Memory that the program gave back is held until the plan releases it: torch's allocator gives a
-    block to the next that asks for one on the stream that took it, which need not come after those
-    that read it on other streams. Storages are held, not tensors: autograd hands on a gradient
-    without a copy where nobody else has the tensor.
+    Memory freed by the program is held until the plan releases it, since torch's allocator would
+    reuse it on its stream before readers on other streams finish. Storages are held, not tensors,
+    because autograd copies gradients that others hold.
     """
 
     def __init__(
@@ -33,11 +32,11 @@ class Issuer(Follower):
         streams: Sequence[torch.cuda.Stream],
         delays: Mapping[int, int] | None = None,
     ) -> None:
-        """``delays`` are cycles to spin before operators, by their index."""
+        """``delays`` are cycles to spin before operators, by index."""
         super().__init__(operators, storages)
         self._plan = plan
         self._streams = streams[: plan.streams]
-        # On one stream the program's own waits are as good, and let more run beside a collective.
+        # On one stream the program's own waits suffice and allow more overlap with collectives.
         self.joins_collectives = plan.streams > 1
         self._delays = delays or {}
         self._awaited = {source for waits in plan.waits for source in waits}
@@ -45,20 +44,20 @@ class Issuer(Follower):
         self._held: dict[int, list[torch.UntypedStorage]] = {}
         self._made: dict[int, list[StorageWeakRef]] = {}
         self.alive: dict[int, torch.UntypedStorage] = {}
-        """What the step made and left behind, by number: known when it has finished."""
+        """Storages that outlive the step, by number; set at its end."""
         self.nodes = [0] * len(operators)
-        """By operator the nodes that it made, those of its delay included."""
+        """Nodes created by each operator, including its delay."""
         self.addresses: list[tuple[Access, ...]] = [()] * len(operators)
-        """By operator the addresses that it reaches, as bytes of a storage 0 that is all memory."""
+        """Addresses accessed by each operator, as bytes of a storage 0."""
 
     def start(self) -> None:
-        """Lets the other streams join the capture of the first."""
+        """Fork the other streams from the captured stream."""
         for stream in self._streams[1:]:
             stream.wait_stream(self._streams[0])
         super().start()
 
     def finish(self) -> None:
-        """Joins the streams, and gives back what is still held."""
+        """Join the streams and release held memory."""
         super().finish()
         self._join()
         self.alive = {
@@ -69,7 +68,7 @@ class Issuer(Follower):
         }
 
     def abandon(self) -> None:
-        """Joins the streams, so that the capture can end."""
+        """Join the streams so that the capture can end."""
         self._join()
 
     def _join(self) -> None:
@@ -78,7 +77,7 @@ class Issuer(Follower):
         self._held.clear()
 
     def run(self, index: int, function: Callable[[], Any]) -> Any:
-        """Calls the operator on its stream."""
+        """Call the operator on its stream."""
         self._release(index)
         before = nodes_so_far()
         stream = self._streams[self._plan.stream[index]]
@@ -94,16 +93,16 @@ class Issuer(Follower):
         return result
 
     def made(self, number: int, tensor: torch.Tensor) -> None:
-        """Holds the memory of a result."""
+        """Hold the memory of a result."""
         storage = tensor.untyped_storage()
         self._held.setdefault(number, []).append(storage)
         self._made.setdefault(number, []).append(StorageWeakRef(storage))
 
     def reached(self, index: int, seen: Sequence[torch.Tensor]) -> None:
-        """Notes where in memory it reached."""
+        """Record the accessed addresses."""
         if not self.operators[index].nodes:
             return
-        places = {
+        accessed = {
             self.number(tensor): tensor.untyped_storage()
             for tensor in seen
             if tensor.layout is torch.strided
@@ -111,23 +110,23 @@ class Issuer(Follower):
         self.addresses[index] = tuple(
             Access(
                 0,
-                places[access.storage].data_ptr() + access.begin,
-                places[access.storage].data_ptr()
-                + min(access.end, places[access.storage].nbytes()),
+                accessed[access.storage].data_ptr() + access.begin,
+                accessed[access.storage].data_ptr()
+                + min(access.end, accessed[access.storage].nbytes()),
                 access.writes,
             )
             for access in self.operators[index].accesses
-            if access.storage in places
+            if access.storage in accessed
         )
 
     def unnamed_begins(self, index: int) -> None:
-        """The stream that captures, on which it is launched, waits for all others."""
+        """Make the capturing stream wait for all others."""
         self._release(index)
         self._wait(index)
         self.nodes[index] = -nodes_so_far()
 
     def unnamed_ended(self, index: int) -> None:
-        """Others may wait for it."""
+        """Record the work so that others can wait for it."""
         if self.nodes[index] <= 0:
             self.nodes[index] += nodes_so_far()
         self._record(index)

@@ -1,4 +1,4 @@
-"""What the operators of a step take in a graph of one stream, and what each asks of the GPU."""
+"""Measure each operator in a graph of one stream, and its use of the GPU."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from graphviz_dash.planning.share import KernelLaunch, kernel_pieces
 
 _REPLAYS: Final = 15
 _LEAST: Final = 0.3
-"""Of an operator's time between two events, what is at least its own."""
+"""Minimum share of the time between two events that belongs to the operator."""
 
 
 class _Timed(Follower):
-    """Puts an event behind each operator with nodes."""
+    """Places an event after each operator with nodes."""
 
     def __init__(self, operators: Sequence[Operator], storages: Sequence[Storage]) -> None:
         super().__init__(operators, storages)
         self.events: list[tuple[int, torch.cuda.Event]] = []
 
     def start(self) -> None:
-        """Two events with nothing between tell what an event takes."""
+        """Record two adjacent events to measure the cost of an event."""
         self._mark(-1)
         self._mark(-1)
         super().start()
@@ -60,8 +60,10 @@ def operator_ns(
     stream: torch.cuda.Stream,
     line_ns: float,
 ) -> dict[int, int]:
-    """What each operator with nodes takes, by index: between events in a graph of one stream, less
-    what events take; all of them together take ``line_ns``."""
+    """Measure each operator with nodes in ns between events in a graph of one stream.
+
+    Event costs are subtracted, and the sum is scaled to ``line_ns``.
+    """
     timed = _Timed(operators, storages)
     graph = StepGraph(step, stream, timed)
     rows = []
@@ -71,20 +73,19 @@ def operator_ns(
         events = [event for _, event in timed.events]
         rows.append([a.elapsed_time(b) * 1e6 for a, b in pairwise(events)])
     event_ns, *spans = [statistics.median(column) for column in zip(*rows, strict=True)]
-    taken = [max(0.0, span - event_ns) for span in spans]
-    # An event also keeps the operator behind it from being prepared while the one before runs.
-    excess = max(0.0, (sum(taken) - line_ns) / max(1, len(taken)))
+    durations = [max(0.0, span - event_ns) for span in spans]
+    # An event also delays preparation of the next operator while the previous one runs.
+    excess = max(0.0, (sum(durations) - line_ns) / max(1, len(durations)))
     return {
         index: round(max(span - excess, _LEAST * span))
-        for (index, _), span in zip(timed.events[2:], taken, strict=True)
+        for (index, _), span in zip(timed.events[2:], durations, strict=True)
     }
 
 
 def operator_pieces(
     operators: Sequence[Operator], graph: CapturedGraph, took_ns: Mapping[int, int]
 ) -> tuple[tuple[Piece, ...], ...]:
-    """For each operator its nodes, with the share of the multiprocessors that each takes from
-    others; ``took_ns`` is what operators with nodes take."""
+    """Return the nodes of each operator with their share of the multiprocessors."""
     device = torch.cuda.get_device_properties(torch.cuda.current_device())
     capability = (device.major, device.minor)
     return tuple(

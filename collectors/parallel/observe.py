@@ -1,4 +1,4 @@
-"""Observes a step: its operators, what each takes and asks for, and what a plain capture takes."""
+"""Observe a step: its operators, their time and resources, and the cost of a plain capture."""
 
 from __future__ import annotations
 
@@ -33,48 +33,45 @@ from graphviz_dash.planning.proof import not_joined, without_bookkeeping
 
 @dataclass(frozen=True)
 class ObservedStep:
-    """A step as it was observed while it was captured on one stream."""
+    """Observation of a step during captures on one stream."""
 
     step: Step
-    """The step."""
     operators: tuple[Operator, ...]
-    """Its operators, in the order of the program."""
+    """Operators in program order."""
     storages: tuple[Storage, ...]
-    """The memory that they reach."""
+    """Memory that they access."""
     pieces: tuple[tuple[Piece, ...], ...]
-    """For each operator its nodes, and what each asks of the GPU."""
+    """Nodes of each operator and their use of the GPU."""
     state: OutsideState
-    """The memory from outside that it reaches, as it was before any replay."""
+    """External memory accessed by the step, as it was before any replay."""
     hidden: frozenset[int]
-    """The storages of that which no operator was given: an operator may write them."""
+    """External storages that no operator received but some may write."""
     line: StepGraph
-    """Its plain capture."""
+    """Plain capture on one stream."""
     kernels: tuple[Kernels, ...]
-    """What each operator runs in it."""
+    """Kernels of each operator in the plain capture."""
     line_bytes: int
-    """What it took from the device, workspaces included."""
+    """Device memory of the plain capture in bytes, including workspaces."""
     whole_bytes: int
-    """The workspaces of its stream."""
+    """Workspace bytes of its stream."""
     fitted_bytes: int | None
-    """The workspace of a wide stream of a plan, where its operators write no more of theirs; None:
-    as large as any."""
+    """Reduced workspace bytes of a wide stream, or None for the full size."""
     wide_bytes: int
-    """The workspaces of a wide stream of a plan."""
+    """Workspace bytes of a wide stream of a plan."""
     narrow_bytes: int
-    """The workspaces of a narrow stream."""
+    """Workspace bytes of a narrow stream."""
     line_ns: float
-    """What a replay of it takes, from launch to completion."""
+    """Replay time in ns, from launch to completion."""
     fixed_ns: float
-    """What of that is launch and return, which any graph has."""
+    """Replay time for launch and return, common to all graphs."""
     narrow_line_ns: float | None
-    """What it takes on a narrow stream; None where no operator runs other kernels there."""
+    """Replay time in ns on a narrow stream, or None if the kernels are the same."""
 
     def check_kernels(self, captured: StepGraph, sizes: Sequence[int]) -> None:
-        """Sees that a capture in which operators made ``sizes`` nodes runs the kernels that a
-        workspace was fitted to, before it is replayed.
+        """Check that a capture runs the kernels of the fitted workspace, before it is replayed.
 
         Raises:
-            RefusedError: an operator that needs workspace runs others.
+            RefusedError: An operator that needs workspace runs other kernels.
         """
         if self.fitted_bytes is None:
             return
@@ -82,17 +79,18 @@ class ObservedStep:
             if self.operators[index].wide:
                 raise RefusedError(
                     f"{self.operators[index].name} runs other kernels in a capture on several "
-                    "streams, and what workspace they need is not known",
+                    "streams, and their workspace size is unknown",
                     self.operators[index].source,
                 )
 
 
 def observe(step: Step) -> ObservedStep:
-    """Captures ``step`` on one stream several times: as it is, watched, with events between its
-    operators, and with less workspace.
+    """Capture ``step`` on one stream in several ways.
+
+    Captures it unchanged, observed, with events between operators, and with less workspace.
 
     Raises:
-        RefusedError: it cannot be run in parallel.
+        RefusedError: The step cannot run in parallel.
     """
     stream, narrow = streams_of([True, False])
     whole_bytes, narrow_bytes = make_workspaces([stream]), make_workspaces([narrow])
@@ -104,37 +102,38 @@ def observe(step: Step) -> ObservedStep:
     operators, storages, hidden = _with_hidden(observer, watched)
     graph = watched.read()
     kernels = operator_kernels(graph, [operator.nodes for operator in operators])
-    apart = not_joined(*without_bookkeeping(operators, graph))
-    if apart is not None:
+    unordered_index = not_joined(*without_bookkeeping(operators, graph))
+    if unordered_index is not None:
         raise RefusedError(
-            f"what {_name(operators[apart])} launches is not ordered on the stream of the step",
-            operators[apart].source,
+            f"work launched by {_name(operators[unordered_index])} is not ordered on the step's "
+            "stream",
+            operators[unordered_index].source,
         )
     del watched
     state = OutsideState(operators, storages, observer.outside, observer.mixed)
     try:
         line_ns = median_ns(time_replays([line])[0])
         fixed_ns = min(_launch_ns(stream), line_ns)
-        took = operator_ns(step, operators, storages, stream, line_ns - fixed_ns)
+        durations = operator_ns(step, operators, storages, stream, line_ns - fixed_ns)
         wide, narrow_line = need_workspace(step, operators, storages, kernels, narrow)
         narrow_line_ns = median_ns(time_replays([line, narrow_line])[1]) if wide else None
         del narrow_line
         fitted_bytes = None
-        # Ranks that replay a collective another number of times would wait for ever.
+        # Ranks that replay a collective a different number of times would deadlock.
         if wide and not any(operator.is_collective for operator in operators):
             fitted_bytes = fit_workspace(step, operators, storages, kernels, line, stream)
         wide_bytes = make_workspaces(streams_of([True], fitted_bytes))
     finally:
-        # Also where the step is refused in the midst of it.
+        # Restore the state even if the step is refused.
         state.restore()
     large = _with_large_blocks(observer)
-    pieces = operator_pieces(operators, graph, took)
+    pieces = operator_pieces(operators, graph, durations)
     described = tuple(
         replace(
             operator,
             wide=index in wide,
             large=index in large,
-            device_ns=took.get(index),
+            device_ns=durations.get(index),
             demand=max((piece.share for piece in pieces[index]), default=0.0) or None,
         )
         for index, operator in enumerate(operators)
@@ -162,23 +161,21 @@ def observe(step: Step) -> ObservedStep:
 def _with_hidden(
     observer: Observer, watched: StepGraph
 ) -> tuple[list[Operator], tuple[Storage, ...], frozenset[int]]:
-    """The operators and storages with what :func:`hidden_extents` finds, and the numbers of the
-    storages that no operator was given."""
+    """Return operators, storages including hidden ones, and storages that no operator received."""
     operators, storages = _with_foreign(observer, watched)
     if not any(map(may_hide, operators)):
         return operators, tuple(storages), frozenset()
-    held = [segment for segment in segments() if segment.pool == DEFAULT_POOL]
-    blocks = lived(held, ())
-    reach = Reach(held, blocks, lambda _address: None)
-    reached = hidden_extents(operators, watched.read_operands(reach), reach, set(blocks))
-    operators, storages, unknown = with_hidden(operators, storages, observer.outside, reached)
+    default_segments = [segment for segment in segments() if segment.pool == DEFAULT_POOL]
+    blocks = lived(default_segments, ())
+    reach = Reach(default_segments, blocks, lambda _address: None)
+    accessed = hidden_extents(operators, watched.read_operands(reach), reach, set(blocks))
+    operators, storages, unknown = with_hidden(operators, storages, observer.outside, accessed)
     observer.outside |= {number: storage_at(*extent) for number, extent in unknown.items()}
     return operators, tuple(storages), frozenset(unknown)
 
 
 def _with_foreign(observer: Observer, watched: StepGraph) -> tuple[list[Operator], list[Storage]]:
-    """The operators and storages; memory that the step took without an operator is made by the
-    first that uses it, which keeps its order to all other work."""
+    """Assign memory allocated outside operators to its first user, which keeps its order."""
     operators, storages = list(observer.operators), list(observer.storages)
     for number in watched.numbers_inside(observer.outside):
         del observer.outside[number]
@@ -197,8 +194,8 @@ def _name(operator: Operator) -> str:
 
 
 def _with_large_blocks(observer: Observer) -> set[int]:
-    """The operators that take large blocks from the allocator: where one without nodes does, the
-    first that uses its memory, whose stream it shares."""
+    """Return operators that allocate large blocks, or are first to use those of operators without
+    nodes."""
     large = set(observer.large)
     for index, operator in enumerate(observer.operators):
         for access in operator.accesses if operator.nodes else ():
@@ -209,6 +206,5 @@ def _with_large_blocks(observer: Observer) -> set[int]:
 
 
 def _launch_ns(stream: torch.cuda.Stream) -> float:
-    """What the replay of a graph of one small kernel takes."""
     value = torch.zeros(1, device="cuda")
     return median_ns(time_replays([StepGraph(lambda: value.add_(1), stream)])[0])

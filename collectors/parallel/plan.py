@@ -1,4 +1,4 @@
-"""Plans a step: tries the plans that should be fastest, and checks the one that is taken."""
+"""Plan a step: measure the most promising plans and check the chosen one."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from graphviz_dash.planning.proof import unordered, without_bookkeeping
 from graphviz_dash.planning.streams import line_verdict, plan_streams
 
 _TRIED: Final = 6
-"""Plans that are captured and timed, at least, where there are so many."""
+"""Minimum number of plans to capture and time, if available."""
 _GAIN: Final = 0.99
-"""A plan is faster than the line if the median of its replays is below this of the line's."""
+"""Maximum ratio of median replay times that counts as faster."""
 _LEAST_LIMIT: Final = 48 << 20
-"""What any plan may take: less than two of cuBLAS's workspaces on a Hopper GPU."""
+"""Memory allowed for any plan: less than two cuBLAS workspaces on a Hopper GPU."""
 _ROOM: Final = 0.5
-"""Of the free memory of the device, what a plan may take that is tried for its time alone."""
+"""Share of free device memory for plans that are tried only for their time."""
 _MOST_TRIED: Final = 10
 _DELAYED_GRAPHS: Final = 2
 _DELAYED_PART: Final = 0.15
@@ -56,45 +56,40 @@ _LONGEST_DELAY_CYCLES: Final = 40_000
 
 @dataclass(frozen=True)
 class _Tried:
-    """A plan that was captured and timed."""
+    """A captured and timed plan."""
 
     plan: Plan
-    """The plan."""
     attempt: Attempt
-    """What came of it."""
 
     line_ns: float
-    """The median replay of the line, in turns with those of the plan."""
+    """Median replay of the serial graph in ns, interleaved with the plan's replays."""
 
     @property
     def gains(self) -> bool:
-        """Whether it was faster than the line."""
+        """The plan was faster than the serial graph."""
         return self.part < _GAIN
 
     @property
     def part(self) -> float:
-        """What its median replay takes of the line's: the clock of a GPU changes, so that only
-        replays in turns can be compared."""
+        """Median replay time relative to the serial graph, interleaved because clocks vary."""
         return median_ns(self.attempt.replays_ns) / self.line_ns
 
 
 def plan_step(
     step: Step, memory_factor: float | None, *, tries_larger: bool = False
 ) -> ParallelPlan:
-    """How ``step``, which has been warmed up, is best captured on several streams.
+    """Plan the capture of a warmed-up ``step`` on several streams.
 
-    It is called some dozen times, eagerly and under capture, and afterwards has the state that it
-    had before, as have torch's generators of random numbers.
+    Calls the step about a dozen times, and restores its state and torch's random generators.
 
     Args:
-        step: what one replay does.
-        memory_factor: of the memory of a plain capture, what the plan may take, and 48 MiB in any
-            case; None: as much as it likes.
-        tries_larger: whether plans that take more and should be worth it are captured and timed,
-            not only predicted. The workspaces of their streams stay with this process.
+        step: Work of one replay.
+        memory_factor: Memory limit relative to a plain capture, at least 48 MiB. None for no limit.
+        tries_larger: Also time worthwhile plans above the limit. Their workspaces stay allocated
+            in this process.
 
     Raises:
-        RefusedError: it cannot be done, or replays differ from eager steps.
+        RefusedError: Planning is not possible, or replays differ from eager steps.
     """
     with torch.random.fork_rng(devices=[torch.cuda.current_device()]):
         observed = observe(step)
@@ -117,13 +112,19 @@ def _planned(
     gpu_ns = observed.line_ns - observed.fixed_ns
     beyond = ranks.first(larger(plans, limit, gpu_ns))
     if tries_larger:
-        room = min(ranks.each(_ROOM * torch.cuda.mem_get_info()[0]))
-        tried += [_try(observed, each, ranks) for each in beyond if each.expected_bytes <= room]
-        beyond = [each for each in beyond if each.expected_bytes > room]
-    within = [each for each in tried if _fits(each, limit)]
-    best = min(within, key=lambda each: each.part, default=None)
+        free_bytes = min(ranks.each(_ROOM * torch.cuda.mem_get_info()[0]))
+        tried += [
+            _try(observed, candidate, ranks)
+            for candidate in beyond
+            if candidate.expected_bytes <= free_bytes
+        ]
+        beyond = [candidate for candidate in beyond if candidate.expected_bytes > free_bytes]
+    fitting_plans = [candidate for candidate in tried if _fits(candidate, limit)]
+    best = min(fitting_plans, key=lambda candidate: candidate.part, default=None)
     number = ranks.first(None if best is None or not best.gains else tried.index(best))
-    gains_beyond = bool(beyond) or any(each.gains for each in tried if not _fits(each, limit))
+    gains_beyond = bool(beyond) or any(
+        candidate.gains for candidate in tried if not _fits(candidate, limit)
+    )
     plan = line(observed.operators, observed.storages) if number is None else tried[number].plan
     check = _checked(observed, plan, ranks)
     return ParallelPlan(
@@ -135,8 +136,8 @@ def _planned(
         cross_ns=round(MEASURED_COSTS.cross_ns),
         line=_line_attempt(observed),
         attempts=(
-            *(each.attempt for each in tried),
-            *(_expected(observed, each) for each in beyond),
+            *(candidate.attempt for candidate in tried),
+            *(_expected(observed, candidate) for candidate in beyond),
         ),
         chosen=plan.streams,
         verdict=_verdict(observed, number is not None, gains_beyond),
@@ -157,15 +158,13 @@ def capture_by(
     *,
     copies: bool = False,
 ) -> tuple[StepGraph, Issuer]:
-    """Captures a step by a plan, and proves by the graph's own edges that all which shares memory
-    is ordered.
+    """Capture a step by a plan and verify by the graph's edges that all shared memory is ordered.
 
-    ``fitted_bytes`` is the workspace of wide streams, None being that of any stream; ``delays`` are
-    those of :class:`Issuer`, and ``copies`` says whether results are copied.
+    ``fitted_bytes`` is the workspace of wide streams, None for the usual size. ``delays`` are
+    those of :class:`Issuer`. ``copies`` enables copies of results.
 
     Raises:
-        RefusedError: the step is not what was observed; or two operators are not ordered, which no
-            plan should lead to.
+        RefusedError: The step differs from the observation, or two operators are unordered.
     """
     streams = streams_of(wide_streams(operators, plan), fitted_bytes)
     make_workspaces(streams)
@@ -177,50 +176,51 @@ def capture_by(
         replace(operator, nodes=count)
         for operator, count in zip(operators, issuer.nodes, strict=True)
     ]
-    for operator, now in zip(operators, captured, strict=True):
-        if bool(operator.nodes) != bool(now.nodes):
+    for operator, actual in zip(operators, captured, strict=True):
+        if bool(operator.nodes) != bool(actual.nodes):
             raise RefusedError(
-                f"{operator.name or 'code that calls no operator'} made {operator.nodes} nodes of "
-                f"the graph, then {now.nodes}",
+                f"{operator.name or 'code that calls no operator'} created {operator.nodes} nodes "
+                f"of the graph, then {actual.nodes}",
                 operator.source,
             )
-    whole = graph.read()
-    if sum(issuer.nodes) != len(whole.nodes):
-        raise RefusedError("work that no operator shows was launched where there was none before")
-    working, edges = without_bookkeeping(captured, whole)
+    graph_nodes = graph.read()
+    if sum(issuer.nodes) != len(graph_nodes.nodes):
+        raise RefusedError("work outside operators was launched where there was none before")
+    working, edges = without_bookkeeping(captured, graph_nodes)
     pair = unordered(working, issuer.addresses, edges)
     if pair is not None:
         names = " and ".join(operators[index].name for index in pair)
-        raise RefusedError(f"{names} share memory and would run at the same time")
+        raise RefusedError(f"{names} share memory but would run concurrently")
     return graph, issuer
 
 
 def _same_step(observed: ObservedStep, ranks: Ranks) -> None:
-    """A plan of the first rank is one for all only where all call the same operators.
+    """Check that all ranks call the same operators.
 
     Raises:
-        RefusedError: they do not.
+        RefusedError: They do not.
     """
-    own = [(operator.name, operator.nodes > 0, operator.opaque) for operator in observed.operators]
-    if any(each != own for each in ranks.each(own)):
-        raise RefusedError("ranks whose collectives wait for each other call other operators")
+    signature = [
+        (operator.name, operator.nodes > 0, operator.opaque) for operator in observed.operators
+    ]
+    if any(other != signature for other in ranks.each(signature)):
+        raise RefusedError("ranks that share collectives call different operators")
 
 
 def _tries(
     observed: ObservedStep, plans: Sequence[Candidate], limit: int | None, ranks: Ranks
 ) -> list[_Tried]:
-    """Captures and times the best of ``plans``, on all ranks those of the first."""
+    """Capture and time the best of the first rank's ``plans``."""
     tried: list[_Tried] = []
     for candidate in ranks.first(plans[:_MOST_TRIED]):
         tried.append(_try(observed, candidate, ranks))
-        enough = len(tried) >= _TRIED and any(_fits(each, limit) for each in tried)
+        enough = len(tried) >= _TRIED and any(_fits(plan, limit) for plan in tried)
         if ranks.first(enough):
             break
     return tried
 
 
 def _expected(observed: ObservedStep, candidate: Candidate) -> Attempt:
-    """A plan that is not tried."""
     return Attempt(
         streams=candidate.plan.streams,
         wide_streams=sum(candidate.wide),
@@ -231,7 +231,6 @@ def _expected(observed: ObservedStep, candidate: Candidate) -> Attempt:
 
 
 def _try(observed: ObservedStep, candidate: Candidate, ranks: Ranks) -> _Tried:
-    """Captures and times a plan of the first rank, with this one's memory."""
     operators, storages = observed.operators, observed.storages
     plan = placed(operators, storages, dependencies(operators), candidate.plan.stream)
     workspaces = make_workspaces(streams_of(candidate.wide, observed.fitted_bytes))
@@ -254,8 +253,7 @@ def _try(observed: ObservedStep, candidate: Candidate, ranks: Ranks) -> _Tried:
 def _captured(
     observed: ObservedStep, plan: Plan, ranks: Ranks, delays: dict[int, int] | None = None
 ) -> tuple[StepGraph, Issuer]:
-    """What :func:`capture_by` makes of an observed step, on all ranks or on none: a rank that
-    replays alone would wait for ever."""
+    """Call :func:`capture_by` on all ranks or on none, to avoid a deadlock."""
     refusal, captured = None, None
     try:
         captured = capture_by(
@@ -273,7 +271,7 @@ def _captured(
         refusal = error
     refused = any(ranks.each(refusal is not None))
     if captured is None or refused:
-        raise refusal or RefusedError("another rank cannot be captured so")
+        raise refusal or RefusedError("the capture failed on another rank")
     captured[0].drop_result()
     return captured
 
@@ -292,10 +290,10 @@ def _line_attempt(observed: ObservedStep) -> Attempt:
 
 
 def _checked(observed: ObservedStep, plan: Plan, ranks: Ranks) -> ParallelCheck:
-    """Compares replays of a plan, also of graphs with kernels that spin, with eager steps.
+    """Compare replays of a plan, also with spinning kernels, with eager steps.
 
     Raises:
-        RefusedError: they differ, or two eager steps differ by too much to tell.
+        RefusedError: They differ, or two eager steps differ too much to compare.
     """
     operators = observed.operators
     graph, issuer = _captured(observed, plan, ranks)
@@ -308,8 +306,8 @@ def _checked(observed: ObservedStep, plan: Plan, ranks: Ranks) -> ParallelCheck:
             for index in working
             if operators[index].name and chance.random() < _DELAYED_PART
         }
-        slow, slow_issuer = _captured(observed, plan, ranks, delays)
-        delayed.append((slow, slow_issuer.alive))
+        delayed_graph, delayed_issuer = _captured(observed, plan, ranks, delays)
+        delayed.append((delayed_graph, delayed_issuer.alive))
     checker = Checker(observed)
     outcome = checker.check(graph, issuer.alive, delayed)
     check = outcome.check
@@ -318,7 +316,7 @@ def _checked(observed: ObservedStep, plan: Plan, ranks: Ranks) -> ParallelCheck:
         operator = operators[outcome.noisy_at]
         raise RefusedError(
             f"two eager steps on the same inputs differ by {check.eager_difference:.3g} of the "
-            f"largest value, first in {operator.name}: whether replays are right cannot be told",
+            f"largest value, first in {operator.name}: replays cannot be verified",
             operator.source,
         )
     if noisy:
@@ -331,14 +329,13 @@ def _checked(observed: ObservedStep, plan: Plan, ranks: Ranks) -> ParallelCheck:
 def _difference(
     observed: ObservedStep, plan: Plan, checker: Checker, outcome: Outcome
 ) -> RefusedError:
-    """Why a plan is refused whose replays differ from eager steps here or on another rank: all run
-    the step once more to find the first operator that differs."""
+    """Explain why replays differ; all ranks run the step again to find the first difference."""
     operators, check = observed.operators, outcome.check
-    copying, copier = capture_by(
+    copying_graph, copier = capture_by(
         observed.step, operators, observed.storages, plan, observed.fitted_bytes, copies=True
     )
-    first = checker.first_differing(copying, copier.copies or {})
-    index = outcome.differs_at if first is None else first
+    first_index = checker.first_differing(copying_graph, copier.copies or {})
+    index = outcome.differs_at if first_index is None else first_index
     if index is None:
         return RefusedError("replays differ from eager steps on another rank")
     return RefusedError(
@@ -350,13 +347,13 @@ def _difference(
 
 
 def _verdict(observed: ObservedStep, gains: bool, gains_beyond: bool) -> Verdict:
-    """Whether a plan gains, within the memory allowed or beyond it, and if none does why."""
+    """Return if a plan gains within the memory limit or beyond it, or why none gains."""
     if gains:
         return Verdict.FASTER
     if gains_beyond:
         return Verdict.MEMORY
-    whole = step_operations(observed.operators, MEASURED_COSTS)
-    kernels, _ = divided(whole, observed.pieces, MEASURED_COSTS.follow_ns)
+    operations = step_operations(observed.operators, MEASURED_COSTS)
+    kernels, _ = divided(operations, observed.pieces, MEASURED_COSTS.follow_ns)
     return line_verdict(kernels, MEASURED_COSTS)
 
 

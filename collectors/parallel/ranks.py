@@ -1,5 +1,7 @@
-"""Ranks that plan a step together: its collectives need all of them, so that each must run the step
-as often as the others, and none may go on alone."""
+"""Synchronize ranks that plan a step together.
+
+Collectives need all ranks, so each rank must run the step the same number of times.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ _Value = TypeVar("_Value")
 
 
 class Ranks:
-    """The processes of ``torch.distributed`` if a step has collectives; else this one alone."""
+    """All ranks of ``torch.distributed`` for a step with collectives, otherwise this process."""
 
     def __init__(self, has_collectives: bool) -> None:
         self._count = 1
@@ -20,7 +22,7 @@ class Ranks:
                 self._count = distributed.get_world_size()
 
     def first(self, value: _Value) -> _Value:
-        """What the first rank has for ``value``; must be picklable."""
+        """Return the first rank's ``value``, which must be picklable."""
         if self._count == 1:
             return value
         from torch import distributed
@@ -30,7 +32,7 @@ class Ranks:
         return values[0]
 
     def each(self, value: _Value) -> list[_Value]:
-        """What each rank has for ``value``, by rank; must be picklable."""
+        """Return each rank's ``value`` by rank; values must be picklable."""
         if self._count == 1:
             return [value]
         from torch import distributed

@@ -1,4 +1,4 @@
-"""Why a step is not run in parallel."""
+"""Error for steps that cannot run in parallel."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from graphviz_dash.errors import GraphvizDashError
 
 
 class RefusedError(GraphvizDashError):
-    """The step cannot be run in parallel without the danger of wrong results; the message says why,
-    and which line of the program is the cause where that is known."""
+    """The step cannot run in parallel safely."""
 
     def __init__(self, why: str, source: str | None = None) -> None:
-        at = f" ({source})" if source else ""
-        super().__init__(f"Mode parallel is refused: {why}{at}. Mode graph runs this step.")
+        location = f" ({source})" if source else ""
+        super().__init__(
+            f"Parallel mode is not possible: {why}{location}. Use mode graph for this step."
+        )

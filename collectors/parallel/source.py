@@ -1,4 +1,4 @@
-"""The line of the user's program that called an operator."""
+"""Find the user line that called an operator."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ _WORKLOADS = str(Path(__file__).parent.parent / "workloads")
 
 
 def calling_line() -> str | None:
-    """``file:line`` of the innermost frame that is neither torch's nor ours; None: there is none,
-    as in autograd's engine."""
+    """Return ``file:line`` of the innermost user frame, or None, as in autograd's threads."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not _is_users(frame.f_code.co_filename):
         frame = frame.f_back
@@ -27,5 +26,5 @@ def calling_line() -> str | None:
 
 @lru_cache(maxsize=4096)
 def _is_users(file: str) -> bool:
-    ours = file.startswith(_OURS) and not file.startswith(_WORKLOADS)
-    return not ours and not file.startswith((_TORCH, "<"))
+    is_ours = file.startswith(_OURS) and not file.startswith(_WORKLOADS)
+    return not is_ours and not file.startswith((_TORCH, "<"))

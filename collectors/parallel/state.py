@@ -1,4 +1,4 @@
-"""The memory from outside that a step reads and writes: kept, put back, and changed for checks."""
+"""Save, restore and vary the external memory of a step for checks."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from graphviz_dash.model.parallel import Operator, Storage
 FLOATS: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 _SHRINK: Final = 0.02
-"""By how much a value is made smaller, at most: it stays in the range that it had."""
+"""Maximum relative reduction of a value; values stay in their original range."""
 _ROOM: Final = 0.8
-"""Of the free memory of the device, what copies may take; else they are kept on the host."""
+"""Maximum share of free device memory for copies; above it they stay on the host."""
 
 
 class OutsideState:
-    """The storages from outside that the operators of a step reach, as they are now."""
+    """A snapshot of the external storages that a step's operators access."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class OutsideState:
         outside: Mapping[int, torch.UntypedStorage],
         mixed: set[int],
     ) -> None:
-        """``mixed`` are storages that hold values of several types."""
+        """``mixed`` are storages with values of several dtypes."""
         reached = {
             access.storage
             for operator in operators
@@ -50,14 +50,14 @@ class OutsideState:
         }
 
     def restore(self) -> None:
-        """Puts everything back."""
+        """Restore all saved values."""
         torch.cuda.synchronize()
         for number, storage in self.storages.items():
             storage.copy_(self._kept[number])
         torch.cuda.synchronize()
 
     def vary(self, seed: int) -> None:
-        """Puts everything back, with floating-point values a little smaller: which, by ``seed``."""
+        """Restore with randomly reduced floating-point values, determined by ``seed``."""
         self.restore()
         for number, storage in self.storages.items():
             dtype = self._dtypes[number]
@@ -70,19 +70,19 @@ class OutsideState:
         torch.cuda.synchronize()
 
     def is_as_kept(self, number: int) -> bool:
-        """Whether a storage that :meth:`vary` does not change is as it was."""
-        now = as_tensor(self.storages[number], torch.uint8)
-        return torch.equal(now, as_tensor(self._kept[number], torch.uint8).to(now.device))
+        """Check if a storage that :meth:`vary` leaves alone has its saved value."""
+        current = as_tensor(self.storages[number], torch.uint8)
+        return torch.equal(current, as_tensor(self._kept[number], torch.uint8).to(current.device))
 
 
 def storage_at(begin: int, end: int) -> torch.UntypedStorage:
-    """The bytes of the device between two addresses; whoever took them must keep them."""
-    described = {"shape": (end - begin,), "typestr": "|u1", "data": (begin, False), "version": 3}
-    memory = type("Memory", (), {"__cuda_array_interface__": described})()
+    """Wrap device memory between two addresses; its owner must keep it alive."""
+    interface = {"shape": (end - begin,), "typestr": "|u1", "data": (begin, False), "version": 3}
+    memory = type("Memory", (), {"__cuda_array_interface__": interface})()
     return torch.as_tensor(memory, device="cuda").untyped_storage()
 
 
 def as_tensor(storage: torch.UntypedStorage, dtype: torch.dtype) -> torch.Tensor:
-    """A whole storage as one tensor."""
+    """View a whole storage as one tensor."""
     empty = torch.empty(0, dtype=dtype, device=storage.device)
     return empty.set_(storage, 0, (storage.nbytes() // dtype.itemsize,))

@@ -1,4 +1,4 @@
-"""Which memory the arguments and results of an operator reach."""
+"""Determine the memory accessed by arguments and results of operators."""
 
 from __future__ import annotations
 
@@ -14,17 +14,15 @@ from torch.utils._pytree import tree_leaves
 from collectors.parallel.refusal import RefusedError
 
 ALL: Final = (0, (1 << 63) - 1)
-"""The bytes of a storage of which it is not known where it lies in another."""
+"""Byte range of a storage with unknown offset in another."""
 
 
 _UNDECLARED: Final = frozenset({"running_mean", "running_var", "dropout_state"})
-"""Arguments that operators of torch write though their schemas do not say so, such as those of
-``native_batch_norm``."""
+"""Arguments that torch operators write without declaring it."""
 
 
 def tensors(values: Any) -> Iterator[torch.Tensor]:
-    """The tensors in arguments or results, however they are nested; for one that only wraps others,
-    as those of distributed computations do, these: it has no memory of its own."""
+    """Yield nested tensors, unwrapping subclasses without own memory."""
     for leaf in tree_leaves(values):
         if is_traceable_wrapper_subclass(leaf):
             for name in leaf.__tensor_flatten__()[0]:
@@ -34,7 +32,7 @@ def tensors(values: Any) -> Iterator[torch.Tensor]:
 
 
 def span(tensor: torch.Tensor) -> tuple[int, int]:
-    """The bytes of its storage that a tensor reaches: the first, and that behind the last."""
+    """Return the byte range of its storage that a tensor accesses; the end is exclusive."""
     if not tensor.numel():
         return 0, 0
     last = sum(
@@ -45,7 +43,7 @@ def span(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def written(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-    """The arguments that an operator writes, as its schema says, and those of which it should."""
+    """Return the arguments that an operator writes, declared in the schema or known."""
     values: list[torch.Tensor] = []
     for position, argument in enumerate(function._schema.arguments):
         declared = argument.alias_info is not None and argument.alias_info.is_write
@@ -59,18 +57,17 @@ def written(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> lis
 
 
 def living(reference: StorageWeakRef) -> torch.UntypedStorage | None:
-    """The storage behind a weak reference; None where it has died."""
+    """Return the storage of a weak reference, or None if it was freed."""
     if reference.expired():
         return None
     return torch.UntypedStorage._new_with_weak_ptr(reference.cdata)
 
 
 class Storages:
-    """Numbers storages in the order in which they are first seen.
+    """Numbers storages by first appearance and holds them weakly.
 
-    What shares memory without being one storage (DLPack, ``from_blob``) gets one number too, for as
-    long as both live. Storages are held weakly: a number is of one storage for ever, though its
-    memory may be taken by another when it has died.
+    Storages that share memory (DLPack, ``from_blob``) get the same number while both live. Numbers
+    are never reused.
     """
 
     def __init__(self) -> None:
@@ -80,20 +77,20 @@ class Storages:
         self.count = 0
 
     def number(self, tensor: torch.Tensor) -> int:
-        """The number of a tensor's storage; ``count`` grows where it is new."""
+        """Return the number of a tensor's storage; a new storage increases ``count``."""
         return self._entry(tensor)[0]
 
     def bind(self, tensor: torch.Tensor, number: int) -> None:
-        """Gives a tensor's storage, which is new, the number of another."""
+        """Assign an existing number to a tensor's new storage."""
         storage = tensor.untyped_storage()
         self._numbers[storage._cdata] = (number, False, StorageWeakRef(storage))
 
     def knows(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor's storage has a number."""
+        """Check if a tensor's storage has a number."""
         return tensor.untyped_storage()._cdata in self._numbers
 
     def reach(self, tensor: torch.Tensor) -> tuple[int, int, int]:
-        """The number of a tensor's storage, and the bytes of it that the tensor reaches."""
+        """Return the number of a tensor's storage and the accessed byte range."""
         number, shared, _ = self._entry(tensor)
         return (number, *(ALL if shared else span(tensor)))
 
@@ -101,11 +98,11 @@ class Storages:
         storage = tensor.untyped_storage()
         key = storage._cdata
         if key not in self._numbers:
-            # A weak reference keeps this key from becoming that of another storage.
+            # The weak reference prevents reuse of this key by another storage.
             reference = StorageWeakRef(storage)
             others = self._overlapping(storage.data_ptr(), storage.nbytes())
             if len(others) > 1:
-                raise RefusedError("two tensors of the step lie partly in the memory of a third")
+                raise RefusedError("two tensors of the step overlap with a third")
             number = others.pop() if others else self.count
             self._numbers[key] = (number, number < self.count, reference)
             self.count += number == self.count
@@ -114,7 +111,6 @@ class Storages:
         return self._numbers[key]
 
     def _overlapping(self, begin: int, size: int) -> set[int]:
-        """The numbers of living storages with bytes in common."""
         numbers: set[int] = set()
         position = max(0, bisect_left(self._begins, begin) - 1)
         while position < len(self._begins) and self._begins[position] < begin + size:

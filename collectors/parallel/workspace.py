@@ -1,4 +1,4 @@
-"""Which operators of a step need much workspace of cuBLAS, and how much of it they write."""
+"""Find the operators that need cuBLAS workspace and measure how much they write."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from graphviz_dash.model.graph import CapturedGraph, GraphNode, KernelParams, No
 from graphviz_dash.model.parallel import Operator, Storage
 
 Kernels: TypeAlias = tuple[object, ...]
-"""The nodes of an operator: of a kernel its name, grid, block and shared memory."""
+"""Nodes of an operator; for a kernel its name, grid, block and shared memory."""
 
 _PATTERNS: Final = (0x5A, 0xA5)
-"""No byte is equal to both."""
+"""Two patterns without equal bytes."""
 _GRAIN: Final = 512
 
 
 class _Counted(Follower):
-    """Counts the nodes that each operator makes."""
+    """Counts the nodes of each operator."""
 
     def __init__(self, operators: Sequence[Operator], storages: Sequence[Storage]) -> None:
         super().__init__(operators, storages)
@@ -38,7 +38,7 @@ class _Counted(Follower):
 
 
 def operator_kernels(graph: CapturedGraph, sizes: Sequence[int]) -> tuple[Kernels, ...]:
-    """By operator what it runs in ``graph``, where operators made ``sizes`` nodes."""
+    """Return the kernels of each operator in ``graph``, given node counts ``sizes``."""
     kernels, begin = [], 0
     for size in sizes:
         kernels.append(tuple(map(_kernel, graph.nodes[begin : begin + size])))
@@ -53,8 +53,7 @@ def need_workspace(
     kernels: Sequence[Kernels],
     stream: torch.cuda.Stream,
 ) -> tuple[set[int], StepGraph]:
-    """The operators that run other than their ``kernels`` on ``stream``, and the line captured
-    there."""
+    """Return operators that run other ``kernels`` on ``stream``, and the capture there."""
     counted = _Counted(operators, storages)
     captured = StepGraph(step, stream, counted)
     sizes = [
@@ -65,8 +64,12 @@ def need_workspace(
 
 
 def other_kernels(kernels: Sequence[Kernels], others: Sequence[Kernels]) -> set[int]:
-    """The operators whose kernels differ."""
-    return {index for index, own in enumerate(kernels) if own != others[index]}
+    """Return the operators whose kernels differ."""
+    return {
+        index
+        for index, operator_kernels_before in enumerate(kernels)
+        if operator_kernels_before != others[index]
+    }
 
 
 def fit_workspace(
@@ -77,29 +80,27 @@ def fit_workspace(
     line: StepGraph,
     stream: torch.cuda.Stream,
 ) -> int | None:
-    """The bytes of workspace that a wide stream of a plan needs: what replays of ``line``, which
-    ``stream`` captured, write of its own. None where that is no less, or does not prove true on a
-    stream that has no more: the ``kernels`` there must be the same, and write as much.
+    """Return the workspace bytes that a wide stream needs, measured by replaying ``line``.
 
-    Shapes decide which kernels run and where they write, and they are the same in each capture.
+    None if no reduced size works: kernels and written bytes must be the same there.
     """
-    whole = workspace(stream)
-    used = 0 if whole is None else _written_bytes(line, whole)
-    size = fitted_bytes(used, whole.numel()) if whole is not None and used else None
+    full = workspace(stream)
+    used = 0 if full is None else _written_bytes(line, full)
+    size = fitted_bytes(used, full.numel()) if full is not None and used else None
     if size is None:
         return None
     (fitted,) = streams_of([True], size)
     make_workspaces([fitted])
-    own = workspace(fitted)
-    # A version of torch may tell cuBLAS of what there is, or take more.
-    if own is None or own.numel() != size:
+    reduced = workspace(fitted)
+    # A torch version may pass the real size to cuBLAS, or allocate more.
+    if reduced is None or reduced.numel() != size:
         return None
     differing, captured = need_workspace(step, operators, storages, kernels, fitted)
-    return size if not differing and _written_bytes(captured, own) == used else None
+    return size if not differing and _written_bytes(captured, reduced) == used else None
 
 
 def _written_bytes(captured: StepGraph, memory: torch.Tensor) -> int:
-    """How many bytes from its begin a replay writes of ``memory``, to the next 512."""
+    """Measure how many bytes of ``memory`` a replay writes, rounded up to 512."""
     written = torch.zeros(memory.numel() // _GRAIN, dtype=torch.bool, device=memory.device)
     for pattern in _PATTERNS:
         memory.fill_(pattern)

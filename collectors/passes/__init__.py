@@ -1,1 +1,1 @@
-"""The passes of a collection; each module's ``run`` does one of them in a process of its own."""
+"""Passes of a collection; each module's ``run`` executes one in a separate process."""

@@ -1,7 +1,6 @@
-"""Ranges in the trace of a capture that lead each launch to its module and its source line.
+"""Add trace ranges that map each captured launch to its module and source line.
 
-Only the capture pass uses them: they cost time on the CPU, never on the GPU, and are taken away
-when the capture ends.
+Only the capture pass uses them; they add CPU time.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _EXAMPLES = tuple(str(Path(__file__).parents[1] / name) for name in ("workloads"
 
 
 class _SourceMode(TorchFunctionMode):
-    """Wraps every call into torch that Python makes in a range named by the caller's line."""
+    """Wraps each Python call into torch in a range named after the caller's line."""
 
     def __torch_function__(
         self,
@@ -48,10 +47,9 @@ class _SourceMode(TorchFunctionMode):
 
 
 class _ModuleRanges:
-    """Opens a range when a module's forward begins and closes it when it ends.
+    """Opens a range for each module's forward.
 
-    A path begins with the class of the root, the module that was called from outside any other;
-    a second root of the same class is told apart by a number: ``Branch.layers.0``,
+    Paths start with the outermost module's class, numbered if repeated: ``Branch.layers.0``,
     ``Branch#2.layers.0``.
     """
 
@@ -81,10 +79,7 @@ class _ModuleRanges:
 
 @contextmanager
 def annotated() -> Iterator[None]:
-    """Within it, forwards of modules and Python's calls into torch are ranges of the trace.
-
-    The hooks are removed at the end, whatever happened.
-    """
+    """Record module forwards and Python's calls into torch as trace ranges."""
     ranges = _ModuleRanges()
     before = register_module_forward_pre_hook(ranges.enter)
     after = register_module_forward_hook(ranges.leave, always_call=True)
@@ -97,19 +92,20 @@ def annotated() -> Iterator[None]:
 
 
 def caller_line(frame: FrameType | None) -> str | None:
-    """``file:line`` of the innermost frame of the workload: outside torch, us and the standard
-    library's contextlib; None if there is none."""
+    """Return ``file:line`` of the innermost workload frame, or None."""
     return next(iter(caller_lines(frame, 1)), None)
 
 
 def caller_lines(frame: FrameType | None, most: int) -> tuple[str, ...]:
-    """``file:line`` of the frames that :func:`caller_line` would take, innermost first."""
+    """Return ``file:line`` of the frames accepted by :func:`caller_line`, innermost first."""
     lines: list[str] = []
     while frame is not None and len(lines) < most:
         file = frame.f_code.co_filename
-        ours = file.startswith(_OURS) and not file.startswith(_EXAMPLES)
-        made = file.startswith((_TORCH, "<frozen", "<eval_with_key>")) or GENERATED.search(file)
-        if not ours and not made and "contextlib" not in file:
+        is_ours = file.startswith(_OURS) and not file.startswith(_EXAMPLES)
+        is_generated = file.startswith((_TORCH, "<frozen", "<eval_with_key>")) or GENERATED.search(
+            file
+        )
+        if not is_ours and not is_generated and "contextlib" not in file:
             lines.append(f"{short_path(file)}:{frame.f_lineno}")
         frame = frame.f_back
     return tuple(lines)

@@ -1,4 +1,4 @@
-"""The capture pass: the captures of a mode under torch.profiler, and the graphs in the driver."""
+"""Run the capture pass: capture under torch.profiler and read the graphs from the driver."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from graphviz_dash.model.run import Absent
 
 
 def run(request: PassRequest) -> None:
-    """Writes graphs.json and the trace of the captures into ``request.out``."""
+    """Write graphs.json and the trace of the captures to ``request.out``."""
     step, _ = prepare(request)
     profiler = profile(
         activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA],
@@ -32,11 +32,11 @@ def run(request: PassRequest) -> None:
     )
     reader = TopologyReader(profiler)
     if request.mode.is_compiled:
-        # Its captures begin inside operators, whose ranges tell a node's phase.
+        # Compiled captures start inside operators, whose ranges give a node's phase.
         reader.start()
     with (
         recording(reader) as alive,
-        # The compiler would trace the ranges too, and capture another program.
+        # The compiler would trace the ranges and capture a different program.
         nullcontext() if request.mode.is_compiled else annotated(),
     ):
         ready = make_ready(request.mode, step, request.plan)
@@ -50,16 +50,15 @@ def run(request: PassRequest) -> None:
 
 
 def _named(graphs: list[CapturedGraph], ready: Step) -> list[CapturedGraph]:
-    """The graphs with the names that a workload of several variants has for them."""
     if not isinstance(ready, Replays):
         return graphs
-    whole = [graph.id for graph in graphs if graph.parent is None]
-    names = dict(zip(whole, ready.names, strict=True))
+    outer_ids = [graph.id for graph in graphs if graph.parent is None]
+    names = dict(zip(outer_ids, ready.names, strict=True))
     return [replace(graph, name=names.get(graph.id)) for graph in graphs]
 
 
 def _unread_bodies(graphs: list[CapturedGraph]) -> tuple[Absent, ...]:
-    reason = "the driver's debug DOT of the graph is not in the form that is known"
+    reason = "the format of the driver's debug DOT is unknown"
     return tuple(
         Absent(manifest_name(Fact.NODE_BODIES, f"node {node.index} of {graph.id}"), reason)
         for graph in graphs

@@ -1,8 +1,7 @@
-"""Notices every graph that is captured in this process, whoever captures it.
+"""Observe every graph capture in this process.
 
-torch.cuda.graph, make_graphed_callables and the cudagraph trees of torch.compile all make
-``torch.cuda.CUDAGraph`` objects; while the recorder is installed that name is a subclass, which
-tells its listener of each capture and otherwise does what the original does.
+While installed, ``torch.cuda.CUDAGraph`` is a subclass that notifies its listener. This covers
+torch.cuda.graph, make_graphed_callables and torch.compile's CUDA graph trees.
 """
 
 from __future__ import annotations
@@ -19,54 +18,54 @@ _Original = torch.cuda.CUDAGraph
 
 
 class Listener(Protocol):
-    """What the recorder tells. ``graph_id`` counts captures in the order they begin."""
+    """Callbacks of the recorder. ``graph_id`` counts captures in start order."""
 
     def begins(self, graph_id: str) -> None:
-        """A capture is about to begin."""
+        """Called before a capture."""
 
     def captured(self, graph_id: str, handle: int, capture_ns: int) -> None:
-        """A capture ended; ``handle`` is the CUgraph, not yet instantiated."""
+        """Called after a capture; ``handle`` is the CUgraph, not yet instantiated."""
 
     def instantiated(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
-        """The graph of a capture was instantiated."""
+        """Called after instantiation."""
 
     def launched(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
-        """The graph was launched for the first time: to the call's return, and to completion."""
+        """Called after the first launch, with times until return and until completion."""
 
 
 def executable_of(graph: Any) -> int | None:
-    """The CUgraphExec of a torch.cuda.CUDAGraph, None where this torch does not give it."""
-    ask = getattr(graph, "raw_cuda_graph_exec", None)
-    return None if ask is None else int(ask())
+    """Return the CUgraphExec of a torch.cuda.CUDAGraph, or None if torch does not expose it."""
+    getter = getattr(graph, "raw_cuda_graph_exec", None)
+    return None if getter is None else int(getter())
 
 
 class NullListener:
-    """A listener that does nothing with what it is told."""
+    """A listener that ignores all events."""
 
     def begins(self, graph_id: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def captured(self, graph_id: str, handle: int, capture_ns: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def instantiated(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def launched(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 @contextmanager
 def recording(listener: Listener) -> Iterator[Mapping[str, torch.cuda.CUDAGraph]]:
-    """While it lasts, ``listener`` is told of every capture; the original class is put back.
+    """Notify ``listener`` of every capture; restores the original class on exit.
 
-    Yields the graphs by id, those that the program still holds.
+    Yields the live graphs by id.
     """
     count = 0
     graphs: WeakValueDictionary[str, torch.cuda.CUDAGraph] = WeakValueDictionary()
 
     class Recorded(_Original):  # type: ignore[misc,valid-type]  # torch may be without types
-        """torch.cuda.CUDAGraph that keeps its graph until it is read, and is timed."""
+        """torch.cuda.CUDAGraph that keeps its graph for reading and is timed."""
 
         def __new__(cls, keep_graph: bool = False) -> Any:
             return super().__new__(cls, True)
@@ -107,7 +106,7 @@ def recording(listener: Listener) -> Iterator[Mapping[str, torch.cuda.CUDAGraph]
             torch.cuda.synchronize()
             done = time.perf_counter_ns()
             listener.launched(self._id, returned - begin, done - begin)
-            # Only the first launch is watched: later ones must cost what they cost without us.
+            # Observe only the first launch; later launches must not be slowed down.
             self.__dict__["replay"] = super().replay
 
     torch.cuda.CUDAGraph = Recorded

@@ -1,5 +1,7 @@
-"""A process of the clean pass: timed by the wall clock and CUDA events, with no profiler ever
-attached, and with the state of the machine beside."""
+"""Run a process of the clean pass, timed by wall clock and CUDA events without a profiler.
+
+Also records the state of the machine.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,11 @@ from graphviz_dash.bundle import parts
 from graphviz_dash.model.run import GraphUpdates
 
 _UPDATES = 20
-"""How often each update, and the instantiation that it saves, is timed."""
+"""Repeats per timed update and per instantiation that it replaces."""
 
 
 def run(request: PassRequest) -> None:
-    """Writes clean.json into ``request.out``; the first of the processes, which measures what does
-    not change from one to the next, memory.json too."""
+    """Write clean.json to ``request.out``; the first process also writes memory.json."""
     step, warmup_ns = prepare(request)
     listener = LifeListener()
     with recording(listener) as graphs:
@@ -54,13 +55,14 @@ def run(request: PassRequest) -> None:
 
 
 def _updates(handles: Mapping[str, int]) -> GraphUpdates:
-    """What the driver answers to updating each graph to each other one, and how long it takes."""
     graphs = {name: driver.CUgraph(handle) for name, handle in handles.items()}
-    places = {name: read_graph_and_handles(handle, name)[1] for name, handle in handles.items()}
+    positions = {name: read_graph_and_handles(handle, name)[1] for name, handle in handles.items()}
     with no_collection():
         return GraphUpdates(
             tuple(
-                ask_update((of, graphs[of]), (by, graphs[by]), places[by], _UPDATES)
-                for of, by in permutations(graphs, 2)
+                ask_update(
+                    (source, graphs[source]), (target, graphs[target]), positions[target], _UPDATES
+                )
+                for source, target in permutations(graphs, 2)
             )
         )

@@ -1,5 +1,7 @@
-"""A fixed piece of Python work, timed beside the step: it takes longer where others use the host's
-processors, or their clocks are down. Imports nothing but the clock."""
+"""Time a fixed piece of Python work to detect CPU contention or low CPU clocks.
+
+Imports only the clock.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,13 @@ import time
 from typing import Final
 
 TURNS: Final = 20
-"""How often the loop is timed in a row: some 10 ms in all."""
+"""Repeats of the loop, about 10 ms in total."""
 
 _ADDITIONS: Final = 10_000
 
 
 def time_cpu_loop() -> tuple[int, ...]:
-    """What each of TURNS of the loop took, in ns."""
+    """Return the time of each of TURNS loops in ns."""
     clock = time.perf_counter_ns
     rows = []
     for _ in range(TURNS):

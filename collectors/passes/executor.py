@@ -1,4 +1,4 @@
-"""The warmed-up step of a pass, and the one-off costs of its graphs."""
+"""Prepare the warmed-up step of a pass and record the one-time costs of its graphs."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from graphviz_dash.model.timings import GraphLife
 
 
 def prepare(request: PassRequest) -> tuple[Step, int]:
-    """The warmed-up step and the time of all warm-up iterations in ns.
+    """Return the warmed-up step and the total warmup time in ns.
 
     Raises:
-        InputError: see :func:`build`.
+        InputError: See :func:`build`.
     """
     step = build(request)
     return step, warm_up(step, request.warmup, compiled=COMPILED.get(request.mode))
 
 
 def build(request: PassRequest) -> Step:
-    """The step, its model and inputs on the device; writes workload.json into ``request.out``.
+    """Build the step with model and inputs on the device; write workload.json to ``request.out``.
 
     Raises:
-        InputError: the factory does not return a callable, or a setting is wrong.
+        InputError: The factory does not return a callable, or a setting is invalid.
     """
     torch.manual_seed(request.seed)
     factory = load_factory(request.factory)
@@ -46,18 +46,17 @@ def build(request: PassRequest) -> Step:
         raise InputError(
             f"--workload {request.factory}",
             f"the factory returned {type(step).__name__}",
-            "a function without arguments, the step",
+            "a function without arguments",
         )
     return step
 
 
 def warm_up(step: Step, iterations: int, *, compiled: str | None = None) -> int:
-    """Runs the warm-up iterations and returns their time in ns.
+    """Run the warmup iterations and return their time in ns.
 
-    They run on a side stream, as capture asks for: libraries make their handles and the autograd
-    engine its streams there. Within that time the step's modules are compiled, in the mode
-    ``compiled`` of torch.compile, if there is one. What the allocator cached for that stream nobody
-    takes up later, so it is given back: it would count as memory in use.
+    They run on a side stream, as capture requires. With ``compiled``, the step's modules are
+    compiled in that torch.compile mode within the same time. The unused cache of that stream is
+    released.
     """
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
@@ -69,20 +68,22 @@ def warm_up(step: Step, iterations: int, *, compiled: str | None = None) -> int:
     if compiled is not None:
         compile_modules(step, compiled)
     torch.cuda.synchronize()
-    took = time.perf_counter_ns() - begin
+    duration_ns = time.perf_counter_ns() - begin
     torch.cuda.empty_cache()
-    return took
+    return duration_ns
 
 
 def absent_from(step: Step) -> tuple[Absent, ...]:
-    """What the workload says that it leaves out on this machine."""
+    """Return the facts that the workload declares absent on this machine."""
     absent: tuple[Absent, ...] = getattr(step, "absent", ())
     return absent
 
 
 class LifeListener:
-    """Takes down what each graph of the process cost, as the recorder tells it. ``handles`` are the
-    CUgraphs by id, each good for as long as its torch.cuda.CUDAGraph lives."""
+    """Records the costs of each graph of the process.
+
+    ``handles`` are the CUgraphs by id, valid while their torch.cuda.CUDAGraph lives.
+    """
 
     def __init__(self) -> None:
         self._costs: dict[str, dict[str, int]] = {}
@@ -90,21 +91,21 @@ class LifeListener:
         self._uploads: dict[str, tuple[int, int] | None] = {}
 
     def begins(self, graph_id: str) -> None:
-        """Nothing to do: the recorder has the time."""
+        """Do nothing: the recorder measures the time."""
 
     def captured(self, graph_id: str, handle: int, capture_ns: int) -> None:
-        """Counts the nodes, and keeps the time of the capture."""
+        """Count the nodes and store the capture time."""
         nodes = call(runtime.cudaGraphGetNodes, handle, 0)[1]
         self._costs[graph_id] = {"nodes": nodes, "capture_ns": capture_ns}
         self.handles[graph_id] = handle
 
     def instantiated(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
-        """Keeps the time, and uploads a second executable to see what that takes."""
+        """Store the time and upload a second executable to measure the upload."""
         self._costs[graph_id] |= {"instantiate_ns": instantiate_ns}
         self._uploads[graph_id] = _upload_ns(handle)
 
     def launched(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
-        """Keeps the times of the first launch."""
+        """Store the times of the first launch."""
         self._costs[graph_id] |= {
             "first_launch_cpu_ns": call_ns,
             "first_launch_ns": complete_ns,
@@ -112,8 +113,8 @@ class LifeListener:
 
     @property
     def absent(self) -> tuple[Absent, ...]:
-        """What could not be measured."""
-        reason = "it allocates memory, and of such a graph only one executable can exist"
+        """Unmeasured facts."""
+        reason = "a graph that allocates memory can have only one executable"
         return tuple(
             Absent(manifest_name(Fact.UPLOAD, graph), reason)
             for graph, took in self._uploads.items()
@@ -121,7 +122,7 @@ class LifeListener:
         )
 
     def lives(self) -> tuple[GraphLife, ...]:
-        """The costs of every launched graph, in the order of their captures."""
+        """Return the costs of every launched graph in capture order."""
         return tuple(
             GraphLife(
                 graph=graph,
@@ -139,10 +140,10 @@ class LifeListener:
 
 
 def _upload_ns(graph: int) -> tuple[int, int] | None:
-    """cudaGraphUpload to its return and to its completion, on an executable graph of its own; None
-    where the driver allows no second one, as it does for graphs with memory nodes.
+    """Measure cudaGraphUpload to its return and to completion, in ns.
 
-    Uploading the one that is replayed would change what its first launch costs.
+    Uses a second executable, since uploading the replayed one would change its first launch. None
+    if the driver allows no second one, as for graphs with memory nodes.
     """
     try:
         executable = call(runtime.cudaGraphInstantiate, graph, 0)

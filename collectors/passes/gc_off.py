@@ -1,4 +1,4 @@
-"""Timing without Python's garbage collector; imports nothing, so any measurement can use it."""
+"""Disable Python's garbage collector during timing. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Within it nothing is collected, so that no pause of it is in what is timed."""
+    """Disable collection within the block, so that timings contain no pauses."""
     gc.collect()
     gc.disable()
     try:

@@ -1,8 +1,6 @@
-"""Launches of every captured graph by itself, after the timed series of the clean pass.
+"""Launch every captured graph separately, after the timed series of the clean pass.
 
-The measures are those of the synthetic graphs (:mod:`collectors.launch.measure`), by
-cudaGraphLaunch on the graph's own executable, so that a program's graph can be set beside a chain
-of its size.
+Measures match those of the synthetic graphs (:mod:`collectors.launch.measure`).
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from graphviz_dash.model.run import Absent
 from graphviz_dash.model.timings import GraphLife, StepTiming
 
 REPEATS: Final = 40
-"""Launches of each series. A number, not a time: ranks must launch a collective as often."""
+"""Launches per series, fixed because ranks must launch collectives equally often."""
 
 _SETTLE: Final = 3
 
@@ -32,10 +30,9 @@ _SETTLE: Final = 3
 def with_launches(
     lives: Sequence[GraphLife], graphs: Mapping[str, Any], handles: Mapping[str, int]
 ) -> tuple[tuple[GraphLife, ...], tuple[Absent, ...]]:
-    """``lives`` with what later launches of each graph take, and what could not be measured.
+    """Add repeated launch costs to ``lives``, and return facts that could not be measured.
 
-    ``graphs`` are the torch.cuda.CUDAGraph by id that are still alive, ``handles`` the CUgraphs.
-    The step's own data go through as many more launches.
+    The launches change the step's data.
     """
     if not lives:
         return (), ()
@@ -47,30 +44,34 @@ def with_launches(
             name = life.graph
             executable = executable_of(graphs[name]) if name in graphs else None
             if executable is None:
-                reason = "the program no longer holds the graph, or this torch does not give it"
+                reason = "the program freed the graph, or this torch version does not expose it"
                 absent.append(Absent(manifest_name(Fact.REPEAT_LAUNCHES, name), reason))
                 timed.append(life)
                 continue
-            later = life
+            extended = life
             try:
-                later = _repeated(life, runtime.cudaGraphExec_t(executable), behind)
-                later = _on_further_executable(later, runtime.cudaGraph_t(handles[name]), behind)
+                extended = _repeated(life, runtime.cudaGraphExec_t(executable), behind)
+                extended = _on_further_executable(
+                    extended, runtime.cudaGraph_t(handles[name]), behind
+                )
             except DriverError as error:
-                untimed = Fact.REPEAT_LAUNCHES if later is life else Fact.FIRST_LAUNCH_ON_GPU
-                absent.append(Absent(manifest_name(untimed, name), _why(error)))
-            timed.append(later)
+                missing_fact = (
+                    Fact.REPEAT_LAUNCHES if extended is life else Fact.FIRST_LAUNCH_ON_GPU
+                )
+                absent.append(Absent(manifest_name(missing_fact, name), _why(error)))
+            timed.append(extended)
     return tuple(timed), tuple(absent)
 
 
 def without_launches(lives: Sequence[GraphLife]) -> tuple[Absent, ...]:
-    """Why the graphs of torch.compile are not launched by themselves."""
+    """Return why graphs of torch.compile are not launched separately."""
     reason = "graphs of torch.compile share memory and are valid only in the order of their tree"
     return tuple(Absent(manifest_name(Fact.REPEAT_LAUNCHES, life.graph), reason) for life in lives)
 
 
 def _why(error: DriverError) -> str:
     if error.status == runtime.cudaError_t.cudaErrorNotSupported.name:
-        return "it allocates memory, and of such a graph only one executable can exist"
+        return "a graph that allocates memory can have only one executable"
     return str(error)
 
 
@@ -87,16 +88,17 @@ def _repeated(life: GraphLife, executable: Any, behind: SpinKernel) -> GraphLife
     for _ in range(REPEATS):
         call(wait, stream)
         begin = clock()
-        launched = launch(executable, stream)
+        launch_status = launch(executable, stream)
         returned = clock()
-        waited = wait(stream)
+        wait_status = wait(stream)
         done = clock()
-        for status in (launched, waited):
+        for status in (launch_status, wait_status):
             call(lambda status=status: status)
         rows.append(StepTiming(done - begin, returned - begin))
-    usual = sorted(row.launch_cpu_ns for row in rows)[REPEATS // 2]
+    median_ns = sorted(row.launch_cpu_ns for row in rows)[REPEATS // 2]
     device = (
-        behind.device_ns(lambda: call(launch, executable, stream), usual) for _ in range(REPEATS)
+        behind.device_ns(lambda: call(launch, executable, stream), median_ns)
+        for _ in range(REPEATS)
     )
     return replace(
         life,
@@ -106,7 +108,6 @@ def _repeated(life: GraphLife, executable: Any, behind: SpinKernel) -> GraphLife
 
 
 def _on_further_executable(life: GraphLife, graph: Any, spin: SpinKernel) -> GraphLife:
-    """The measures that only a new executable has: its upload, and its first launch."""
     stream = runtime.cudaStream_t(torch.cuda.current_stream().cuda_stream)
     times: dict[str, int | None] = {}
     for measure, work in (

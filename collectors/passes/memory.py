@@ -1,7 +1,6 @@
-"""The memory pass: who owns device memory, and which graph uses which part of its pool.
+"""Run the memory pass: owners of device memory and the use of graph pools.
 
-A process of its own: torch's memory recorder costs time on every allocation, and the clean pass
-must not pay for it.
+Runs in a separate process because torch's memory recorder slows every allocation.
 """
 
 from __future__ import annotations
@@ -39,20 +38,20 @@ from graphviz_dash.model.memory import (
 )
 
 _SETTLE: Final = 3
-"""Iterations before the watched one: the allocator's cache settles."""
+"""Iterations before the recorded one, until the allocator's cache settles."""
 
 _QUERY: Final = "--query-compute-apps=pid,gpu_uuid,used_memory"
 
 _METHOD: Final = (
     "pools by segment_pool_id of torch.cuda.memory._snapshot(); a graph's extents from the "
-    "allocations that _record_memory_history saw between the begin and the end of its capture; "
+    "allocations in _record_memory_history between the start and the end of its capture; "
     "owners by the storages of parameters, their gradients, optimizer states, buffers and other "
-    "tensors that gc finds; memory of the device by cudaMemGetInfo, of the process by nvidia-smi"
+    "tensors that gc finds; device memory by cudaMemGetInfo, process memory by nvidia-smi"
 )
 
 
 def run(request: PassRequest) -> None:
-    """Writes memory-pass.json into ``request.out``."""
+    """Write memory-pass.json to ``request.out``."""
     stages = _Stages()
     step = build(request)
     stages.end(Stage.BUILD)
@@ -62,8 +61,8 @@ def run(request: PassRequest) -> None:
     with recording(captures):
         iterate = make_ready(request.mode, step, request.plan)
     stages.end(Stage.PREPARE)
-    # What warm-up and capture left in the cache (gradients that the captured step set to None, the
-    # warm-up of make_graphed_callables) no iteration needs.
+    # No iteration needs the cache left by warmup and capture (gradients that the captured step set
+    # to None, the warmup of make_graphed_callables).
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     for _ in range(_SETTLE):
@@ -72,16 +71,16 @@ def run(request: PassRequest) -> None:
     before = _blocks(segments())
     with recorded() as history:
         iterate()
-    held = segments()
-    after = _blocks(held)
+    all_segments = segments()
+    after = _blocks(all_segments)
     stages.end(Stage.ITERATE)
-    private = [segment for segment in held if segment.pool != DEFAULT_POOL]
+    private = [segment for segment in all_segments if segment.pool != DEFAULT_POOL]
     result = MemoryPass(
         method=_METHOD,
         iterations=_SETTLE + 1,
         stages=tuple(stages.rows),
         at_rest=_totals(after.values()),
-        at_peak=_totals(at_peak(before, after, history.events, SegmentIndex(held))),
+        at_peak=_totals(at_peak(before, after, history.events, SegmentIndex(all_segments))),
         segments=tuple(
             PoolSegment(segment.pool, segment.end - segment.begin) for segment in private
         ),
@@ -92,7 +91,6 @@ def run(request: PassRequest) -> None:
 
 
 def _blocks(held: Sequence[Segment]) -> dict[int, Block]:
-    """The live allocations by address."""
     owned = owners()
     return {
         address: Block(address, size, segment.pool, owned.get(address, Owner.UNOWNED))
@@ -122,7 +120,7 @@ def _live(private: Sequence[Segment], after: dict[int, Block]) -> Iterable[LiveE
 
 
 class _Stages:
-    """Reads allocator and device at the end of each stage; the peaks begin anew with the next."""
+    """Reads allocator and device state at the end of each stage and resets the peaks."""
 
     def __init__(self) -> None:
         self.rows: list[MemoryStage] = []
@@ -130,7 +128,7 @@ class _Stages:
         self.end(Stage.START)
 
     def end(self, stage: Stage) -> None:
-        """The stage is over."""
+        """Record the end of a stage."""
         torch.cuda.synchronize()
         self.rows.append(
             MemoryStage(
@@ -147,13 +145,12 @@ class _Stages:
 
 
 def process_used(at_least: int) -> int | None:
-    """Memory of this process on the current device as nvidia-smi lists it; None where it does not.
+    """Return this process's device memory according to nvidia-smi, or None if unavailable.
 
-    In a container the listed processes may be numbered as outside of it, so one of our number that
-    has less than ``at_least`` bytes is another.
+    An entry below ``at_least`` bytes belongs to another process, since containers may see host ids.
     """
     try:
-        answer = subprocess.run(
+        result = subprocess.run(
             ["nvidia-smi", _QUERY, "--format=csv,noheader,nounits"],
             capture_output=True,
             text=True,
@@ -164,44 +161,44 @@ def process_used(at_least: int) -> int | None:
         return None
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     ours = [str(os.getpid()), f"GPU-{properties.uuid}"]
-    for line in answer.stdout.splitlines():
-        *who, used = (part.strip() for part in line.split(","))
-        if who == ours and used.isdigit():
+    for line in result.stdout.splitlines():
+        *process, used = (part.strip() for part in line.split(","))
+        if process == ours and used.isdigit():
             size = int(used) << 20
             return size if size >= at_least else None
     return None
 
 
 def device_used() -> int:
-    """Bytes of the device that are not free, whoever has them."""
+    """Return the used bytes of the device, by all processes."""
     free, total = torch.cuda.mem_get_info()
     return int(total - free)
 
 
 class Captures:
-    """Listens to the recorder: the allocations of each capture, the cost of its instantiation."""
+    """Records the allocations of each capture and the cost of its instantiation."""
 
     def __init__(self) -> None:
         self.done: list[Capture] = []
         self._used = 0
 
     def begins(self, graph_id: str) -> None:
-        """Records what the capture allocates."""
+        """Start recording allocations."""
         start_recording()
 
     def captured(self, graph_id: str, handle: int, capture_ns: int) -> None:
-        """Reads what it allocated."""
+        """Read the allocations of the capture."""
         events = end_recording()
-        # The cudagraph trees capture nothing once, to make their memory pool.
+        # torch.compile's CUDA graph trees make an empty capture once to create their memory pool.
         if call(runtime.cudaGraphGetNodes, handle, 0)[1]:
             self.done.append(allocated(graph_id, events, SegmentIndex(segments())))
         self._used = device_used()
 
     def instantiated(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
-        """Measures what the driver took for it."""
+        """Measure the driver's memory for the executable."""
         torch.cuda.synchronize()
         if self.done and self.done[-1].graph == graph_id:
             self.done[-1].instantiate_device_bytes = device_used() - self._used
 
     def launched(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
-        """Other code ran since it was instantiated, so nothing can be said of the launch alone."""
+        """Do nothing: other code ran since instantiation, so the launch cannot be isolated."""

@@ -1,4 +1,4 @@
-"""The execution modes: how a step is made to run through graphs, without a change to its code."""
+"""Run a step through graphs in each execution mode, without changing its code."""
 
 from __future__ import annotations
 
@@ -26,66 +26,61 @@ from graphviz_dash.model.parallel import ParallelPlan
 from graphviz_dash.model.run import ExecutionMode
 
 GRAPHED: Final = "reduce-overhead"
-"""The mode of torch.compile that captures graphs: cudagraph trees."""
+"""torch.compile mode that captures graphs (CUDA graph trees)."""
 
 COMPILED: Final = {
     ExecutionMode.COMPILE: GRAPHED,
     ExecutionMode.COMPILE_DEFAULT: "default",
     ExecutionMode.COMPILE_GRAPH: "default",
 }
-"""The mode of torch.compile in those of ours that compile."""
+"""torch.compile mode of each compiling execution mode."""
 
 _RECORD_STEPS = 4
-"""Steps in which torch.compile's cudagraph trees, once warmed up, record and replay, and after
-which a step that is to be captured is compiled anew no more."""
+"""Steps until torch.compile's warmed-up CUDA graph trees replay without recompiling."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A module as one step called it."""
+    """A module call in one step."""
 
     module: nn.Module
-    """The module itself."""
     depth: int
-    """How many modules' calls it was called within; 0: from outside any other module."""
+    """Number of enclosing module calls; 0 for an outermost module."""
     samples: tuple[torch.Tensor, ...] | None
-    """Copies of its arguments; None where make_graphed_callables could not take it: no parameters
-    on the GPU, or an argument that is no CUDA tensor or was given by keyword."""
+    """Copies of its arguments, or None if make_graphed_callables cannot capture it."""
     grad_enabled: bool
-    """Whether torch recorded gradients."""
+    """torch recorded gradients."""
     stream: int
-    """The handle of the CUDA stream that was current."""
+    """Handle of the current CUDA stream."""
 
 
 def _samples(
     module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[torch.Tensor, ...] | None:
-    tensors = all(isinstance(arg, torch.Tensor) and arg.is_cuda for arg in args)
-    trained = any(parameter.is_cuda for parameter in module.parameters())
-    if not (args and tensors and trained) or kwargs:
+    are_tensors = all(isinstance(arg, torch.Tensor) and arg.is_cuda for arg in args)
+    has_parameters = any(parameter.is_cuda for parameter in module.parameters())
+    if not (args and are_tensors and has_parameters) or kwargs:
         return None
-    # Copies without history: an argument's own would keep the gradient accumulators of this
-    # step's stream alive, and a capture on another stream would have to wait for them.
+    # Detach copies: an argument's history keeps gradient accumulators of this step's stream alive,
+    # and a capture on another stream would have to wait for them.
     return tuple(arg.detach().clone().requires_grad_(arg.requires_grad) for arg in args)
 
 
 def compile_modules(step: Step, mode: str) -> None:
-    """Compiles the outermost modules in a mode of torch.compile and runs a step, which compiles but
-    captures nothing yet.
+    """Compile the outermost modules in a torch.compile mode and run a step without captures.
 
     Raises:
-        GraphvizDashError: the step calls no module to compile, or calls them on several streams.
+        GraphvizDashError: The step calls no module, or calls modules on several streams.
     """
     roots = _roots(step)
     streams = {call.stream for call in roots}
     if mode == GRAPHED and len(streams) > 1:
-        # With torch 2.11 on an H200 the same step gave other values in one run of eight where each
-        # call was marked as a step of its own, and otherwise ended in a segmentation fault.
+        # With torch 2.11 on an H200, one run in eight returned different values if each call was
+        # marked as a separate step. Otherwise it crashed with a segmentation fault.
         raise GraphvizDashError(
-            f"The step calls its modules on {len(streams)} streams. The graphs that torch.compile "
-            "makes (cudagraph trees) share their memory on the assumption of one stream, so this "
-            "mode would compute wrong values or crash; use compile-graph, compile-default, graph, "
-            "callables or partial."
+            f"The step calls its modules on {len(streams)} streams. torch.compile's CUDA graph "
+            "trees share memory and assume a single stream, so this mode would compute wrong "
+            "values or crash. Use compile-graph, compile-default, graph, callables or partial."
         )
     for call in roots:
         call.module.forward = torch.compile(_called(call.module.forward), mode=mode)
@@ -93,11 +88,7 @@ def compile_modules(step: Step, mode: str) -> None:
 
 
 def _called(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """``forward`` behind a function of ours.
-
-    The compiler skips functions that are defined in torch, as nn.Sequential.forward is; one that
-    is called from elsewhere it takes in.
-    """
+    """Wrap ``forward``; the compiler skips functions defined in torch otherwise."""
 
     def call_forward(*args: Any, **kwargs: Any) -> Any:
         return forward(*args, **kwargs)
@@ -106,14 +97,14 @@ def _called(forward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def make_ready(mode: ExecutionMode, step: Step, plan: str | None = None) -> Step:
-    """What runs one iteration of ``step`` in ``mode``; graphs are captured and launched once.
+    """Return a callable for one iteration of ``step`` in ``mode``; captures and launches graphs
+    once.
 
-    For a mode in COMPILED the modules must be compiled already (:func:`compile_modules`). ``plan``
-    is the folder of the pass that planned the step, where the mode is planned; without it the step
-    is planned here.
+    Modes in COMPILED need :func:`compile_modules` first. ``plan`` is the folder of the plan pass;
+    without it the step is planned here.
 
     Raises:
-        GraphvizDashError: the step calls no module that the mode could capture.
+        GraphvizDashError: The step calls no module that the mode could capture.
     """
     if mode.is_planned:
         return _parallel(step, plan)
@@ -121,17 +112,16 @@ def make_ready(mode: ExecutionMode, step: Step, plan: str | None = None) -> Step
 
 
 class Replays:
-    """The graphs of a step that has variants, each captured and launched once; a call replays the
-    first. They live as long as this does."""
+    """Graphs of a step with variants, each launched once; a call replays the first."""
 
     def __init__(self, variants: Mapping[str, Step]) -> None:
         self.names = tuple(variants)
         self._graphs = [_captured(step) for step in variants.values()]
-        # Bound once more: a recorder watches the first launch only.
+        # Bind again: a recorder observes only the first launch.
         self._replay = self._graphs[0].replay
 
     def __call__(self) -> object:
-        """Replays the first graph."""
+        """Replay the first graph."""
         return self._replay()
 
 
@@ -145,8 +135,7 @@ def _whole_step(step: Step) -> Step:
 
 
 def _compiled_whole_step(step: Step) -> Step:
-    """Captures a compiled step once its guards hold: a second or third call may be compiled anew,
-    for a number that changed or gradients that are there now, and nothing can be in a capture."""
+    """Capture a compiled step after its second or third call, which may still recompile."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -158,7 +147,7 @@ def _compiled_whole_step(step: Step) -> Step:
 
 
 def _parallel(step: Step, folder: str | None) -> Step:
-    # Imported here: no other mode needs what watches operators.
+    # Import late: no other mode needs the operator observers.
     from collectors.parallel.graph import ParallelGraph
     from collectors.parallel.plan import plan_step
 
@@ -167,31 +156,31 @@ def _parallel(step: Step, folder: str | None) -> Step:
     else:
         planned = read_result(parts.PARALLEL, Path(folder))
     if planned is None:
-        raise GraphvizDashError("The pass that plans the step left no plan.")
+        raise GraphvizDashError("The plan pass wrote no plan.")
     graph = ParallelGraph(step, planned)
-    graph.graph.owner = graph  # as in _captured; what was captured besides lives in it too
+    graph.graph.owner = graph  # as in _captured; the graph also owns other captured objects
     graph.replay()
     torch.cuda.synchronize()
-    # Bound once more: a recorder watches the first launch only.
+    # Bind again: a recorder observes only the first launch.
     replay: Step = graph.graph.replay
     return replay
 
 
 def _captured(step: Step) -> Any:
-    """The graph of ``step``, launched once."""
     adjust = getattr(step, "adjust", None)
-    # Nodes can be disabled by the handles that they have in the graph, so it must be kept.
+    # Disabling nodes needs their handles in the graph, so keep it.
     graph: Any = torch.cuda.CUDAGraph(keep_graph=adjust is not None)
     with torch.cuda.graph(graph):
         step()
-    # A replay works on the step's own memory, pinned and of libraries too, which must live as long.
+    # Replays access the step's memory, including pinned and library memory, so keep the step alive.
     graph.step = step
     if adjust is not None:
         graph.instantiate()
         executable = executable_of(graph)
         if executable is None:
             raise GraphvizDashError(
-                "This workload changes its executable graph, which this torch does not give."
+                "This workload modifies its executable graph, which this torch version does not "
+                "expose."
             )
         adjust(executable)
     graph.replay()
@@ -200,46 +189,41 @@ def _captured(step: Step) -> Any:
 
 
 def _graph_modules(calls: list[Call]) -> None:
-    """make_graphed_callables on the modules, in the order they were called; it patches them."""
+    """Call make_graphed_callables, which patches the modules, in call order."""
     samples = tuple(call.samples for call in calls)
     with torch.set_grad_enabled(calls[0].grad_enabled):
         torch.cuda.make_graphed_callables(tuple(call.module for call in calls), samples)
 
 
 def _roots(step: Step) -> list[Call]:
-    """The outermost modules with parameters that a step calls."""
     return _checked([call for call in calls_of(step) if call.depth == 0 and call.samples])
 
 
 def _parts(step: Step) -> list[Call]:
-    """The layers: of each outermost module the parts one level down, containers opened."""
+    """Return the parts one level below each outermost module, with containers expanded."""
     calls = [call for call in calls_of(step) if call.samples]
-    wanted = {
+    layer_ids = {
         id(part)
         for call in calls
         if call.depth == 0
         for child in call.module.children()
         for part in (child if isinstance(child, nn.ModuleList | nn.Sequential) else [child])
     }
-    return _checked([call for call in calls if id(call.module) in wanted])
+    return _checked([call for call in calls if id(call.module) in layer_ids])
 
 
 def _checked(calls: list[Call]) -> list[Call]:
-    once = list({id(call.module): call for call in calls}.values())
-    if not once:
+    unique = list({id(call.module): call for call in calls}.values())
+    if not unique:
         raise GraphvizDashError(
-            "The step calls no torch.nn.Module with CUDA parameters and tensors as its positional "
-            "arguments, so there is nothing that this mode could capture."
+            "The step calls no torch.nn.Module with CUDA parameters and positional tensor "
+            "arguments, so this mode has nothing to capture."
         )
-    return once
+    return unique
 
 
 def calls_of(step: Step) -> list[Call]:
-    """Runs ``step`` twice and returns the module calls of the second, in the order they began.
-
-    The first run finds the outermost modules; hooks that see keyword arguments can only be put on
-    modules that are known.
-    """
+    """Run ``step`` twice and return the module calls of the second run in start order."""
     roots: dict[int, nn.Module] = {}
     open_modules = 0
 
@@ -304,7 +288,6 @@ def _compiled(step: Step) -> Step:
 
 
 def _launched(step: Step) -> Step:
-    """``step``, run once to its end: the first launch of its graphs is over."""
     step()
     torch.cuda.synchronize()
     return step
@@ -319,12 +302,11 @@ _MAKERS: Final[Mapping[ExecutionMode, Callable[[Step], Step]]] = {
     ExecutionMode.COMPILE_GRAPH: _compiled_whole_step,
     ExecutionMode.COMPILE: _compiled,
 }
-"""How a step is made to run in each mode that is collected; the rest is properties of the mode."""
+"""Function that prepares a step for each collected mode."""
 
 
 @contextmanager
 def _removed(*hooks: RemovableHandle) -> Iterator[None]:
-    """Takes the hooks away at the end, whatever happened."""
     try:
         yield
     finally:

@@ -1,8 +1,7 @@
-"""The node-id pass: replays under cupti-python, whose records name the node of each kernel.
+"""Run the node-id pass: replays under cupti-python, whose records identify graph nodes.
 
-torch.profiler is not used in this process: CUPTI serves one of the two. The records are turned on
-when the graphs have been captured; steps end synchronised, so a record belongs to the step in which
-it began.
+torch.profiler is not used because CUPTI supports only one of the two. Steps end synchronized, so a
+record belongs to the step in which it starts.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from graphviz_dash.bundle.demangle import demangle
 from graphviz_dash.model.node_ids import NodeLook
 
 _SETTLE = 3
-"""Iterations with records on before those that are kept: CUPTI allocates its buffers then."""
+"""Discarded iterations while CUPTI allocates its buffers."""
 
 _BUFFER: Final = 8 << 20
 
@@ -37,7 +36,7 @@ Kinds: TypeAlias = tuple[Any, ...]
 
 
 def run(request: PassRequest) -> None:
-    """Writes node-ids.json.gz into ``request.out``."""
+    """Write node-ids.json.gz to ``request.out``."""
     step, _ = prepare(request)
     with recording(NullListener()) as graphs:
         iterate = make_ready(request.mode, step, request.plan)
@@ -56,7 +55,7 @@ def run(request: PassRequest) -> None:
 def _record(
     iterate: Callable[[], object], iterations: int
 ) -> tuple[list[Record], tuple[int, ...], int]:
-    """The records of each iteration, the time at which each began, and how many were lost."""
+    """Return the records, the start of each iteration, and the number of lost records."""
     kinds: Kinds = (
         cupti.ActivityKind.CONCURRENT_KERNEL,
         cupti.ActivityKind.MEMCPY,
@@ -69,26 +68,25 @@ def _record(
     for _ in range(_SETTLE):
         iterate()
         torch.cuda.synchronize()
-    begins = []
+    step_starts = []
     for _ in range(iterations):
-        begins.append(int(cupti.get_timestamp()))
+        step_starts.append(int(cupti.get_timestamp()))
         iterate()
         torch.cuda.synchronize()
     cupti.activity_flush_all(1)
     for kind in kinds:
         cupti.activity_disable(kind)
-    return reader.records, tuple(begins), _dropped(cupti)
+    return reader.records, tuple(step_starts), _dropped(cupti)
 
 
 def _dropped(api: ModuleType) -> int:
-    """Records that CUPTI had no room for."""
     count = ctypes.c_size_t(0)
     api.activity_get_num_dropped_records(0, 0, ctypes.addressof(count))
     return count.value
 
 
 class _Reader:
-    """Copies what is needed out of CUPTI's buffers, which are only lent."""
+    """Copies required fields from CUPTI's temporary buffers."""
 
     def __init__(self, api: ModuleType) -> None:
         self.records: list[Record] = []
@@ -100,7 +98,7 @@ class _Reader:
         }
 
     def completed(self, activities: list[Any]) -> None:
-        """Called by CUPTI with each buffer that is full."""
+        """Handle a full buffer from CUPTI."""
         for activity in activities:
             self.records.append(
                 Record(

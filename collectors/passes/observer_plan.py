@@ -1,4 +1,4 @@
-"""Which observers a step is timed under, and in which order; imports no torch."""
+"""Choose the observers for timing a step, and their order. Imports no torch."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ ABOUT: Final = {
     Observer.GRAPH_LEVEL: "CUPTI, by graph",
     Observer.NODE_LEVEL: "CUPTI, by node",
 }
-"""The observers that have a process of their own, in words."""
+"""Labels of observers with a separate process."""
 
 
 def observers_of(mode: ExecutionMode) -> tuple[tuple[Observer, ...], tuple[Absent, ...]]:
-    """The observers of the processes for one mode in their order, and which there are none of.
+    """Return the observers for a mode in order, and the absent ones.
 
-    The first and the last process have nothing attached: how far these two differ is how far two
-    processes differ by themselves.
+    The first and last process have no observer, to show the variation between processes.
     """
     absent = []
-    wanted = [Observer.NONE, Observer.EVENTS, Observer.PROFILER]
+    planned = [Observer.NONE, Observer.EVENTS, Observer.PROFILER]
     if not mode.captures_graphs:
         fact = manifest_name(Fact.OBSERVER, Observer.GRAPH_LEVEL.value)
         absent.append(Absent(fact, f"mode {mode.value} launches no graph"))
     else:
-        wanted.append(Observer.GRAPH_LEVEL)
+        planned.append(Observer.GRAPH_LEVEL)
     if importlib.util.find_spec("cupti") is None:
         fact = manifest_name(Fact.OBSERVER, Observer.NODE_LEVEL.value)
         absent.append(Absent(fact, "cupti-python was not installed"))
     else:
-        wanted.append(Observer.NODE_LEVEL)
-    return (*wanted, Observer.NONE), tuple(absent)
+        planned.append(Observer.NODE_LEVEL)
+    return (*planned, Observer.NONE), tuple(absent)

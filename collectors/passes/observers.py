@@ -1,4 +1,4 @@
-"""The observers pass: the same step timed with one observer attached, in a process of its own."""
+"""Run the observers pass: time a step with one observer attached, in a separate process."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from graphviz_dash.model.observers import Observed, Observer
 from graphviz_dash.model.timings import StepTiming
 
 MOST_ITERATIONS: Final = 100
-"""Steps of each series at most: under a profiler each leaves hundreds of records."""
+"""Maximum steps per series; a profiler records hundreds of events per step."""
 
 _SETTLE: Final = 3
 _BUFFER: Final = 8 << 20
 
 Interval: TypeAlias = tuple[int, int]
-"""Begin and end of work on the GPU, in ns."""
+"""Start and end of GPU work, in ns."""
 
 
 def run(request: PassRequest) -> None:
-    """Writes a list of Observed into ``request.out``."""
-    watch = None
+    """Write a list of Observed to ``request.out``."""
+    graph_level = None
     if request.observer is Observer.GRAPH_LEVEL:
-        # Before there is any graph: see there.
-        watch = GraphLevel(str(torch.version.cuda).partition(".")[0])
-        watch.start()
+        # Enable it before any graph exists, see GraphLevel.
+        graph_level = GraphLevel(str(torch.version.cuda).partition(".")[0])
+        graph_level.start()
     step, _ = prepare(request)
     iterate = make_ready(request.mode, step, request.plan)
     count = min(request.iterations, MOST_ITERATIONS)
     with no_collection():
-        series = _observed(request.observer, iterate, count, watch)
+        series = _observed(request.observer, iterate, count, graph_level)
     (Path(request.out) / SERIES_FILE).write_bytes(msgspec.json.encode(series))
 
 
@@ -91,7 +91,7 @@ def _events(iterate: Step, count: int) -> list[Observed]:
 
 
 def _profiler(iterate: Step, count: int) -> list[Observed]:
-    # Its records have the time of day; the step's begin is taken on the same clock.
+    # The records use wall-clock time, so take the step's start on the same clock.
     begins: list[int] = []
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
         steps = _synchronised(iterate, count, before=lambda: begins.append(time.time_ns()))
@@ -158,7 +158,7 @@ def _synchronised(
     after: Callable[[], object] = lambda: None,
     before: Callable[[], object] = lambda: None,
 ) -> tuple[StepTiming, ...]:
-    """``count`` steps, each waited for; ``before`` and ``after`` run between them, untimed."""
+    """Time ``count`` synchronized steps; ``before`` and ``after`` run untimed between them."""
     for _ in range(_SETTLE):
         iterate()
     rows = []
@@ -175,7 +175,7 @@ def _synchronised(
 
 
 def _interval(iterate: Callable[[], object], count: int) -> int:
-    """Wall time of a step among ``count`` that are only waited for at the end."""
+    """Return the wall time per step over ``count`` steps synchronized only at the end."""
     torch.cuda.synchronize()
     begin = time.perf_counter_ns()
     for _ in range(count):
@@ -194,16 +194,15 @@ def _device(iterate: Step, steps: Sequence[StepTiming]) -> tuple[int, ...]:
 def _reported(
     work: Iterable[Interval], begins: Sequence[int], end: int
 ) -> tuple[tuple[int, ...], int]:
-    """From the begin of the first to the end of the last piece of work of each step, and how many
-    pieces there were in all; a step without any has no span.
+    """Return each step's span of GPU work, and the number of work items.
 
-    Steps end synchronised, so work belongs to the step in which it began.
+    Steps end synchronized, so work belongs to the step in which it starts.
     """
     spans: dict[int, Interval] = {}
     count = 0
     for first, last in work:
         step = bisect_right(begins, first) - 1
-        # CUPTI gives 0 for what it could not time.
+        # CUPTI reports 0 for untimed work.
         if step < 0 or not 0 < first <= last or first >= end:
             continue
         count += 1

@@ -1,7 +1,7 @@
-"""The parameters of a workload: a dataclass that its factory takes, filled from ``--set``.
+"""Fill a workload's parameters, a dataclass taken by its factory, from ``--set``.
 
-A factory without parameters takes no argument. One with parameters takes a single argument, and its
-annotation is a dataclass whose fields are int, float, bool or str and all have defaults::
+A factory takes either no argument or a single one, annotated with a dataclass. All fields are of
+type int, float, bool or str and have defaults::
 
     @dataclass(frozen=True)
     class Size:
@@ -9,7 +9,7 @@ annotation is a dataclass whose fields are int, float, bool or str and all have 
 
     def train(size: Size) -> Step: ...
 
-A method ``work()`` of the dataclass may return a StepWork: what one step computes.
+The dataclass may define ``work()`` to return a StepWork: the work of one step.
 """
 
 from __future__ import annotations
@@ -33,27 +33,26 @@ _TRUTHS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 @runtime_checkable
 class StatesWork(Protocol):
-    """Parameters that know what a step with them computes."""
+    """Parameters that define the work of a step."""
 
     def work(self) -> StepWork:
-        """What one step computes."""
+        """Return the work of one step."""
 
 
 class WorkloadFacts(Struct, frozen=True):
-    """What a pass found out about its workload, for the manifest."""
+    """Facts about the workload for the manifest."""
 
     parameters: dict[str, Value]
     work: StepWork | None
 
 
 def arguments_of(factory: Any, name: str, settings: Sequence[str]) -> tuple[Any, ...]:
-    """The arguments to call ``factory`` with: none, or its parameters with ``settings`` applied.
+    """Return the arguments of ``factory``: none, or its parameters with ``settings`` applied.
 
-    ``name`` is how messages call the workload; ``settings`` are texts ``parameter=value``.
+    ``name`` is the workload's name in messages; ``settings`` have the form ``parameter=value``.
 
     Raises:
-        InputError: a setting has no such form, names no parameter or has a value of another type;
-            settings for a factory without parameters; or a factory that takes something else.
+        InputError: A setting or the factory's signature is invalid.
     """
     kind = _parameters_class(factory, name)
     if kind is None:
@@ -61,11 +60,11 @@ def arguments_of(factory: Any, name: str, settings: Sequence[str]) -> tuple[Any,
             raise InputError(
                 f"--set {settings[0]}",
                 f"{name} has no parameters",
-                "no --set with this workload",
+                "no --set for this workload",
             )
         return ()
     types = _field_types(kind, name)
-    given: dict[str, Value] = {}
+    values: dict[str, Value] = {}
     for setting in settings:
         field, separator, text = setting.partition("=")
         if not separator:
@@ -76,12 +75,12 @@ def arguments_of(factory: Any, name: str, settings: Sequence[str]) -> tuple[Any,
                 f"no parameter {field!r} of {name}",
                 f"one of {', '.join(types)}",
             )
-        given[field] = _parse(text, types[field], setting)
-    return (kind(**given),)
+        values[field] = _parse(text, types[field], setting)
+    return (kind(**values),)
 
 
 def facts_of(arguments: tuple[Any, ...]) -> WorkloadFacts:
-    """The values of all parameters, defaults included, and the work of a step if they tell it."""
+    """Return all parameter values, including defaults, and the work of a step if defined."""
     if not arguments:
         return WorkloadFacts({}, None)
     (parameters,) = arguments
@@ -92,27 +91,25 @@ def facts_of(arguments: tuple[Any, ...]) -> WorkloadFacts:
 
 
 def _parameters_class(factory: Any, name: str) -> Any:
-    """The dataclass that the factory takes; None for a factory without parameters."""
-    needed = [
+    required = [
         parameter
         for parameter in inspect.signature(factory).parameters.values()
         if parameter.default is parameter.empty
         and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     ]
-    if not needed:
+    if not required:
         return None
-    kind = get_type_hints(factory).get(needed[0].name)
-    if len(needed) == 1 and isinstance(kind, type) and dataclasses.is_dataclass(kind):
+    kind = get_type_hints(factory).get(required[0].name)
+    if len(required) == 1 and isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return kind
     raise InputError(
         f"--workload {name}",
-        f"the factory takes {', '.join(parameter.name for parameter in needed)}",
-        "no argument, or one that is annotated with a dataclass: the workload's parameters",
+        f"the factory takes {', '.join(parameter.name for parameter in required)}",
+        "no argument, or one annotated with a dataclass of the workload's parameters",
     )
 
 
 def _field_types(kind: type, name: str) -> dict[str, type]:
-    """Name and type of each field that a setting can set."""
     hints = get_type_hints(kind)
     fields = {field.name: hints[field.name] for field in dataclasses.fields(kind) if field.init}
     for field in dataclasses.fields(kind):

@@ -1,4 +1,4 @@
-"""The plan pass: how a step is best captured on several streams, tried and checked."""
+"""Run the plan pass: plan, measure and check the capture of a step on several streams."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from graphviz_dash.bundle import parts
 
 
 def run(request: PassRequest) -> None:
-    """Writes parallel.json.gz into ``request.out``. This process ends, so that it may have the
-    workspaces of plans that take more memory than allowed, and tell what they would give."""
+    """Write parallel.json.gz to ``request.out``.
+
+    This process is short-lived, so it also times plans above the memory limit.
+    """
     step, _ = prepare(request)
     write_result(
         parts.PARALLEL, plan_step(step, MEMORY_FACTOR, tries_larger=True), Path(request.out)

@@ -1,4 +1,4 @@
-"""GPU time of work by itself: queued behind a kernel that spins, so that no launch is in it."""
+"""Measure GPU time without launch overhead by queueing work behind a spinning kernel."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ _LONGEST_NS: Final = 100_000_000
 
 
 class SpinKernel:
-    """Queues work behind a kernel that spins for a time on the current stream.
-
-    The kernel ends by itself: work whose launch waits for the GPU is late, never stuck.
-    """
+    """Queues work behind a kernel that spins for a limited time, so it never deadlocks."""
 
     def __init__(self) -> None:
         self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -31,8 +28,9 @@ class SpinKernel:
         self._cycles_per_ns = _CALIBRATION_CYCLES / took_ns
 
     def device_ns(self, work: Callable[[], object], launch_ns: float) -> int | None:
-        """GPU time of ``work`` between two events in ns; ``launch_ns`` is what its launch takes of
-        the CPU, about. None where it took so much longer that the GPU did not wait for nothing.
+        """Measure GPU time of ``work`` in ns, given the CPU time of its launch.
+
+        Returns None if the launch outlasted the spinning kernel.
         """
         torch.cuda.synchronize()
         hold_ns = min(2 * launch_ns + _MARGIN_NS, _LONGEST_NS)

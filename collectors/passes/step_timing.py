@@ -1,4 +1,4 @@
-"""Timed iterations of a step: both series of a process, and the machine beside them."""
+"""Time the iterations of a step in both series of a process, and the machine's state."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from collectors.passes.gc_off import no_collection
 from graphviz_dash.model.timings import CleanProcess, CleanTimings, StepTiming
 
 _SETTLE = 3
-"""Iterations before each timed series, not counted: clocks and caches settle."""
+"""Discarded iterations before each timed series, until clocks and caches settle."""
 
 _BUSY = 20
-"""Iterations that keep the GPU at work while its clocks are read. A number, not a time: ranks must
-launch a collective as often."""
+"""Iterations while the GPU's clocks are read, fixed because ranks must launch collectives equally
+often."""
 
 
 def time_process(iterate: Callable[[], object], warmup_ns: int, iterations: int) -> CleanTimings:
-    """Both series, and the machine before, in and after them; without the graphs' costs."""
-    began = time.time_ns()
+    """Time both series and measure the machine before, between and after; without graph costs."""
+    start_time = time.time_ns()
     with no_collection():
         loop = time_cpu_loop()
         steps, intervals = _synchronised(iterate, iterations), _back_to_back(iterate, iterations)
@@ -34,12 +34,12 @@ def time_process(iterate: Callable[[], object], warmup_ns: int, iterations: int)
         clocks = gpu_clocks(_bus_id())
         torch.cuda.synchronize()
         loop += time_cpu_loop()
-    process = CleanProcess(began, len(steps), len(intervals), loop, clocks)
+    process = CleanProcess(start_time, len(steps), len(intervals), loop, clocks)
     return CleanTimings(warmup_ns, steps, intervals, graphs=(), processes=(process,))
 
 
 def _bus_id() -> str:
-    """The PCI address of the current device, for NVML: its own numbers ignore what hides GPUs."""
+    """Return the current device's PCI address; NVML's indices ignore CUDA_VISIBLE_DEVICES."""
     name = call(runtime.cudaDeviceGetPCIBusId, 32, torch.cuda.current_device())
     return bytes(name).partition(b"\0")[0].decode("ascii")
 
@@ -47,7 +47,7 @@ def _bus_id() -> str:
 def time_steps(
     iterate: Callable[[], object], iterations: int
 ) -> tuple[tuple[StepTiming, ...], tuple[int, ...]]:
-    """Both series of ``iterations``: synchronised, and back to back in ns by CUDA events."""
+    """Time both series of ``iterations``: synchronized, and back to back in ns by CUDA events."""
     with no_collection():
         return _synchronised(iterate, iterations), _back_to_back(iterate, iterations)
 
@@ -67,7 +67,7 @@ def _synchronised(iterate: Callable[[], object], iterations: int) -> tuple[StepT
 
 
 def _back_to_back(iterate: Callable[[], object], iterations: int) -> tuple[int, ...]:
-    """Iterations without a wait between them, an event before each: what a training loop sees."""
+    """Time iterations without synchronization, with an event before each, as in a training loop."""
     for _ in range(_SETTLE):
         iterate()
     events = [torch.cuda.Event(enable_timing=True) for _ in range(iterations + 1)]

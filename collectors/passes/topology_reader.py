@@ -1,4 +1,4 @@
-"""Reads each graph of a capture pass from the driver, when its capture has ended."""
+"""Read each graph of a capture pass from the driver after its capture."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ from graphviz_dash.model.marks import CAPTURE
 
 
 class TopologyReader:
-    """Marks each capture in the trace and reads its graph when it ends.
+    """Marks each capture in the trace and reads its graph afterwards.
 
-    The trace begins with the first capture: the warm-up iterations that make_graphed_callables does
-    before would be most of it, and tell nothing of a graph.
+    The trace starts with the first capture to exclude warmup.
     """
 
     def __init__(self, profiler: profile) -> None:
@@ -36,7 +35,7 @@ class TopologyReader:
         self._before: list[Segment] = []
 
     def begins(self, graph_id: str) -> None:
-        """A capture begins, in the trace too."""
+        """Mark the start of a capture in the trace."""
         self.start()
         self._before = segments()
         start_recording()
@@ -44,28 +43,28 @@ class TopologyReader:
         self._span.__enter__()
 
     def stop(self) -> None:
-        """Ends the trace, which is empty where nothing was captured."""
+        """Stop the trace, which is empty if nothing was captured."""
         self.start()
         self._profiler.stop()
 
     def start(self) -> None:
-        """Begins the trace, if it has not begun."""
+        """Start the trace unless it is running."""
         if not self._started:
             self._profiler.start()
             self._started = True
 
     def captured(self, graph_id: str, handle: int, capture_ns: int) -> None:
-        """Reads the graph of a capture."""
+        """Read the graph of a capture."""
         if self._span is not None:
             self._span.__exit__(None, None, None)
         blocks = lived(self._before, end_recording())
         graphs, nodes_of_handles = read_graph_and_handles(
             handle, graph_id, Reach(segments(), blocks, extent_of)
         )
-        # The cudagraph trees capture nothing once, to make their memory pool.
+        # torch.compile's CUDA graph trees make an empty capture once to create their memory pool.
         if graphs[0].nodes:
-            answer = ask_device_launch(driver.CUgraph(handle), nodes_of_handles)
-            self.graphs += (replace(graphs[0], device_launch=answer), *graphs[1:])
+            device_launch = ask_device_launch(driver.CUgraph(handle), nodes_of_handles)
+            self.graphs += (replace(graphs[0], device_launch=device_launch), *graphs[1:])
             self._handles[graph_id] = {
                 index: node
                 for node, (holder, index) in nodes_of_handles.items()
@@ -73,13 +72,13 @@ class TopologyReader:
             }
 
     def instantiated(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
-        """Timed in the clean pass only."""
+        """Do nothing: timed only in the clean pass."""
 
     def launched(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
-        """Timed in the clean pass only."""
+        """Do nothing: timed only in the clean pass."""
 
     def ask_executables(self, alive: Mapping[str, Any]) -> None:
-        """Asks which nodes each executable runs. Bodies have none that could be asked."""
+        """Read which nodes each executable runs. Nodes in bodies cannot be queried."""
         for index, graph in enumerate(self.graphs):
             if graph.id not in alive or graph.id not in self._handles:
                 continue

@@ -1,7 +1,7 @@
-"""Writing a profiler's trace so that a full disk is noticed.
+"""Write a profiler's trace and detect a full disk.
 
-torch writes it from C++, which says nothing when the disk is full, and through the folder for
-temporary files, which may be on another disk. Here it goes beside its place and is looked at.
+torch's writer reports no error on a full disk and uses the temporary folder. This module writes
+next to the target and verifies the result.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _TAIL: Final = 64
 
 
 def export_trace(profiler: profile, target: Path) -> None:
-    """Writes the trace to ``target``, gzip-compressed whatever its name, its text as torch made it.
+    """Write the trace to ``target``, gzip-compressed, with torch's text unchanged.
 
     Raises:
-        OSError: the disk is full, or the file may not be so large.
+        OSError: The disk is full, or the file exceeds the size limit.
     """
-    # A folder of its own: the target may be called trace.json too.
+    # Use a separate folder, since the target may also be named trace.json.
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         plain = Path(scratch) / "trace.json"
-        # The path it is given goes into the trace; a bundle names no folder of this machine.
+        # torch stores the path in the trace; a bundle names no local folder.
         with contextlib.chdir(scratch):
             profiler.export_chrome_trace(plain.name)
         with plain.open("rb") as file:

@@ -1,4 +1,4 @@
-"""The traced pass: iterations under torch.profiler, each in a range that ends synchronised."""
+"""Run the traced pass: synchronized iterations under torch.profiler, one range each."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from graphviz_dash.bundle import parts
 
 
 def run(request: PassRequest) -> None:
-    """Writes the trace of ``request.traced_iterations`` marked iterations into ``request.out``, and
-    beside it the ids of the graphs where torch can tell them."""
+    """Write the trace of ``request.traced_iterations`` iterations and any graph ids to
+    ``request.out``."""
     out = Path(request.out)
     if request.mode.is_compiled:
         iterate = _compiled(request)
@@ -37,8 +37,6 @@ def run(request: PassRequest) -> None:
 
 
 def _compiled(request: PassRequest) -> Step:
-    """The step, compiled; writes what torch.compile told of it, of a step that failed too, and the
-    ids of its graphs where torch can tell them."""
     out = Path(request.out)
     with written_account(out) as account:
         step, _ = prepare(request)

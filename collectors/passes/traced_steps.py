@@ -1,4 +1,4 @@
-"""Steps under torch.profiler, each in a range that ends synchronised."""
+"""Run synchronized steps under torch.profiler, one range each."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from collectors.workloads import Step
 from graphviz_dash.model.marks import STEP
 
 _SETTLE: Final = 3
-"""Iterations under the profiler before the marked ones: CUPTI allocates its buffers then."""
+"""Unmarked iterations while CUPTI allocates its buffers."""
 
 
 def trace_steps(iterate: Step, iterations: int, path: Path) -> None:
-    """Writes the trace of ``iterations`` marked iterations to ``path``."""
+    """Write the trace of ``iterations`` marked iterations to ``path``."""
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
         for _ in range(_SETTLE):
             iterate()

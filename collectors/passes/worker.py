@@ -1,9 +1,10 @@
-"""The process of one pass: ``python -m collectors.passes.worker REQUEST.json``, or
-``--environment OUT``, with the local rank behind it where there are several; with
-``--serve SOCKET`` a server whose forks are such processes.
+"""Process of one pass: ``python -m collectors.passes.worker REQUEST.json``.
 
-Exit codes: 0 done; 1 the pass failed and failure.json says how, if Python lived long enough to
-write it; 2 the request itself is wrong and stderr has the line; NO_SPACE the disk is full.
+``--environment OUT [LOCAL_RANK]`` writes the environment. ``--serve SOCKET`` starts a server whose
+forks run passes.
+
+Exit codes: 0 done; 1 the pass failed, see failure.json unless Python crashed; 2 the request is
+invalid, see stderr; NO_SPACE the disk is full.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the pass that the request file describes."""
+    """Run the pass of the request file."""
     die_with_parent()
     if arguments[0] == SERVE:
-        served = _serve(int(arguments[1]))
-        if served is None:
+        fork_arguments = _serve(int(arguments[1]))
+        if fork_arguments is None:
             return 0
-        arguments = served
+        arguments = fork_arguments
         die_with_parent()
-    # A crash in a driver or a library then says in which line of Python it came.
+    # Report the Python line of a crash in a driver or library.
     faulthandler.enable(all_threads=False)
     try:
         if arguments[0] == "--environment":
@@ -58,9 +59,9 @@ def main(arguments: list[str]) -> int:
 
 
 def _serve(descriptor: int) -> list[str] | None:
-    """The arguments of a pass in its fork; None in the server at its end."""
-    # Without torch the forks say so, each in its own way. Its optimizers import the compiler at
-    # their first step, which takes as long again; that starts no thread and touches no GPU.
+    """Return the arguments of a pass in its fork, or None in the server at its end."""
+    # Without torch, each fork reports the error. Optimizers import the compiler in their first
+    # step, which takes equally long; the import starts no thread and uses no GPU.
     with suppress(ImportError):
         importlib.import_module("torch")
         importlib.import_module("torch._dynamo")
@@ -68,7 +69,6 @@ def _serve(descriptor: int) -> list[str] | None:
 
 
 def _disk_full(error: BaseException) -> OSError | None:
-    """The refusal of a full disk that ``error`` is or comes from."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.errno in _FULL:
@@ -81,21 +81,21 @@ def _run(request: PassRequest) -> int:
     from collectors.passes import capture, clean, memory, plan, traced
 
     def record(_kind: type[BaseException], error: BaseException, _trace: object) -> None:
-        refused = _disk_full(error)
-        if refused is None:
+        disk_error = _disk_full(error)
+        if disk_error is None:
             failure = msgspec.json.encode(describe(error, request.kind))
             try:
                 (Path(request.out) / FAILURE_FILE).write_bytes(failure)
             except OSError as again:
-                refused = again
-        if refused is not None:
-            print(refused.errno, refused.filename or "", file=sys.stderr, flush=True)
-            # An exit code of our own: the interpreter would end with 1.
+                disk_error = again
+        if disk_error is not None:
+            print(disk_error.errno, disk_error.filename or "", file=sys.stderr, flush=True)
+            # Use a distinct exit code: the interpreter would exit with 1.
             os._exit(NO_SPACE)
         if request.group is not None:
             _leave_group(1)
 
-    # The user's step may raise anything; what it was goes into the bundle.
+    # User code may raise anything; store the error in the bundle.
     sys.excepthook = record
     work = {
         Pass.PLAN: plan.run,
@@ -122,8 +122,8 @@ def _run(request: PassRequest) -> int:
     if request.group is not None:
         _leave_group(0)
     if request.kind in (Pass.NODE_IDS, Pass.OBSERVERS):
-        # cupti-python's callback is still called when the process ends, which crashed once the
-        # interpreter had been torn down.
+        # At exit, cupti-python's callback is still called, which crashed after the interpreter was
+        # torn down.
         os._exit(0)
     return 0
 
@@ -141,8 +141,7 @@ def _observers(request: PassRequest) -> None:
 
 
 def _leave_group(code: int) -> NoReturn:
-    """Ends the process of a rank. Taking its group down would wait for every graph that holds the
-    communicator, and for ranks that may be gone."""
+    """Exit without destroying the group, which would wait for graphs and lost ranks."""
     os._exit(code)
 
 

@@ -1,1 +1,1 @@
-"""Recordings that predictions are calibrated with and scored against: many workloads in minutes."""
+"""Record many short workloads to calibrate and evaluate predictions."""

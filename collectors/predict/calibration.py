@@ -1,8 +1,7 @@
-"""The workloads that predictions are calibrated with: short programs of one kind of work each.
+"""Calibration workloads: short programs with one kind of work each.
 
-They cover what differs between an eager trace and a replay: kernels of all lengths one behind the
-other, copies, sets, streams that fork and join, libraries that overlap their kernels. No model that
-a prediction is scored on is among them.
+They cover the differences between eager traces and replays. No model used for evaluation is among
+them.
 """
 
 from __future__ import annotations
@@ -34,22 +33,22 @@ def _pointwise(elements: int, times: int) -> Step:
 
 
 def pointwise_tiny() -> Step:
-    """200 kernels of 1,024 elements: nothing but gaps."""
+    """200 kernels of 1,024 elements, dominated by gaps."""
     return _pointwise(1024, 200)
 
 
 def pointwise_cached() -> Step:
-    """80 kernels over 16 MiB, which stay in the L2 cache."""
+    """80 kernels over 16 MiB that fit the L2 cache."""
     return _pointwise(4 * _MIB, 80)
 
 
 def pointwise_streamed() -> Step:
-    """24 kernels over 512 MiB, which come from memory."""
+    """24 kernels over 512 MiB of device memory."""
     return _pointwise(128 * _MIB, 24)
 
 
 def pointwise_mixed() -> Step:
-    """Kernels of many lengths in turn, each on data of its own."""
+    """Kernels of many lengths, each on separate data."""
     parts = [torch.ones(1 << size, device="cuda") for size in range(10, 26)]
 
     def call() -> None:
@@ -82,12 +81,12 @@ def products_medium() -> Step:
 
 
 def products_large() -> Step:
-    """6 matrix products of 8,192 in bf16: the power limit decides."""
+    """6 matrix products of 8,192 in bf16, limited by power."""
     return _products(8192, 6, torch.bfloat16)
 
 
 def rows_half() -> Step:
-    """Products of one row with matrices in bf16, as a decoder makes them, with activations."""
+    """Products of one row with matrices in bf16 and activations, as in a decoder."""
     up = [torch.randn(1536, 6144, device="cuda", dtype=torch.bfloat16) / 40 for _ in range(12)]
     down = [torch.randn(6144, 1536, device="cuda", dtype=torch.bfloat16) / 80 for _ in range(12)]
     row = torch.randn(1, 1536, device="cuda", dtype=torch.bfloat16)
@@ -110,7 +109,7 @@ def linear_bias_half() -> Step:
 
 
 def norms() -> Step:
-    """Normalisations and softmax over rows of several lengths."""
+    """Normalizations and softmax over rows of several lengths."""
     rows = [torch.randn(512, length, device="cuda") for length in (128, 512, 2048, 8192)]
     weights = [torch.ones(part.shape[1], device="cuda") for part in rows]
 
@@ -123,7 +122,7 @@ def norms() -> Step:
 
 
 def reductions() -> Step:
-    """Sums over whole arrays; the large ones set their semaphores first."""
+    """Sums over arrays; large ones initialize semaphores first."""
     parts = [torch.randn(1 << size, device="cuda") for size in (12, 16, 20, 22)]
     out = torch.empty((), device="cuda")
 
@@ -136,7 +135,7 @@ def reductions() -> Step:
 
 
 def copies() -> Step:
-    """Copies on the device, of many sizes, between small kernels."""
+    """Device copies of many sizes, between small kernels."""
     parts = [torch.ones(1 << size, device="cuda") for size in (8, 12, 16, 20, 22)]
     others = [torch.empty_like(part) for part in parts]
     small = torch.ones(1024, device="cuda")
@@ -150,37 +149,37 @@ def copies() -> Step:
 
 
 def pinned_copies() -> Step:
-    """Copies from and to pinned memory of the host, around a few kernels."""
+    """Copies from and to pinned host memory, around a few kernels."""
     sizes = (10, 14, 18, 20)
     host = [torch.ones(1 << size, pin_memory=True) for size in sizes]
     device = [torch.empty(1 << size, device="cuda") for size in sizes]
 
     def call() -> None:
-        for mine, there in zip(host, device, strict=True):
-            there.copy_(mine, non_blocking=True)
-            there.mul_(0.999)
-            mine.copy_(there, non_blocking=True)
+        for host_part, device_part in zip(host, device, strict=True):
+            device_part.copy_(host_part, non_blocking=True)
+            device_part.mul_(0.999)
+            host_part.copy_(device_part, non_blocking=True)
 
     return _repeated(4, call)
 
 
 def pinned_batches() -> Step:
-    """Larger copies from pinned memory, each with a little work behind it."""
+    """Larger copies from pinned memory, each followed by some work."""
     host = [torch.ones(3 << 18, pin_memory=True) for _ in range(6)]
     device = torch.empty(3 << 18, device="cuda")
-    answer = torch.empty(3 << 18, device="cuda")
+    result = torch.empty(3 << 18, device="cuda")
 
     def call() -> None:
-        for there in host:
-            device.copy_(there, non_blocking=True)
-            torch.tanh(device, out=answer)
-            answer.mul_(0.5)
+        for host_part in host:
+            device.copy_(host_part, non_blocking=True)
+            torch.tanh(device, out=result)
+            result.mul_(0.5)
 
     return _repeated(2, call)
 
 
 def moved_rows() -> Step:
-    """Copies between parts of one array, next to gathers from another."""
+    """Copies between parts of an array, next to gathers from another."""
     rows = torch.randn(4096, 256, device="cuda")
     index = torch.randint(4096, (1024,), device="cuda")
     out = torch.empty(1024, 256, device="cuda")
@@ -194,7 +193,7 @@ def moved_rows() -> Step:
 
 
 def sorting() -> Step:
-    """Sorting, selecting and scattering: several kernels and sets for each operator."""
+    """Sorting, selecting and scattering, with several kernels and sets per operator."""
     values = torch.randn(1 << 18, device="cuda")
     index = torch.randint(1 << 16, (1 << 18,), device="cuda")
     total = torch.zeros(1 << 16, device="cuda")
@@ -237,7 +236,7 @@ def forked_tiny() -> Step:
 
 
 def forked_products() -> Step:
-    """Two streams, products on one and long kernels over memory on the other."""
+    """Two streams: products on one and long memory-bound kernels on the other."""
     left = torch.randn(1024, 1024, device="cuda") / 32
     out = torch.empty_like(left)
     data = torch.ones(16 * _MIB, device="cuda")
@@ -253,7 +252,7 @@ def forked_products() -> Step:
 
 
 def forked_crowd() -> Step:
-    """Three streams of products that together want more of the GPU than there is."""
+    """Three streams of products that oversubscribe the GPU."""
     sizes = (384, 768, 1024)
     parts = [torch.randn(size, size, device="cuda") / size**0.5 for size in sizes]
     outs = [torch.empty_like(part) for part in parts]
@@ -267,7 +266,7 @@ def forked_crowd() -> Step:
 
 
 def dropouts() -> Step:
-    """Random numbers, which a replay must be given a place in their sequence for."""
+    """Random numbers, which need an offset in their sequence per replay."""
     rows = torch.randn(256, 1024, device="cuda")
 
     def call() -> None:
@@ -277,7 +276,7 @@ def dropouts() -> Step:
 
 
 def random_fields() -> Step:
-    """Random fields that are drawn anew in each step, smoothed and summed."""
+    """Random fields drawn in each step, smoothed and summed."""
     field = torch.empty(512, 512, device="cuda")
 
     def call() -> None:
@@ -289,21 +288,21 @@ def random_fields() -> Step:
 
 
 def recurrent() -> Step:
-    """cuDNN's recurrent network of three layers, which runs them on streams of its own."""
+    """A three-layer cuDNN recurrent network, which uses its own streams."""
     model = nn.RNN(192, 192, 3, nonlinearity="tanh").cuda()
     inputs = torch.randn(32, 8, 192, device="cuda")
     return _repeated(1, lambda: model(inputs))
 
 
 def recurrent_wide() -> Step:
-    """cuDNN's LSTM of two layers."""
+    """A two-layer cuDNN LSTM."""
     model = nn.LSTM(128, 256, 2).cuda()
     inputs = torch.randn(48, 4, 128, device="cuda")
     return _repeated(1, lambda: model(inputs))
 
 
 def split_products() -> Step:
-    """Products with a long inner side: set, scale, multiply in parts, add the parts."""
+    """Products with a long inner dimension: set, scale, multiply in parts, add."""
     left = torch.randn(64, 2048, device="cuda")
     layers = nn.Linear(2048, 96, device="cuda")
     small = nn.Linear(64, 64, device="cuda")
@@ -317,7 +316,7 @@ def split_products() -> Step:
 
 
 def convolutions() -> Step:
-    """Two-dimensional convolutions with a normalisation, forward and backward, fp32."""
+    """Two-dimensional convolutions with normalization, forward and backward, fp32."""
     layers = nn.Sequential(
         *(
             part
@@ -355,7 +354,7 @@ def convolutions_half() -> Step:
 
 
 def attention() -> Step:
-    """Attention of 1,024 places in bf16, forward and backward, six times."""
+    """Attention over 1,024 positions in bf16, forward and backward, six times."""
     shape = (2, 8, 1024, 64)
     parts = [
         torch.randn(shape, device="cuda", dtype=torch.bfloat16, requires_grad=True)
@@ -374,14 +373,14 @@ def attention() -> Step:
 
 
 def sustained_products() -> Step:
-    """Products of 4,096 in bf16 with an activation behind each."""
+    """Products of 4,096 in bf16, each followed by an activation."""
     left = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16) / 64
     right = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16) / 64
     return _repeated(16, lambda: functional.gelu(left @ right))
 
 
 def sustained_attention() -> Step:
-    """Attention over 4,096 places in fp16, forward only."""
+    """Attention over 4,096 positions in fp16, forward only."""
     parts = [torch.randn(4, 16, 4096, 64, device="cuda", dtype=torch.float16) for _ in range(3)]
     return _repeated(6, lambda: functional.scaled_dot_product_attention(*parts))
 
@@ -403,7 +402,7 @@ def sustained_single() -> Step:
 
 
 def rows_single() -> Step:
-    """Products of four rows with matrices in fp32, a normalisation before each."""
+    """Products of four rows with matrices in fp32, each after a normalization."""
     weights = [torch.randn(1024, 1024, device="cuda") / 32 for _ in range(24)]
     row = torch.randn(4, 1024, device="cuda")
 
@@ -416,7 +415,7 @@ def rows_single() -> Step:
 
 
 def perceptron() -> Step:
-    """A training step of seven layers of 320 in fp32 with SGD and momentum."""
+    """A training step of seven layers of width 320 in fp32 with SGD and momentum."""
     layers = nn.Sequential(
         *(part for _ in range(7) for part in (nn.Linear(320, 320), nn.Tanh()))
     ).cuda()
@@ -432,7 +431,7 @@ def perceptron() -> Step:
 
 
 def optimizer_loop() -> Step:
-    """RMSprop over 60 arrays, one after the other: many short kernels."""
+    """RMSprop over 60 arrays one by one, with many short kernels."""
     weights = [torch.randn(1 << (10 + number % 8), device="cuda") for number in range(60)]
     for weight in weights:
         weight.grad = torch.randn_like(weight)
@@ -481,4 +480,4 @@ SUITE: Final[dict[str, Factory]] = {
     "perceptron": perceptron,
     "optimizer-loop": optimizer_loop,
 }
-"""Name to factory, in the order in which they run."""
+"""Factories by name, in execution order."""

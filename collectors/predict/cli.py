@@ -1,4 +1,4 @@
-"""``graphviz-dash bench predict``. Imports torch only to read the names of the suite."""
+"""The ``graphviz-dash bench predict`` command. Imports torch only for the names of the suite."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from graphviz_dash.errors import InputError, printable
 CALIBRATION = "collectors.predict.calibration"
 
 
-@click.command(short_help="Record what calibrates predictions.")
+@click.command(short_help="Record workloads that calibrate predictions.")
 @click.option(
     "-o",
     "--output",
     required=True,
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for the experiments, one for each workload.",
+    help="Folder for the experiments, one per workload.",
 )
 @click.option(
     "--suite",
@@ -29,7 +29,7 @@ CALIBRATION = "collectors.predict.calibration"
     metavar="MODULE",
     help="Module with a dictionary SUITE of workloads.",
 )
-@click.option("--only", metavar="LIST", help="Names of workloads, separated by commas.")
+@click.option("--only", metavar="LIST", help="Comma-separated workload names.")
 @click.option("--iterations", default=100, show_default=True, type=click.IntRange(1))
 @click.option("--eager-iterations", default=30, show_default=True, type=click.IntRange(1))
 @click.option("--traced-iterations", default=4, show_default=True, type=click.IntRange(1))
@@ -45,25 +45,24 @@ def predict(
     warmup: int,
     seed: int,
 ) -> None:
-    """Record what predictions are calibrated with: many workloads, eager and graphed, in minutes.
+    """Record many workloads, eager and graphed, to calibrate predictions.
 
-    One process, to which no profiler is attached, times the eager and the graphed step of each
-    workload; another one traces the eager step. `graphviz-dash calibrate` makes a calibration of
-    the result.
+    One process times the eager and the graphed step of each workload without a profiler. Another
+    one traces the eager step. `graphviz-dash calibrate` creates a calibration from the result.
     """
     require("torch", "cuda.bindings")
     from collectors.predict.run import SuiteRecording, record
     from collectors.predict.suites import load_suite
 
     factories = load_suite(suite)
-    wanted = tuple(part.strip() for part in only.split(",")) if only else tuple(factories)
-    for name in wanted:
+    names = tuple(part.strip() for part in only.split(",")) if only else tuple(factories)
+    for name in names:
         if name not in factories:
             raise InputError(f"--only {name}", "no such workload", f"one of {', '.join(factories)}")
     failures = record(
         SuiteRecording(
             suite=suite,
-            names=wanted,
+            names=names,
             factories={
                 name: f"{factory.__module__}:{getattr(factory, '__name__', name)}"
                 for name, factory in factories.items()

@@ -1,4 +1,4 @@
-"""What the two processes of a recording for predictions are asked, and where their results lie."""
+"""Request and result files of the two recording processes."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from msgspec import Struct
 
 EAGER: Final = "eager.json"
 GRAPH: Final = "graph.json"
-"""Clean timings of a workload, in its folder."""
+"""Clean timings in a workload's folder."""
 
 DONE: Final = "done: "
-"""What a line begins with that tells of a workload's end; workloads may print, too."""
+"""Prefix of the line that reports a finished workload."""
 
 
 class SuiteRequest(Struct, frozen=True):
-    """All workloads of a suite in one process."""
+    """Request to run the workloads of a suite in one process."""
 
     kind: Literal["clean", "traced"]
-    """What is done: timed with nothing attached, or traced eagerly."""
+    """Time without a profiler, or trace eagerly."""
     suite: str
-    """The module of the workloads."""
+    """Module of the workloads."""
     names: tuple[str, ...]
-    """Those of them to run."""
+    """Workloads to run."""
     seed: int
-    """torch's seed before each workload is built."""
+    """torch's seed, set before each workload is built."""
     warmup: int
-    """Iterations before anything is measured or captured."""
+    """Iterations before measurement and capture."""
     iterations: int
-    """Replays in each timed series."""
+    """Replays per timed series."""
     eager_iterations: int
-    """Eager steps in each timed series."""
+    """Eager steps per timed series."""
     traced_iterations: int
     """Eager steps under the profiler."""
     out: str
-    """Has an empty folder for each workload, by its name."""
+    """Folder with an empty subfolder per workload."""

@@ -1,8 +1,7 @@
-"""A recording for predictions: every workload of a suite eager and as one graph, in two processes.
+"""Record every workload of a suite, eager and as one graph, in two processes.
 
-What a collection runs in a process for each pass and mode, here one process times for all workloads
-(no profiler is ever attached to it) and another one traces, so that many workloads take minutes.
-Each becomes an experiment of two run bundles.
+One process times all workloads without a profiler and another traces them, which takes only
+minutes. Each becomes an experiment of two run bundles.
 """
 
 from __future__ import annotations
@@ -51,44 +50,43 @@ _NOT_TAKEN: Final = "a recording for predictions has only clean timings and an e
 
 @dataclass(frozen=True)
 class SuiteRecording:
-    """What to record of a suite."""
+    """Settings for recording a suite."""
 
     suite: str
-    """The module of the workloads."""
+    """Module of the workloads."""
     names: tuple[str, ...]
-    """Those of them to run."""
+    """Workloads to record."""
     factories: dict[str, str]
-    """``module:function`` of each workload, by its name."""
+    """``module:function`` of each workload, by name."""
     output: Path
-    """The folder in which each workload becomes an experiment."""
+    """Folder with one experiment per workload."""
     iterations: int
-    """Replays in each timed series."""
+    """Replays per timed series."""
     eager_iterations: int
-    """Eager steps in each timed series."""
+    """Eager steps per timed series."""
     traced_iterations: int
-    """Eager steps under the profiler."""
     warmup: int
-    """Iterations before anything is measured or captured."""
+    """Iterations before measurement and capture."""
     seed: int
-    """torch's seed before each workload is built."""
+    """torch's seed, set before each workload is built."""
     command: tuple[str, ...]
-    """What the user typed, for the manifests."""
+    """Command line typed by the user, for the manifests."""
 
 
 def record(asked: SuiteRecording, report: Callable[[str], None]) -> tuple[tuple[str, Failure], ...]:
-    """Writes ``output/<workload>/eager`` and ``/graph`` and returns what failed, by workload.
+    """Write ``output/<workload>/eager`` and ``/graph``; return failures with workload names.
 
     Raises:
-        InputError: an experiment of that name is there already.
-        MissingRequirementError: torch sees no CUDA device.
+        InputError: The experiment already exists.
+        MissingRequirementError: torch finds no CUDA device.
     """
     for name in asked.names:
         if (asked.output / name).exists():
-            raise InputError(asked.output / name, "something is there", "a new place")
+            raise InputError(asked.output / name, "already exists", "a new folder")
     asked.output.mkdir(parents=True, exist_ok=True)
     with Staging(asked.output, "predict") as staging:
         environment = machine_environment(staging.path)
-        report(f"{environment.gpu_name}: {len(asked.names)} workloads, timed and then traced")
+        report(f"{environment.gpu_name}: {len(asked.names)} workloads, timed first and then traced")
         for kind in ("clean", "traced"):
             for name in asked.names:
                 (staging.path / kind / name).mkdir(parents=True)
@@ -102,13 +100,12 @@ def record(asked: SuiteRecording, report: Callable[[str], None]) -> tuple[tuple[
 
 
 def _run(asked: SuiteRecording, kind: str, scratch: Path, report: Callable[[str], None]) -> None:
-    """Runs all workloads in one process, or in another one after each that fails."""
-    left = list(asked.names)
-    while left:
+    remaining = list(asked.names)
+    while remaining:
         request = SuiteRequest(
             kind="clean" if kind == "clean" else "traced",
             suite=asked.suite,
-            names=tuple(left),
+            names=tuple(remaining),
             seed=asked.seed,
             warmup=asked.warmup,
             iterations=asked.iterations,
@@ -120,12 +117,12 @@ def _run(asked: SuiteRecording, kind: str, scratch: Path, report: Callable[[str]
         file.write_bytes(msgspec.json.encode(request))
 
         def done(text: str) -> None:
-            left.pop(0)
+            remaining.pop(0)
             report(f"{kind}: {text}")
 
         code = _worker(file, done)
-        if code and left:
-            name = left.pop(0)
+        if code and remaining:
+            name = remaining.pop(0)
             report(f"{kind}: {name} failed")
             failure = scratch / kind / name / FAILURE_FILE
             if not failure.exists():
@@ -133,13 +130,13 @@ def _run(asked: SuiteRecording, kind: str, scratch: Path, report: Callable[[str]
 
 
 def _worker(request: Path, done: Callable[[str], object]) -> int:
-    """The exit code of a worker; ``done`` gets its line for each workload."""
-    # A profiler that the user's environment attaches would spoil the clean pass.
-    own = {key: value for key, value in os.environ.items() if key != "KINETO_USE_DAEMON"}
+    """Run a worker and return its exit code; ``done`` receives its line per workload."""
+    # A profiler attached through the environment would distort the clean pass.
+    inherited = {key: value for key, value in os.environ.items() if key != "KINETO_USE_DAEMON"}
     with subprocess.Popen(
         [*WORKER, str(request)],
         stdout=subprocess.PIPE,
-        env=own | {PARENT: str(os.getpid())},
+        env=inherited | {PARENT: str(os.getpid())},
         text=True,
         errors="replace",
     ) as process:
@@ -149,7 +146,7 @@ def _worker(request: Path, done: Callable[[str], object]) -> int:
                     done(printable(line.removeprefix(DONE).rstrip()))
             return process.wait()
         finally:
-            # Interrupted: the worker must not outlive us. One that has ended is not killed again.
+            # On interrupt, end the worker. Killing a finished one has no effect.
             process.kill()
 
 
@@ -166,19 +163,18 @@ def _died(kind: str, code: int) -> Failure:
 def _bundles(
     asked: SuiteRecording, name: str, scratch: Path, environment: Environment
 ) -> tuple[Failure, ...]:
-    """Writes both runs of one workload; returns the failures that are in them."""
     clean, traced = scratch / "clean" / name, scratch / "traced" / name
     failed = tuple(
         msgspec.json.decode((folder / FAILURE_FILE).read_bytes(), type=Failure)
         for folder in (clean, traced)
         if (folder / FAILURE_FILE).exists()
     )
-    left_out = _read(clean / ABSENT_FILE, tuple[Absent, ...]) or ()
+    excluded_facts = _read(clean / ABSENT_FILE, tuple[Absent, ...]) or ()
     for mode, file in ((ExecutionMode.EAGER, EAGER), (ExecutionMode.GRAPH, GRAPH)):
         eager = mode is ExecutionMode.EAGER
         timings = _read(clean / file, CleanTimings)
         trace = traced / TRACE_FILE
-        own = failed if eager or timings is None else ()
+        run_failures = failed if eager or timings is None else ()
         absent = [
             Absent(Fact.MEMORY, _NOT_TAKEN),
             Absent(Fact.MEMORY_PASS, _NOT_TAKEN),
@@ -188,9 +184,11 @@ def _bundles(
             absent += [
                 Absent(Fact.CAPTURE_PASS, _NOT_TAKEN),
                 Absent(Fact.TRACED_PASS, _NOT_TAKEN),
-                *left_out,
+                *excluded_facts,
             ]
-        absent += [Absent(failure.during.fact, "it failed, see failures") for failure in own]
+        absent += [
+            Absent(failure.during.fact, "the pass failed, see failures") for failure in run_failures
+        ]
         manifest = Manifest(
             format=FORMAT_NAME,
             version=FORMAT_VERSION,
@@ -207,8 +205,8 @@ def _bundles(
             ),
             mode=mode,
             rank=None,
-            status="failed" if own else "complete",
-            failures=own,
+            status="failed" if run_failures else "complete",
+            failures=run_failures,
             absent=tuple(absent),
             environment=environment,
             files=(),

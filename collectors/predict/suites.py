@@ -1,4 +1,4 @@
-"""A suite: a module with a dictionary ``SUITE`` from the names of workloads to their factories."""
+"""Load a suite: a module with a dictionary ``SUITE`` of workload factories by name."""
 
 from __future__ import annotations
 
@@ -15,25 +15,27 @@ _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}", re.IGNORECASE)
 
 
 def load_suite(module: str) -> dict[str, Factory]:
-    """The workloads of the suite in ``module``; the working folder is looked in first.
+    """Load the suite in ``module``, preferring the working folder.
 
     Raises:
-        InputError: no such module, no such dictionary in it, or a name that cannot be a folder's.
+        InputError: The module or its dictionary is missing, or a name is not valid as a folder.
     """
-    where = f"--suite {module}"
+    option = f"--suite {module}"
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
         loaded = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        # Only the module asked for: one that is missing inside it is its own error.
+        # Only the requested module; a missing import inside it is a different error.
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
-        raise InputError(where, f"no module {module!r}", "an importable module") from error
+        raise InputError(option, f"no module {module!r}", "an importable module") from error
     suite = getattr(loaded, "SUITE", None)
     if not isinstance(suite, dict) or not suite or not all(map(callable, suite.values())):
-        raise InputError(where, "no suite in it", "a dictionary SUITE from names to factories")
+        raise InputError(
+            option, "the module defines no suite", "a dictionary SUITE from names to factories"
+        )
     for name in suite:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise InputError(where, f"the name {name!r}", "letters, digits, '_', '-' and '.'")
+            raise InputError(option, f"the name {name!r}", "letters, digits, '_', '-' and '.'")
     return suite

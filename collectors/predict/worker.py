@@ -1,8 +1,7 @@
-"""A process that runs many workloads one after the other: ``-m collectors.predict.worker REQUEST``.
+"""Run many workloads in one process: ``-m collectors.predict.worker REQUEST``.
 
-One process times them all and never sees a profiler; the other traces their eager steps. A workload
-that fails leaves failure.json in its folder and ends the process: the collector starts another one
-for those that are left.
+A failing workload writes failure.json and ends the process. The collector then starts a new process
+for the remaining ones.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _PASSES = {"clean": Pass.CLEAN, "traced": Pass.TRACED}
 
 
 def main(arguments: list[str]) -> int:
-    """Runs what the request file asks for; a line on stdout for each workload that is done."""
+    """Run the workloads of the request file; print a line on stdout after each."""
     die_with_parent()
     request = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=SuiteRequest)
     suite = load_suite(request.suite)
@@ -46,7 +45,7 @@ def main(arguments: list[str]) -> int:
             begin = time.monotonic()
             step, warmup_ns = _prepared(suite[name], request)
             work(step, request, folder, warmup_ns)
-            # The step's memory is to be free before the next one is made.
+            # Free the step's memory before the next step is built.
             del step
         print(f"{DONE}{name} in {time.monotonic() - begin:.1f} s", flush=True)
     return 0
@@ -54,8 +53,7 @@ def main(arguments: list[str]) -> int:
 
 @contextmanager
 def _failure_in(folder: Path, during: Pass) -> Iterator[None]:
-    """What ends the process meanwhile is told in ``folder``: a workload may raise anything, and the
-    device may be of no use after it."""
+    """Write errors to ``folder`` and end the process, since the device may be unusable."""
 
     def report(_kind: type[BaseException], error: BaseException, _trace: object) -> None:
         (folder / FAILURE_FILE).write_bytes(msgspec.json.encode(describe(error, during)))
@@ -67,7 +65,6 @@ def _failure_in(folder: Path, during: Pass) -> Iterator[None]:
 
 @contextmanager
 def _emptied() -> Iterator[None]:
-    """What a workload held on the device is given back before the next one."""
     try:
         yield
     finally:
@@ -76,7 +73,7 @@ def _emptied() -> Iterator[None]:
 
 
 def _prepared(factory: Factory, request: SuiteRequest) -> tuple[Step, int]:
-    """The step after its warm-up on a side stream, as a capture asks for, and what that took."""
+    """Return the step and its warmup time in ns. Warmup uses a side stream for capture."""
     torch.manual_seed(request.seed)
     step = factory()
     return step, warm_up(step, request.warmup)

@@ -1,1 +1,1 @@
-"""The processes of a collection: requests, subprocesses, lifelines."""
+"""Processes of a collection: requests, subprocesses, lifelines."""

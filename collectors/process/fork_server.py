@@ -1,8 +1,7 @@
-"""A process that has imported torch and makes each pass its fork: importing it takes seconds, and a
-collection has dozens of passes. It never touches a GPU itself, so its forks may.
+"""Fork passes from a process that has already imported torch, which takes seconds.
 
-The two ends talk over a socket: a request is the arguments of a pass with the descriptor that shall
-be its stderr, the answers are its process id and, later, its exit code.
+The server never uses a GPU, so its forks can. A request holds the arguments of a pass and a
+descriptor for its stderr. The replies are its process id and, later, its exit code.
 """
 
 from __future__ import annotations
@@ -23,20 +22,22 @@ from collectors.process.lifeline import PARENT
 from collectors.process.subprocesses import POLL_S, Limit
 
 SERVE: Final = "--serve"
-"""The first argument of a worker that is to be the server; the next is its end of the socket."""
+"""First argument of the server process; the next is its socket descriptor."""
 
 _MOST: Final = 1 << 16
 _READ: Final = 1 << 16
 
 
 class ForkServer:
-    """The collector's end. Nothing is started before the first pass."""
+    """Collector's end of the connection. Starts the server with the first pass."""
 
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str], label: str = ""
     ) -> None:
-        """``command`` is the worker's, without arguments; ``label`` is an argument that nobody
-        reads, by which the processes can be told apart."""
+        """``command`` is the worker's, without arguments.
+
+        ``label`` is an unused argument that identifies the processes.
+        """
         self._command = command
         self._environment = environment
         self._label = label
@@ -46,8 +47,10 @@ class ForkServer:
     def run(
         self, arguments: Sequence[str], limit: Limit
     ) -> subprocess.CompletedProcess[str] | None:
-        """Runs a pass to its end, or kills it at its limit; None where there can be no server, or
-        it has ended, so that the pass must be started in another way."""
+        """Run a pass to its end or kill it at its limit.
+
+        Returns None if the server is unavailable.
+        """
         connection = self._connect()
         if connection is None:
             return None
@@ -72,7 +75,7 @@ class ForkServer:
         return subprocess.CompletedProcess([*self._command, *arguments], code, None, text)
 
     def close(self) -> None:
-        """Ends the server."""
+        """Stop the server."""
         if self._socket is not None:
             self._socket.close()
         if self._process is not None:
@@ -97,7 +100,7 @@ class ForkServer:
 def _wait(
     connection: socket.socket, pid: int, reader: int, limit: Limit
 ) -> tuple[int | None, bytes]:
-    """The exit code of the pass and what it printed; no code where the server ended before it."""
+    """Return exit code and stderr of the pass; no code if the server exited first."""
     stderr = bytearray()
     os.set_blocking(reader, False)
     running = True
@@ -108,27 +111,25 @@ def _wait(
             if reader in ready and not _drain(reader, stderr):
                 watched = [connection]
             if connection in ready:
-                answer = connection.recv(_MOST)
+                reply = connection.recv(_MOST)
                 running = False
                 _drain(reader, stderr)
-                return (int(answer) if answer else None), bytes(stderr)
+                return (int(reply) if reply else None), bytes(stderr)
             if limit.reached():
                 _kill(pid)
     finally:
-        # Interrupted: the pass must not outlive us.
+        # On interrupt, end the pass.
         if running:
             _kill(pid)
 
 
 def _kill(pid: int) -> None:
-    """Kills a pass, which may have ended by itself a moment ago: the server, its parent, has waited
-    for it then and its answer is under way."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 
 
 def _drain(reader: int, into: bytearray) -> bool:
-    """Reads what is there; False at the end of it."""
+    """Read available bytes; return False at the end of the stream."""
     while True:
         try:
             content = os.read(reader, _READ)
@@ -140,8 +141,7 @@ def _drain(reader: int, into: bytearray) -> bool:
 
 
 def serve(descriptor: int) -> list[str] | None:
-    """The server's end: returns in each fork with the arguments of its pass, and with None in the
-    server itself, once nobody asks any more."""
+    """Serve requests: return the arguments in each fork, and None in the server at the end."""
     os.environ[PARENT] = str(os.getpid())
     connection = socket.socket(fileno=descriptor)
     while True:
@@ -153,7 +153,7 @@ def serve(descriptor: int) -> list[str] | None:
             connection.close()
             os.dup2(descriptors[0], sys.stderr.fileno())
             os.close(descriptors[0])
-            # As in a process that was started for the pass.
+            # Match the arguments of a process started for the pass.
             sys.argv[1:] = msgspec.json.decode(content, type=list[str])
             return sys.argv[1:]
         os.close(descriptors[0])

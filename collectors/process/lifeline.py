@@ -1,8 +1,7 @@
-"""A pass does not outlive the collector that asked for it.
+"""End a pass when its collector ends.
 
-Source: prctl(2), PR_SET_PDEATHSIG: the kernel sends the signal when the parent has ended, however
-it ended. Elsewhere than on Linux an orphan runs its pass to the end and writes into a folder that
-nobody reads.
+Source: prctl(2), PR_SET_PDEATHSIG. On other systems an orphan finishes its pass and its results are
+ignored.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ import sys
 from typing import Final
 
 PARENT: Final = "GRAPHVIZ_DASH_COLLECTOR"
-"""Environment variable with the process id of the collector, for the passes it starts."""
+"""Environment variable with the collector's process id, for its passes."""
 
 _PR_SET_PDEATHSIG: Final = 1
 _ORPHANED: Final = 1
 
 
 def die_with_parent() -> None:
-    """From now on this process is killed when its parent ends; at once if that has happened."""
+    """Kill this process when its parent ends, immediately if it already has."""
     if sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The process group of one pass: its workers of all ranks meet, run, and leave together."""
+"""Join the workers of all ranks in a process group for one pass."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ _LEAVE_S = 120.0
 
 @contextmanager
 def joined(group: GroupRequest | None) -> Iterator[None]:
-    """Within it torch.distributed has the ranks' process group; without ``group`` nothing changes.
+    """Set up the ranks' process group in torch.distributed; without ``group`` do nothing.
 
-    The default backends are NCCL for CUDA tensors and Gloo for those on the CPU. At the end the
-    ranks wait for each other: a rank that went at once would take away the memory that another's
-    last collective still reads.
+    On exit the ranks wait for each other, because another rank's last collective may still read
+    this rank's memory.
 
     Raises:
-        MissingRequirementError: the machine has no GPU for this rank.
-        GraphvizDashError: another rank did not come to the end.
+        MissingRequirementError: The machine has no GPU for this rank.
+        GraphvizDashError: Another rank did not finish.
     """
     if group is None:
         yield
@@ -55,11 +54,15 @@ def joined(group: GroupRequest | None) -> Iterator[None]:
 
 
 def select_device(local_rank: int) -> None:
-    """Makes the rank's own GPU the current one (MissingRequirementError if there is none)."""
+    """Select the rank's GPU.
+
+    Raises:
+        MissingRequirementError: There is none.
+    """
     count = torch.cuda.device_count()
     if local_rank >= count:
         raise MissingRequirementError(
-            f"Local rank {local_rank} needs a GPU of its own; this machine has {count}. "
+            f"Local rank {local_rank} needs a separate GPU; this machine has {count}. "
             f"Start at most {count} ranks on it (--nproc-per-node {count})."
         )
     torch.cuda.set_device(local_rank)
@@ -68,10 +71,10 @@ def select_device(local_rank: int) -> None:
 def _wait_for_all(store: dist.Store, group: GroupRequest) -> None:
     store.set(f"done/{group.rank}", "")
     keys = [f"done/{rank}" for rank in range(group.world_size)]
-    until = time.monotonic() + _LEAVE_S
+    deadline = time.monotonic() + _LEAVE_S
     while not store.check(keys):
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             raise GraphvizDashError(
-                f"Another rank did not come to the end of the pass within {_LEAVE_S:.0f} s."
+                f"Another rank did not finish the pass within {_LEAVE_S:.0f} s."
             )
         time.sleep(0.01)

@@ -1,8 +1,7 @@
-"""What the parent process asks of a pass, and where a pass leaves what is no part of a bundle; its
-parts it leaves by :mod:`collectors.process.results`.
+"""Request and result files of a pass, besides its bundle parts.
 
-Each pass runs in a process of its own: a profiler that was ever attached slows every later launch,
-and the correlation ids of a second profiling session are wrong before CUDA 13.1 Update 1.
+Each pass runs in a separate process because a profiler slows every later launch. Before CUDA 13.1
+Update 1 the correlation ids of a second profiling session are also wrong.
 """
 
 from __future__ import annotations
@@ -19,60 +18,58 @@ WORKLOAD_FILE: Final = "workload.json"
 GRAPHS_FILE: Final = "graphs.json"
 TRACE_FILE: Final = "trace.json.gz"
 ABSENT_FILE: Final = "absent.json"
-"""What a pass could not find out, as a list of Absent; not there where nothing is."""
+"""Absent facts of a pass, as a list of Absent; missing if none."""
 SERIES_FILE: Final = "series.json"
-"""The series that one process of an observers pass timed, as a list of Observed."""
+"""Timed series of one observers process, as a list of Observed."""
 
 NO_SPACE: Final = 3
-"""Exit code of a pass that could not write because the disk is full; the last line of its stderr
-is the error number and, after a space, the file."""
+"""Exit code for a full disk. The last line of stderr holds the error number and, after a space, the
+file."""
 
 
 class GroupRequest(Struct, frozen=True):
-    """How the worker of a pass meets those of the other ranks."""
+    """Rendezvous of a pass's worker with those of other ranks."""
 
     rank: int
-    """Of all ranks, from 0."""
+    """Global rank, from 0."""
     world_size: int
-    """How many ranks there are."""
+    """Number of ranks."""
     local_rank: int
-    """Of the ranks on this machine, from 0: the index of its GPU."""
+    """Rank on this machine, from 0: the index of its GPU."""
     address: str
-    """The host of the ranks' store."""
+    """Host of the ranks' store."""
     port: int
-    """The port of the ranks' store."""
+    """Port of the ranks' store."""
     prefix: str
-    """Of the keys in the store; no other pass has it."""
+    """Key prefix in the store, unique to the pass."""
     timeout_s: int
-    """A collective that takes longer fails."""
+    """Time limit of a collective in s."""
 
 
 class PassRequest(Struct, frozen=True):
-    """One pass of one run."""
+    """Request for one pass of one run."""
 
     kind: Pass
-    """Which pass it is."""
     mode: ExecutionMode
-    """How the step is to run."""
     factory: str
     """``module:function`` of the workload's factory."""
     seed: int
-    """torch's seed before the workload is built."""
+    """torch's seed, set before the workload is built."""
     warmup: int
-    """Iterations before anything is measured or captured."""
+    """Iterations before measurement and capture."""
     iterations: int
-    """Timed iterations of each series of this process."""
+    """Timed iterations per series of this process."""
     traced_iterations: int
     """Iterations under the profiler."""
     out: str
-    """An existing empty folder for the results."""
+    """Existing empty folder for the results."""
     group: GroupRequest | None = None
-    """How to meet the other ranks; None for a single process."""
+    """Rendezvous with other ranks, or None for a single process."""
     settings: tuple[str, ...] = ()
-    """``name=value`` of the workload's parameters."""
+    """Workload parameters as ``name=value``."""
     observer: Observer | None = None
-    """What an observers pass attaches; None in other passes."""
+    """Observer to attach, or None in other passes."""
     turn: int = 0
-    """Which of the processes of a clean pass it is, from 0."""
+    """Index of the clean process, from 0."""
     plan: str | None = None
-    """The folder of the pass that planned the step; None in modes that are not planned."""
+    """Folder of the plan pass, or None in unplanned modes."""

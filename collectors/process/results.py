@@ -1,4 +1,4 @@
-"""What the process of a pass leaves in its folder for the collector, by the parts of a bundle."""
+"""Write and read the bundle parts that a pass leaves for the collector."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ T = TypeVar("T")
 
 
 def write_result(part: JsonPart[T], content: T, folder: Path) -> None:
-    """Writes ``content`` into ``folder``, as it will lie in the bundle. OSError on a full disk."""
+    """Write ``content`` to ``folder`` in bundle format. Raises OSError on a full disk."""
     (folder / part.file_name).write_bytes(part.encode(content))
 
 
 def read_result(part: JsonPart[T], folder: Path) -> T | None:
-    """What was left of ``part`` in ``folder``; None where nothing was."""
+    """Read ``part`` from ``folder``, or return None if missing."""
     file = folder / part.file_name
     return part.read(file) if file.exists() else None
 
 
 def read_json(file: Path, kind: type[T]) -> T:
-    """What a process of ours wrote to ``file`` as JSON of type ``kind``."""
+    """Read JSON of type ``kind`` written by a worker."""
     return msgspec.json.decode(file.read_bytes(), type=kind)

@@ -1,4 +1,4 @@
-"""The process of a pass, as the collector sees it: started, watched, and killed when it must be."""
+"""Start, monitor and kill the process of a pass."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 GRACE_S: Final = 10.0
-"""How long a worker may go on after another rank's failed: it may fail with a cause of its own."""
+"""Time in s for a worker to report its own cause after another rank failed."""
 
 TIMED_OUT: Final = "TimedOut"
-"""The error of a worker that took too long."""
+"""Error of a worker that exceeded its time limit."""
 
 ENDED: Final = "Ended"
-"""The error of a worker that was killed because another rank's had failed."""
+"""Error of a worker that was killed because another rank failed."""
 
 POLL_S: Final = 0.2
-"""How often a worker's limit is looked at."""
+"""Interval in s for checking limits."""
 
 
 class Limit:
-    """Says when a worker must be ended: it takes too long, or another rank failed a while ago.
+    """Decides when a worker must be killed: it timed out, or another rank failed some time ago.
 
-    ``failed`` tells how another rank failed, or None. ``reason`` is why the worker was ended, once
-    it was, and ``error`` TIMED_OUT or ENDED.
+    ``failed`` returns the cause of another rank's failure, or None. ``reason`` and ``error``
+    explain the kill.
     """
 
     def __init__(
@@ -44,14 +44,14 @@ class Limit:
         self.error = TIMED_OUT
 
     def reached(self) -> bool:
-        """Whether the worker must be ended now."""
+        """Check if the worker must be killed now."""
         now = self._clock()
         if self._timeout_s is not None and now - self._begun > self._timeout_s:
-            self.reason = f"the pass took longer than {self._timeout_s} s and was ended"
+            self.reason = f"the pass exceeded {self._timeout_s} s and was killed"
         elif self._failed is not None and (cause := self._failed()) is not None:
             self._alone_since = now if self._alone_since is None else self._alone_since
             if now - self._alone_since > self._grace_s:
-                self.reason = f"ended, for it would have waited for ever: {cause}"
+                self.reason = f"killed to avoid waiting forever: {cause}"
                 self.error = ENDED
         return self.reason is not None
 
@@ -59,7 +59,7 @@ class Limit:
 def run_worker(
     command: Sequence[str], environment: Mapping[str, str], limit: Limit
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a worker to its end; kills it when its limit is reached, or we are interrupted."""
+    """Run a worker to its end; kill it at its limit or on interrupt."""
     with subprocess.Popen(
         command,
         stdout=subprocess.DEVNULL,
@@ -77,6 +77,6 @@ def run_worker(
                     if limit.reached():
                         process.kill()
         finally:
-            # Interrupted: the worker must not outlive us. One that has ended is not killed again.
+            # On interrupt, end the worker. Killing a finished one has no effect.
             process.kill()
     return subprocess.CompletedProcess(command, process.returncode, None, stderr)

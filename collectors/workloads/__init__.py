@@ -1,11 +1,10 @@
-"""The workloads that come with the collectors, and how a user's own is found.
+"""Built-in workloads and lookup of user workloads.
 
 A workload is a factory: a function that builds model and inputs on the current CUDA device and
-returns the *step*, a callable without arguments. The step must do the same work on the same memory
-each time it is called; its result is ignored. The factory takes no arguments, or one: the
-workload's parameters (see :mod:`collectors.passes.parameters`). A step that needs nodes which no
-stream call makes adds them to the graph under capture (see explicit.py). What it leaves out because
-the machine cannot do it, it tells as its attribute ``absent``, a tuple of Absent.
+returns the *step*, a callable without arguments. Each call of the step must do the same work on the
+same memory. The factory takes no argument, or the workload's parameters (see
+:mod:`collectors.passes.parameters`). A step may add nodes to the graph under capture (see
+explicit.py), and lists unsupported features in an attribute ``absent``, a tuple of Absent.
 """
 
 from __future__ import annotations
@@ -36,15 +35,15 @@ BUILT_IN: Final = {
     "sync-in-step": "collectors.workloads.sync_in_step:train",
     "moved-inputs": "collectors.workloads.moved_inputs:train",
 }
-"""Name to ``module:factory``. On purpose ``sync-in-step`` cannot be captured, and ``moved-inputs``
-replays something else."""
+"""``module:factory`` by name. ``sync-in-step`` cannot be captured and ``moved-inputs`` replays
+wrongly by design."""
 
 
 def factory_path(workload: str) -> str:
-    """The ``module:factory`` of a built-in workload's name, or ``workload`` if it is of that form.
+    """Return the ``module:factory`` of a built-in workload, or ``workload`` if it has that form.
 
     Raises:
-        InputError: neither; the built-in names are listed.
+        InputError: The name is unknown; the message lists the built-in names.
     """
     if workload in BUILT_IN:
         return BUILT_IN[workload]
@@ -59,10 +58,10 @@ def factory_path(workload: str) -> str:
 
 
 def load_factory(path: str) -> Factory:
-    """Imports ``module:factory``; the working folder is looked in first, as ``python -m`` does.
+    """Import ``module:factory``, preferring the working folder, like ``python -m``.
 
     Raises:
-        InputError: the module or the function in it is not there.
+        InputError: The module or function does not exist.
     """
     module_name, _, name = path.partition(":")
     if str(Path.cwd()) not in sys.path:
@@ -70,14 +69,14 @@ def load_factory(path: str) -> Factory:
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        # Only the module asked for: one that is missing inside it is its own error.
+        # Only the requested module; a missing import inside it is a different error.
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise
         raise InputError(
             f"--workload {path}",
             f"no module {module_name!r}",
             "an importable module",
-            "Run from the folder that holds it, or install it.",
+            "Run from the folder that contains it, or install it.",
         ) from error
     factory = getattr(module, name, None)
     if not callable(factory):

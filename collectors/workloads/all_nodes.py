@@ -1,9 +1,8 @@
 """``all-nodes``: a step whose graph has every kind of node that the driver allows.
 
-The graph is built node by node inside the capture; run eagerly, the same work is given to streams,
-and the decisions that conditional nodes take on the GPU are taken on the CPU, which has to wait for
-the values. From step to step the If takes its bodies in turn and the Switch its three bodies and
-none.
+Run eagerly, the same work is issued to streams, and the CPU reads values back to make the decisions
+of the conditional nodes. The If alternates between its bodies from step to step, and the Switch
+cycles through its three bodies and none.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ COUNT: Final = 1 << 18
 """Elements of each array."""
 
 TURNS: Final = 3
-"""Iterations of the While body in each step."""
+"""Iterations of the While body per step."""
 
 THREADS: Final = 256
 BLOCKS: Final = COUNT // THREADS
@@ -65,7 +64,7 @@ extern "C" __global__ void smooth(float *to, const float *from, int count) {
     if (at < count) to[at] = 0.5f * (from[at] + from[(at + 1) % count]);
 }
 
-// state: the number of the step, and the iterations that are left to the While. Without handles
+// state: step number and remaining iterations of the While. Without handles
 // (eagerly) the CPU reads the state and decides.
 extern "C" __global__ void decide(unsigned *state, unsigned turns, unsigned with_handles,
                                   cudaGraphConditionalHandle choose,
@@ -108,8 +107,10 @@ extern "C" __global__ void reflect(float *data, int count) {
 
 
 class AllNodes:
-    """The step. ``result`` is what it copies to the host, shape (COUNT,), float32; ``arrivals``
-    counts the calls of its host function; ``absent`` is what this machine cannot do."""
+    """The step.
+
+    ``result`` is its host copy, shape (COUNT,), float32; ``absent`` lists unsupported features.
+    """
 
     def __init__(self) -> None:
         self._kernels = Kernels(SOURCE)
@@ -131,23 +132,23 @@ class AllNodes:
         try:
             self._semaphore = _imported_semaphore()
         except (VulkanError, DriverError) as error:
-            self.absent = (Absent(Fact.SEMAPHORE_NODES, f"untried: {error}"),)
+            self.absent = (Absent(Fact.SEMAPHORE_NODES, f"not tried: {error}"),)
         torch.cuda.synchronize()
 
     @property
     def arrivals(self) -> int:
-        """Calls of the host function so far."""
+        """Number of calls of the host function."""
         value = ctypes.c_int()
         self._library.sem_getvalue(self._arrived, ctypes.byref(value))
         return value.value
 
     def restart(self) -> None:
-        """Makes the next step the first."""
+        """Make the next step the first."""
         self._state.zero_()
         torch.cuda.synchronize()
 
     def __call__(self) -> torch.Tensor:
-        """One step on the current stream, or its nodes if that stream is capturing."""
+        """Run one step on the current stream, or add its nodes if that stream is capturing."""
         stream = driver.CUstream(torch.cuda.current_stream().cuda_stream)
         if torch.cuda.is_current_stream_capturing():
             graph, after = capturing(stream)
@@ -159,21 +160,21 @@ class AllNodes:
     # -- as a graph ------------------------------------------------------------------------------
 
     def _build(self, graph: Builder, after: list[Any]) -> Any:
-        """All nodes of the step; the last of them."""
+        """Add all nodes and return the last."""
         data, other, flag = (tensor.data_ptr() for tensor in (self._data, self._other, self._flag))
         kernels = self._kernels
         load = graph.copy(data, self._inputs.data_ptr(), SIZE, "HtoD", after)
         clear = graph.fill(flag, 0, 1, after)
         mark = graph.memory_operations([write_word(flag, 7), wait_word(flag, 7)], [clear])
-        got, scratch = graph.allocate(SIZE, [load])
-        scale = graph.kernel(kernels["scale"], BLOCKS, THREADS, _scale(scratch, data), [got])
+        allocation, scratch = graph.allocate(SIZE, [load])
+        scale = graph.kernel(kernels["scale"], BLOCKS, THREADS, _scale(scratch, data), [allocation])
         shifted = graph.dependent_kernel(
             kernels["shift"], BLOCKS, THREADS, _shift(data, scratch), scale
         )
         freed = graph.free(scratch, [shifted])
         with new_graph() as inner:
-            keep = inner.copy(other, data, SIZE, "DtoD", [])
-            inner.kernel(kernels["smooth"], BLOCKS, THREADS, _smooth(data, other), [keep])
+            kept_copy = inner.copy(other, data, SIZE, "DtoD", [])
+            inner.kernel(kernels["smooth"], BLOCKS, THREADS, _smooth(data, other), [kept_copy])
             smoothed = graph.child(inner.graph, [shifted])
         recorded = graph.record(self._event, [smoothed])
         joined = graph.empty([freed, recorded, mark])
@@ -186,39 +187,40 @@ class AllNodes:
         return graph.host(self._post, ctypes.addressof(self._arrived), [stored])
 
     def _decisions(self, graph: Builder, after: Any) -> Any:
-        """The kernel that decides, and the conditional nodes one after another; the last."""
+        """Add the deciding kernel and the conditional nodes; return the last."""
         data, other = self._data.data_ptr(), self._other.data_ptr()
-        kernels, whole = self._kernels, (BLOCKS, THREADS)
+        kernels, launch_shape = self._kernels, (BLOCKS, THREADS)
         choose, repeat, select = (graph.condition() for _ in range(3))
         handles = (choose, repeat, select)
         decided = graph.kernel(kernels["decide"], 1, 1, self._decide(handles), [after])
 
         chosen, (when, otherwise) = graph.conditional("IF", choose, 2, [decided])
-        when.kernel(kernels["lift"], *whole, _data(data), [])
-        otherwise.kernel(kernels["lower"], *whole, _data(data), [])
+        when.kernel(kernels["lift"], *launch_shape, _data(data), [])
+        otherwise.kernel(kernels["lower"], *launch_shape, _data(data), [])
 
         repeated, (body,) = graph.conditional("WHILE", repeat, 1, [chosen])
-        relaxed = body.kernel(kernels["relax"], *whole, _data(data), [])
+        relaxed = body.kernel(kernels["relax"], *launch_shape, _data(data), [])
         body.kernel(kernels["again"], 1, 1, self._again(repeat), [relaxed])
 
         selected, (first, second, third) = graph.conditional("SWITCH", select, 3, [repeated])
-        first.kernel(kernels["square"], *whole, _data(data), [])
+        first.kernel(kernels["square"], *launch_shape, _data(data), [])
         wiped = second.fill(other, 0, COUNT, [])
-        second.kernel(kernels["smooth"], *whole, _smooth(other, data), [wiped])
+        second.kernel(kernels["smooth"], *launch_shape, _smooth(other, data), [wiped])
         with new_graph() as inner:
-            inner.kernel(kernels["reflect"], *whole, _data(data), [])
+            inner.kernel(kernels["reflect"], *launch_shape, _data(data), [])
             third.child(inner.graph, [])
         return selected
 
     # -- eagerly ---------------------------------------------------------------------------------
 
     def _run(self, stream: Any) -> None:
-        """The same work on streams."""
         data, other, flag = (tensor.data_ptr() for tensor in (self._data, self._other, self._flag))
-        beside = driver.CUstream(self._beside.cuda_stream)
+        side_stream = driver.CUstream(self._beside.cuda_stream)
         self._beside.wait_stream(torch.cuda.current_stream())
-        call(driver.cuMemsetD32Async, driver.CUdeviceptr(flag), 0, 1, beside)
-        call(driver.cuStreamBatchMemOp, beside, 2, [write_word(flag, 7), wait_word(flag, 7)], 0)
+        call(driver.cuMemsetD32Async, driver.CUdeviceptr(flag), 0, 1, side_stream)
+        call(
+            driver.cuStreamBatchMemOp, side_stream, 2, [write_word(flag, 7), wait_word(flag, 7)], 0
+        )
         source = self._inputs.data_ptr()
         call(driver.cuMemcpyHtoDAsync, driver.CUdeviceptr(data), source, SIZE, stream)
         scratch = call(driver.cuMemAllocAsync, SIZE, stream)
@@ -244,7 +246,7 @@ class AllNodes:
         call(driver.cuLaunchHostFunc, stream, function, arrived)
 
     def _decide_on_cpu(self, stream: Any) -> None:
-        """What the conditional nodes do, each value read back from the GPU first."""
+        """Run the conditional work, reading each value back from the GPU."""
         data, other = self._data.data_ptr(), self._other.data_ptr()
         step = self._read_state(stream)[0] - 1
         self._launch("lift" if step % 2 else "lower", BLOCKS, THREADS, _data(data), stream)
@@ -263,12 +265,12 @@ class AllNodes:
                 self._launch("reflect", BLOCKS, THREADS, _data(data), stream)
 
     def _read_state(self, stream: Any) -> tuple[int, int]:
-        """The step's number and the iterations left, waited for."""
+        """Wait for and return the step number and the remaining iterations."""
         target, source = self._seen.data_ptr(), driver.CUdeviceptr(self._state.data_ptr())
         call(driver.cuMemcpyDtoHAsync, target, source, 8, stream)
         call(driver.cuStreamSynchronize, stream)
-        step, left = self._seen.tolist()
-        return int(step), int(left)
+        step, remaining = self._seen.tolist()
+        return int(step), int(remaining)
 
     def _launch(self, name: str, blocks: int, threads: int, args: Arguments, stream: Any) -> None:
         shape = (blocks, 1, 1, threads, 1, 1, 0)
@@ -286,10 +288,7 @@ class AllNodes:
 
 
 def all_nodes() -> AllNodes:
-    """Every kind of node: kernels (one launched programmatically), copies three ways, a set, a host
-    function, an allocation and its free, a child graph, an empty node, an event recorded and waited
-    for, a semaphore signalled and waited for, memory operations, an If with else, a While and a
-    Switch."""
+    """Build a step with every kind of node."""
     return AllNodes()
 
 
@@ -315,20 +314,22 @@ def _copy_on_device(target: int, source: int, stream: Any) -> None:
 
 
 def _imported_semaphore() -> Any:
-    """A binary semaphore of Vulkan on the current device, as CUDA's.
+    """Import a binary Vulkan semaphore into CUDA.
 
     Raises:
-        VulkanError: Vulkan makes none here.
-        DriverError: CUDA does not take it.
+        VulkanError: Vulkan cannot create one.
+        DriverError: CUDA cannot import it.
     """
     uuid = call(driver.cuDeviceGetUuid, torch.cuda.current_device())
     descriptor = semaphore_fd(bytes(uuid.bytes))
-    wanted = driver.CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC()
-    wanted.type = driver.CUexternalSemaphoreHandleType.CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD
-    wanted.handle.fd = descriptor
+    handle_desc = driver.CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC()
+    handle_desc.type = (
+        driver.CUexternalSemaphoreHandleType.CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD
+    )
+    handle_desc.handle.fd = descriptor
     try:
-        return call(driver.cuImportExternalSemaphore, wanted)
+        return call(driver.cuImportExternalSemaphore, handle_desc)
     except DriverError:
-        # Only an import that succeeds takes the descriptor over.
+        # Only a successful import takes ownership of the descriptor.
         os.close(descriptor)
         raise

@@ -1,11 +1,8 @@
-"""``creation-order``: one graph whose nodes can be created in two orders, with another end-to-end
-time.
+"""``creation-order``: one graph whose nodes can be created in two orders with different run times.
 
-Independent chains of a copy to the device and a kernel that needs it. The copies queue up for one
-copy engine, the kernels run meanwhile; so what goes first decides what can overlap. For two
-machines in line the shortest first stages belong first (S. M. Johnson, "Optimal two- and
-three-stage production schedules", 1954), and the driver starts independent nodes in the order of
-their creation.
+Independent chains of a copy and a kernel that needs it. Copies queue for one copy engine, so the
+order decides how much overlaps. The shortest copies should come first (S. M. Johnson, "Optimal two-
+and three-stage production schedules", 1954). The driver starts independent nodes in creation order.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ from collectors.workloads.explicit import Arguments, Builder, Kernels, capturing
 from graphviz_dash.errors import InputError
 
 CHAINS: Final = ((16, 50), (8, 100), (4, 200), (2, 400))
-"""Size of the copy in MiB and duration of the kernel in us: what copies long computes little."""
+"""Copy size in MiB and kernel duration in us: chains with long copies compute little."""
 
 ORDERS: Final = {"longest-copy": CHAINS, "shortest-copy": CHAINS[::-1]}
 
@@ -38,14 +35,14 @@ _MIB: Final = 1 << 20
 
 @dataclass(frozen=True)
 class Order:
-    """Which chain's nodes are created ``first``: that of the "longest-copy", or of the
-    "shortest-copy"; the others follow in that order of their copies."""
+    """The chain created ``first``: "longest-copy" or "shortest-copy"; the others follow sorted by
+    copy."""
 
     first: str = "longest-copy"
 
 
 class CreationOrder:
-    """The step: all chains, each on a stream of its own where no graph is captured."""
+    """The step: all chains, each on a separate stream when run eagerly."""
 
     def __init__(self, order: Order) -> None:
         if order.first not in ORDERS:
@@ -63,7 +60,7 @@ class CreationOrder:
         torch.cuda.synchronize()
 
     def __call__(self) -> None:
-        """One step on the current stream, or its nodes if that stream is capturing."""
+        """Run one step on the current stream, or add its nodes if that stream is capturing."""
         stream = driver.CUstream(torch.cuda.current_stream().cuda_stream)
         if torch.cuda.is_current_stream_capturing():
             graph, after = capturing(stream)
@@ -72,7 +69,6 @@ class CreationOrder:
             self._run()
 
     def _build(self, graph: Builder, after: list[Any]) -> Any:
-        """The chains, and the node that joins them."""
         ends = []
         for mib, us in self._chains:
             target, source = self._buffers(mib)
@@ -99,7 +95,7 @@ class CreationOrder:
 
 
 def creation_order(order: Order) -> CreationOrder:
-    """Four chains of a copy and a kernel, created in the order that is set."""
+    """Four chains of a copy and a kernel, created in the given order."""
     return CreationOrder(order)
 
 

@@ -1,4 +1,4 @@
-"""``decode``: a transformer makes one token at a time from a static KV cache, batch 1, bf16."""
+"""``decode``: a transformer generates tokens one by one from a static KV cache, batch 1, bf16."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VOCABULARY = 32_000
 
 
 class Attention(nn.Module):
-    """Attention of one new token over a cache of fixed size; unused places are masked."""
+    """Attention of one new token over a cache of fixed size; unused positions are masked."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Embedding, layers and head; the next token is the likeliest one."""
+    """Embedding, layers and head; greedy selection of the next token."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class Decoder(nn.Module):
 
 
 def decode() -> Step:
-    """A step makes one token; token and place live on the GPU, so nothing waits for the CPU."""
+    """Build a step that generates one token; token and position stay on the GPU."""
     model = Decoder().to("cuda", torch.bfloat16).eval()
     token = torch.zeros((1, 1), dtype=torch.long, device="cuda")
     position = torch.zeros(1, dtype=torch.long, device="cuda")

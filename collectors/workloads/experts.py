@@ -1,5 +1,4 @@
-"""``experts``: a mixture of experts through each of which all tokens go, fp16: work that needs no
-order, in a program that gives it one."""
+"""``experts``: a dense mixture of experts in fp16, independent work that the program serializes."""
 
 from __future__ import annotations
 
@@ -13,20 +12,19 @@ from collectors.workloads import Step
 
 @dataclass(frozen=True)
 class MixtureSize:
-    """How large the layers are."""
+    """Size of the layers."""
 
     layers: int = 2
-    """Layers, one after another."""
     experts: int = 8
-    """Experts of a layer."""
+    """Experts per layer."""
     tokens: int = 32
-    """Tokens of a step."""
+    """Tokens per step."""
     hidden: int = 512
-    """Width of a token; experts are twice as wide inside."""
+    """Width of a token; experts are internally twice as wide."""
 
 
 class Mixture(nn.Module):
-    """The sum of what experts make of each token, weighed by a gate."""
+    """Sum of expert outputs per token, weighted by a gate."""
 
     def __init__(self, size: MixtureSize) -> None:
         super().__init__()

@@ -1,8 +1,7 @@
-"""Nodes added to a graph one by one, through the driver's graph API.
+"""Add nodes to a graph through the driver's graph API.
 
-Source: CUDA driver API, "Graph Management". A graph that a stream is capturing can be added to as
-well, and the capture goes on after what was added (cuStreamUpdateCaptureDependencies), so a step
-that needs nodes which no stream call makes still runs in every mode that captures.
+Source: CUDA driver API, "Graph Management". Nodes can also be added to a graph under capture
+(cuStreamUpdateCaptureDependencies), so the step runs in every capturing mode.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from collectors.driver.calls import DriverError, call
 Node: TypeAlias = Any
 Graph: TypeAlias = Any
 Arguments: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...]]
-"""Values of a kernel's parameters and their ctypes types, as cuda-python takes them."""
+"""Values and ctypes types of a kernel's parameters, as expected by cuda-python."""
 
 POINTER: Final = ctypes.c_void_p
 INT: Final = ctypes.c_int
@@ -33,10 +32,10 @@ _PROGRAMMATIC: Final = 1
 
 
 class Kernels:
-    """CUDA C++ compiled for the current device; a function of it by name."""
+    """CUDA C++ compiled for the current device; look up functions by name."""
 
     def __init__(self, source: str) -> None:
-        # Makes the context of torch, which modules are loaded into, if nothing has yet.
+        # Create torch's context, which modules are loaded into.
         torch.cuda.synchronize()
         major, minor = torch.cuda.get_device_capability()
         options = [f"--gpu-architecture=sm_{major}{minor}".encode(), b"-std=c++17"]
@@ -56,10 +55,10 @@ class Kernels:
 
 
 class Builder:
-    """Adds nodes to ``graph``; ``after`` are the nodes that a new one depends on.
+    """Adds nodes to ``graph``; a new node depends on the nodes ``after``.
 
     Raises, from every method:
-        DriverError: the driver does not take the node.
+        DriverError: The driver refused the node.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -69,7 +68,7 @@ class Builder:
     def kernel(
         self, function: Any, blocks: int, threads: int, arguments: Arguments, after: Sequence[Node]
     ) -> Node:
-        """A launch of ``function``."""
+        """Add a launch of ``function``."""
         params = driver.CUDA_KERNEL_NODE_PARAMS()
         params.func = function
         params.gridDimX, params.gridDimY, params.gridDimZ = blocks, 1, 1
@@ -80,7 +79,7 @@ class Builder:
     def dependent_kernel(
         self, function: Any, blocks: int, threads: int, arguments: Arguments, after: Node
     ) -> Node:
-        """A kernel that may start once the kernel ``after`` lets dependents launch."""
+        """Add a kernel that may start once the kernel ``after`` lets dependents launch."""
         params = driver.CUgraphNodeParams()
         params.type = driver.CUgraphNodeType.CU_GRAPH_NODE_TYPE_KERNEL
         kernel = params.kernel
@@ -93,7 +92,7 @@ class Builder:
         return call(driver.cuGraphAddNode, self.graph, [after], [edge], 1, params)
 
     def copy(self, target: int, source: int, size: int, kind: str, after: Sequence[Node]) -> Node:
-        """A copy of ``size`` bytes; ``kind`` is HtoD, DtoD or DtoH."""
+        """Add a copy of ``size`` bytes; ``kind`` is HtoD, DtoD or DtoH."""
         params = driver.CUDA_MEMCPY3D()
         params.WidthInBytes, params.Height, params.Depth = size, 1, 1
         host, device = (
@@ -112,7 +111,7 @@ class Builder:
         return call(driver.cuGraphAddMemcpyNode, *arguments)
 
     def fill(self, target: int, value: int, count: int, after: Sequence[Node]) -> Node:
-        """``count`` 32-bit words set to ``value``."""
+        """Add a set of ``count`` 32-bit words to ``value``."""
         params = driver.CUDA_MEMSET_NODE_PARAMS()
         params.dst, params.value = driver.CUdeviceptr(target), value
         params.elementSize, params.width, params.height = 4, count, 1
@@ -120,7 +119,7 @@ class Builder:
         return call(driver.cuGraphAddMemsetNode, *arguments)
 
     def allocate(self, size: int, after: Sequence[Node]) -> tuple[Node, int]:
-        """An allocation on the current device, and its address."""
+        """Add an allocation on the current device; return node and address."""
         params = driver.CUDA_MEM_ALLOC_NODE_PARAMS()
         params.bytesize = size
         pool = params.poolProps
@@ -134,30 +133,30 @@ class Builder:
         return node, int(params.dptr)
 
     def free(self, address: int, after: Sequence[Node]) -> Node:
-        """The end of an allocation of this graph."""
+        """Add the free of an allocation of this graph."""
         arguments = (self.graph, [*after], len(after), driver.CUdeviceptr(address))
         return call(driver.cuGraphAddMemFreeNode, *arguments)
 
     def host(self, function: int, data: int, after: Sequence[Node]) -> Node:
-        """A call of the C function at address ``function`` with the pointer ``data``."""
+        """Add a call of the C function at address ``function`` with the pointer ``data``."""
         params = driver.CUDA_HOST_NODE_PARAMS()
         params.fn, params.userData = driver.CUhostFn(function), data
         return call(driver.cuGraphAddHostNode, self.graph, [*after], len(after), params)
 
     def empty(self, after: Sequence[Node]) -> Node:
-        """A node that only joins its dependencies."""
+        """Add a node that only joins its dependencies."""
         return call(driver.cuGraphAddEmptyNode, self.graph, [*after], len(after))
 
     def record(self, event: Any, after: Sequence[Node]) -> Node:
-        """A record of ``event``."""
+        """Add a record of ``event``."""
         return call(driver.cuGraphAddEventRecordNode, self.graph, [*after], len(after), event)
 
     def wait(self, event: Any, after: Sequence[Node]) -> Node:
-        """A wait for ``event``."""
+        """Add a wait for ``event``."""
         return call(driver.cuGraphAddEventWaitNode, self.graph, [*after], len(after), event)
 
     def signal(self, semaphore: Any, after: Sequence[Node]) -> Node:
-        """A signal of an external semaphore."""
+        """Add a signal of an external semaphore."""
         params = driver.CUDA_EXT_SEM_SIGNAL_NODE_PARAMS()
         params.extSemArray = [semaphore]
         params.paramsArray = [driver.CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS()]
@@ -166,7 +165,7 @@ class Builder:
         return call(driver.cuGraphAddExternalSemaphoresSignalNode, *arguments)
 
     def wait_signal(self, semaphore: Any, after: Sequence[Node]) -> Node:
-        """A wait for an external semaphore."""
+        """Add a wait for an external semaphore."""
         params = driver.CUDA_EXT_SEM_WAIT_NODE_PARAMS()
         params.extSemArray = [semaphore]
         params.paramsArray = [driver.CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS()]
@@ -175,18 +174,18 @@ class Builder:
         return call(driver.cuGraphAddExternalSemaphoresWaitNode, *arguments)
 
     def memory_operations(self, operations: Sequence[Any], after: Sequence[Node]) -> Node:
-        """A batch of memory operations, as :func:`write_word` and :func:`wait_word` make them."""
+        """Add a batch of memory operations from :func:`write_word` and :func:`wait_word`."""
         params = driver.CUDA_BATCH_MEM_OP_NODE_PARAMS()
         params.ctx, params.flags = self._context, 0
         params.paramArray, params.count = [*operations], len(operations)
         return call(driver.cuGraphAddBatchMemOpNode, self.graph, [*after], len(after), params)
 
     def child(self, graph: Graph, after: Sequence[Node]) -> Node:
-        """A copy of ``graph`` as one node."""
+        """Add a copy of ``graph`` as one node."""
         return call(driver.cuGraphAddChildGraphNode, self.graph, [*after], len(after), graph)
 
     def condition(self) -> int:
-        """A new conditional handle, 0 at the start of each launch."""
+        """Create a conditional handle, 0 at the start of each launch."""
         flags = driver.CU_GRAPH_COND_ASSIGN_DEFAULT
         create = driver.cuGraphConditionalHandleCreate
         return int(call(create, self.graph, self._context, 0, flags))
@@ -194,7 +193,8 @@ class Builder:
     def conditional(
         self, kind: str, condition: int, size: int, after: Sequence[Node]
     ) -> tuple[Node, list[Builder]]:
-        """A conditional node of ``kind`` IF, WHILE or SWITCH, and builders of its bodies."""
+        """Add a conditional node of ``kind`` IF, WHILE or SWITCH; return it with builders of its
+        bodies."""
         params = driver.CUgraphNodeParams()
         params.type = driver.CUgraphNodeType.CU_GRAPH_NODE_TYPE_CONDITIONAL
         conditional = params.conditional
@@ -202,13 +202,13 @@ class Builder:
         conditional.type = getattr(driver.CUgraphConditionalNodeType, f"CU_GRAPH_COND_TYPE_{kind}")
         conditional.size, conditional.ctx = size, self._context
         node = call(driver.cuGraphAddNode, self.graph, [*after], None, len(after), params)
-        # The array is the driver's and lives as long as the node; the graphs are copied out of it.
+        # The driver owns the array while the node lives, so copy the graphs.
         bodies = [driver.CUgraph(int(body)) for body in params.conditional.phGraph_out]
         return node, [Builder(body) for body in bodies]
 
 
 def write_word(address: int, value: int) -> Any:
-    """A 32-bit write, for a batch of memory operations."""
+    """Build a 32-bit write for a batch of memory operations."""
     kind = driver.CUstreamBatchMemOpType.CU_STREAM_MEM_OP_WRITE_VALUE_32
     params = driver.CUstreamBatchMemOpParams()
     params.operation = kind
@@ -219,7 +219,7 @@ def write_word(address: int, value: int) -> Any:
 
 
 def wait_word(address: int, value: int) -> Any:
-    """A wait until the 32-bit word equals ``value``, for a batch of memory operations."""
+    """Build a wait until a 32-bit word equals ``value``, for a batch of memory operations."""
     kind = driver.CUstreamBatchMemOpType.CU_STREAM_MEM_OP_WAIT_VALUE_32
     params = driver.CUstreamBatchMemOpParams()
     params.operation = kind
@@ -232,7 +232,7 @@ def wait_word(address: int, value: int) -> Any:
 
 @contextmanager
 def new_graph() -> Iterator[Builder]:
-    """A graph to put into another; destroyed afterwards, as the other holds a copy."""
+    """Create a temporary graph to embed in another, which copies it."""
     graph = call(driver.cuGraphCreate, 0)
     try:
         yield Builder(graph)
@@ -241,14 +241,13 @@ def new_graph() -> Iterator[Builder]:
 
 
 def capturing(stream: Any) -> tuple[Builder, list[Node]]:
-    """A builder of the graph that ``stream`` is capturing, and the nodes that the next one would
-    depend on."""
+    """Return a builder for the captured graph of ``stream``, and the next node's dependencies."""
     info = call(driver.cuStreamGetCaptureInfo, stream)
     return Builder(info[2]), list(info[3] or ())
 
 
 def continue_after(stream: Any, nodes: Iterable[Node]) -> None:
-    """Makes what ``stream`` captures next depend on ``nodes``, and on nothing before them."""
+    """Make the next captured node of ``stream`` depend only on ``nodes``."""
     listed = [*nodes]
     replace = driver.CUstreamUpdateCaptureDependencies_flags.CU_STREAM_SET_CAPTURE_DEPENDENCIES
     update = driver.cuStreamUpdateCaptureDependencies

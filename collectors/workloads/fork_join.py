@@ -1,4 +1,4 @@
-"""``fork-join``: parallel branches over streams, then a set, a sum and a copy to the host."""
+"""``fork-join``: parallel branches on streams, then a set, a sum and a copy to the host."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collectors.workloads import Step
 
 WIDTH = 512
 BRANCHES = ((256, 4), (512, 6), (1024, 8))
-"""Width and depth of each branch: unequal, so that one of them is the critical path."""
+"""Width and depth of each branch, unequal so that one is the critical path."""
 
 
 class Branch(nn.Module):
-    """A short run of matrix products, each with an activation."""
+    """A sequence of matrix products with activations."""
 
     def __init__(self, width: int, depth: int) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class Branch(nn.Module):
         self.layers = nn.ModuleList([nn.Linear(WIDTH, width), *inner, nn.Linear(width, WIDTH)])
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``x``: (rows, WIDTH), as is the result."""
+        """Map ``x``, (rows, WIDTH), to the same shape."""
         for layer in self.layers:
             x = torch.tanh(layer(x))
         return x
@@ -48,11 +48,11 @@ def fork_join() -> Step:
             main.wait_stream(stream)
         torch.add(results[0], results[1], out=total)
         for result in results:
-            # Made on another stream: its memory must not be handed out again before this use.
+            # Allocated on another stream: its memory must not be reused before this use.
             result.record_stream(main)
         for result in results[2:]:
             total.add_(result)
-        # A sum over the whole array sets its semaphores to zero first: a memset.
+        # A sum over the whole array first clears its semaphores with a memset.
         torch.sum(total, (0, 1), out=checksum)
         on_host.copy_(total, non_blocking=True)
         return on_host

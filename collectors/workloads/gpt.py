@@ -1,4 +1,4 @@
-"""``gpt-train``: a training step of a GPT-shaped decoder in bf16, sized by parameters."""
+"""``gpt-train``: a training step of a GPT-style decoder in bf16 with configurable size."""
 
 from __future__ import annotations
 
@@ -15,20 +15,17 @@ from graphviz_dash.model.run import StepWork
 
 @dataclass(frozen=True)
 class GptSize:
-    """The sizes of the model and of what it is fed in one step."""
+    """Sizes of the model and of its input per step."""
 
     layers: int = 4
-    """Transformer layers."""
     hidden: int = 256
-    """Width of the model."""
     heads: int = 4
-    """Attention heads."""
     sequence: int = 128
-    """Tokens of a sequence."""
+    """Tokens per sequence."""
     microbatch: int = 2
-    """Sequences of a step."""
+    """Sequences per step."""
     vocabulary: int = 4096
-    """Different tokens."""
+    """Number of distinct tokens."""
 
     def __post_init__(self) -> None:
         for name in ("layers", "hidden", "heads", "sequence", "microbatch", "vocabulary"):
@@ -42,11 +39,10 @@ class GptSize:
             )
 
     def work(self) -> StepWork:
-        """The model FLOPs of one training step, after Narayanan et al. 2021 (arXiv:2104.04473,
-        section 5.1), without the recomputation that they count: 72 B s l h² (1 + s/6h + V/12lh).
+        """Return the model FLOPs of one training step, 72 B s l h² (1 + s/6h + V/12lh).
 
-        Matrix multiplications only, a multiplication and an addition as two, backward as twice
-        the forward; attention is counted in full, though causal attention needs half of it.
+        After Narayanan et al. 2021 (arXiv:2104.04473, section 5.1), without recomputation. Counts
+        matrix multiplications only, backward as twice the forward, and causal attention in full.
         """
         tokens = self.microbatch * self.sequence
         forward = (
@@ -71,7 +67,7 @@ class Attention(nn.Module):
         self.project = nn.Linear(size.hidden, size.hidden)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``x``: (batch, sequence, hidden), as is the result."""
+        """Map ``x``, (batch, sequence, hidden), to the same shape."""
         batch, length, hidden = x.shape
         heads = self.qkv(x).view(batch, length, 3, self.heads, hidden // self.heads)
         query, key, value = heads.permute(2, 0, 3, 1, 4)
@@ -82,7 +78,7 @@ class Attention(nn.Module):
 
 
 class Layer(nn.Module):
-    """A pre-norm decoder layer, its MLP four times as wide as the model."""
+    """A pre-norm decoder layer with an MLP four times as wide as the model."""
 
     def __init__(self, size: GptSize) -> None:
         super().__init__()
@@ -93,7 +89,7 @@ class Layer(nn.Module):
         self.down = nn.Linear(4 * size.hidden, size.hidden)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``x``: (batch, sequence, hidden), as is the result."""
+        """Map ``x``, (batch, sequence, hidden), to the same shape."""
         x = x + self.attention(self.norm_attention(x))
         wide = functional.gelu(self.up(self.norm_mlp(x)), approximate="tanh")
         result: torch.Tensor = x + self.down(wide)
@@ -101,7 +97,7 @@ class Layer(nn.Module):
 
 
 class Embedding(nn.Module):
-    """Tokens and their places as vectors."""
+    """Token and position embeddings."""
 
     def __init__(self, size: GptSize) -> None:
         super().__init__()
@@ -115,7 +111,7 @@ class Embedding(nn.Module):
 
 
 class Gpt(nn.Module):
-    """Embedding, layers, and a head over the vocabulary that shares no weights with it."""
+    """Embedding, layers, and a separate head over the vocabulary."""
 
     def __init__(self, size: GptSize) -> None:
         super().__init__()
@@ -134,8 +130,10 @@ class Gpt(nn.Module):
 
 
 def train(size: GptSize) -> Step:
-    """A step of forward, cross entropy, backward and AdamW; weights, gradients and optimizer state
-    are bf16, there is no copy in fp32."""
+    """Build a step of forward, cross entropy, backward and AdamW.
+
+    Weights, gradients and optimizer state are bf16, without an fp32 copy.
+    """
     with torch.device("cuda"):
         model = Gpt(size).to(torch.bfloat16)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True, capturable=True)

@@ -1,10 +1,7 @@
-"""``graph-update``: one step in variants, each captured as a graph of its own, so that the driver
-can be asked which executable could be updated to which other graph.
+"""``graph-update``: one step in variants, each a separate graph, to test graph updates.
 
-The step loads an input and runs it through layers, each an MLP block in bf16 and beside it, on a
-branch of its own, a copy of the input that is added at the end. The variants differ as programs do
-from call to call: other buffers, another batch, another activation, one operator more, branches
-joined in another order.
+Each layer is a bf16 MLP block with a copy of the input on a parallel branch that is added at the
+end. The variants differ in buffers, batch size, activation, operators or join order.
 """
 
 from __future__ import annotations
@@ -20,25 +17,24 @@ from collectors.workloads import Step
 WIDTH = 512
 LAYERS = 6
 ODD = 2
-"""The layer in which two of the variants differ."""
+"""Layer that differs in two of the variants."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """How a variant differs from the first."""
+    """Differences of a variant from the first."""
 
     batch: int = 1
-    """Rows of the input."""
     activation: Callable[[], nn.Module] = nn.GELU
-    """Makes the activation of each layer."""
+    """Factory of each layer's activation."""
     extra: bool = False
-    """Whether a sigmoid ends the step."""
+    """A sigmoid ends the step."""
     joined_late: bool = False
-    """In the odd layer, whether the work goes on behind the copy on the second stream."""
+    """In the varied layer, continue on the second stream after the copy."""
     from_device: bool = False
-    """Whether the input is copied from the device instead of the host."""
+    """Copy the input from the device instead of the host."""
     norm_beside: bool = False
-    """In the odd layer, whether the norm runs on the second stream."""
+    """In the varied layer, run the norm on the second stream."""
 
 
 VARIANTS = {
@@ -55,7 +51,7 @@ VARIANTS = {
 
 
 class Layer(nn.Module):
-    """One layer of a variant; ``odd`` for the one that is joined or normed otherwise."""
+    """One layer of a variant; ``odd`` marks the varied layer."""
 
     def __init__(self, variant: Variant, odd: bool, beside: torch.cuda.Stream) -> None:
         super().__init__()
@@ -68,7 +64,7 @@ class Layer(nn.Module):
         self.norm = nn.LayerNorm(WIDTH)
 
     def forward(self, x: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
-        """``x``: (batch, WIDTH), as are ``kept``, where a copy of it goes, and the result."""
+        """Map ``x``, (batch, WIDTH), to the same shape; ``kept`` receives a copy of ``x``."""
         main = torch.cuda.current_stream()
         self._beside.wait_stream(main)
         with torch.cuda.stream(self._beside):
@@ -78,7 +74,7 @@ class Layer(nn.Module):
         if not self._joined_late:
             main.wait_stream(self._beside)
             return self._joined(x, added)
-        # The work goes on behind the copy, with the block as what it waits for.
+        # Continue on the second stream after the copy, waiting for the block.
         self._beside.wait_stream(main)
         with torch.cuda.stream(self._beside):
             x = self._joined(x, added)
@@ -91,7 +87,7 @@ class Layer(nn.Module):
 
 
 class Variation:
-    """One variant's step, with buffers and weights of its own."""
+    """The step of one variant, with separate buffers and weights."""
 
     def __init__(self, variant: Variant) -> None:
         shape = (variant.batch, WIDTH)
@@ -107,7 +103,7 @@ class Variation:
 
     @torch.no_grad()
     def __call__(self) -> torch.Tensor:
-        """The layers' result, shape (batch, WIDTH)."""
+        """Return the layers' result, shape (batch, WIDTH)."""
         x: torch.Tensor = self._input.copy_(self._source, non_blocking=True)
         for layer, kept in zip(self._layers, self._kept, strict=True):
             x = layer(x, kept)
@@ -115,7 +111,7 @@ class Variation:
 
 
 class GraphUpdate:
-    """The step of the first variant; ``variants`` are the steps of all."""
+    """The step of the first variant; ``variants`` holds the steps of all."""
 
     def __init__(self) -> None:
         self.variants: dict[str, Step] = {
@@ -128,10 +124,10 @@ class GraphUpdate:
         torch.cuda.synchronize()
 
     def __call__(self) -> object:
-        """One step of the first variant."""
+        """Run one step of the first variant."""
         return self.variants["first"]()
 
 
 def graph_update() -> GraphUpdate:
-    """Six layers, in nine variants."""
+    """Six layers in nine variants."""
     return GraphUpdate()

@@ -1,4 +1,4 @@
-"""``mlp-train``: forward, loss, backward and optimizer of a small MLP, bound by launches."""
+"""``mlp-train``: a training step of a small MLP, bound by launches."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ BATCH = 64
 
 
 def train() -> Step:
-    """A step of four 64-wide layers on a batch of 64, Adam: tiny kernels, so launches decide."""
+    """Build a launch-bound step of four 64-wide layers on a batch of 64 with Adam."""
     model = nn.Sequential()
     for _ in range(LAYERS - 1):
         model.extend([nn.Linear(WIDTH, WIDTH), nn.ReLU()])
     model.append(nn.Linear(WIDTH, WIDTH))
     model.cuda()
     loss_of = nn.MSELoss()
-    # capturable keeps Adam's step count on the GPU; without it capture is refused.
+    # capturable keeps Adam's step count on the GPU; capture requires it.
     optimizer = torch.optim.Adam(model.parameters(), capturable=True)
     inputs = torch.randn(BATCH, WIDTH, device="cuda")
     targets = torch.randn(BATCH, WIDTH, device="cuda")

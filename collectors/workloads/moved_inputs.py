@@ -1,6 +1,6 @@
-"""``moved-inputs``: trains on a batch of its own memory in each step, which no graph follows.
+"""``moved-inputs``: trains on a batch at a different address in each step, which no graph follows.
 
-It is captured without an error, and every replay trains on the batch of the capture.
+The capture succeeds, but every replay trains on the captured batch.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collectors.workloads import Step
 from collectors.workloads.mlp import BATCH, WIDTH
 
 BATCHES = 64
-"""Batches that lie side by side on the GPU and are taken in turn."""
+"""Number of batches on the GPU, used in rotation."""
 
 
 def train() -> Step:
-    """A step of a two-layer MLP on the next of 64 batches."""
+    """Build a step of a two-layer MLP on the next of 64 batches."""
     model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH)).cuda()
     loss_of = nn.MSELoss()
     optimizer = torch.optim.Adam(model.parameters(), capturable=True)

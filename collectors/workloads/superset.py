@@ -1,7 +1,7 @@
-"""``superset``: one graph holds more than a launch needs; what it does not need is disabled in
-its executable (cudaGraphNodeSetEnabled), which takes no new instantiation.
+"""``superset``: one graph contains more nodes than a launch needs.
 
-A chain of layers, of which only the first few run: a model that leaves early.
+Unneeded nodes are disabled in the executable (cudaGraphNodeSetEnabled). The example is a model with
+early exit.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ extern "C" __global__ void layer(float *data, int count) {
 
 @dataclass(frozen=True)
 class Depth:
-    """How many of the eight layers run."""
+    """Number of the eight layers that run."""
 
     layers: int = 5
 
 
 class Superset:
-    """The step. ``result`` is what it copies to the host, shape (COUNT,), float32."""
+    """The step. ``result`` is its copy on the host, shape (COUNT,), float32."""
 
     def __init__(self, depth: Depth) -> None:
         if not 0 <= depth.layers <= LAYERS:
@@ -57,7 +57,8 @@ class Superset:
         torch.cuda.synchronize()
 
     def __call__(self) -> torch.Tensor:
-        """One step on the current stream, or its nodes, all layers, if that stream is capturing."""
+        """Run one step on the current stream, or add nodes of all layers if that stream is
+        capturing."""
         stream = driver.CUstream(torch.cuda.current_stream().cuda_stream)
         if not torch.cuda.is_current_stream_capturing():
             self._data.zero_()
@@ -78,7 +79,7 @@ class Superset:
         return self.result
 
     def adjust(self, executable: int) -> None:
-        """Switches the layers off that do not run."""
+        """Disable the layers that do not run."""
         for node in self._nodes[self._running :]:
             call(driver.cuGraphNodeSetEnabled, driver.CUgraphExec(executable), node, 0)
 
@@ -87,5 +88,5 @@ class Superset:
 
 
 def superset(depth: Depth) -> Superset:
-    """Eight layers in the graph, of which as many run as are set."""
+    """Eight layers in the graph, of which ``depth`` run."""
     return Superset(depth)

@@ -1,4 +1,4 @@
-"""``sync-in-step``: a training step that reads its loss on the CPU, which no capture allows."""
+"""``sync-in-step``: a training step that reads its loss on the CPU, which prevents capture."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collectors.workloads import Step, mlp
 
 
 def train() -> Step:
-    """The step of ``mlp-train``, then ``loss.item()``: it waits for the GPU."""
+    """Build the step of ``mlp-train`` followed by ``loss.item()``, which waits for the GPU."""
     inner = mlp.train()
     losses: list[float] = []
 

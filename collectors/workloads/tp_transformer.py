@@ -1,8 +1,8 @@
-"""``tp-transformer``: one training step of a transformer whose layers are split over the ranks.
+"""``tp-transformer``: one training step of a transformer with layers split over the ranks.
 
-Tensor parallelism as Megatron-LM has it (Shoeybi et al., 2019, section 3): the first product of
-each pair is split by columns, the second by rows, attention by heads. So each half of a layer needs
-one all-reduce in the forward and one in the backward. On one rank nothing is split or reduced.
+Tensor parallelism follows Megatron-LM (Shoeybi et al., 2019, section 3): the first product of each
+pair is split by columns, the second by rows, attention by heads. Each half of a layer needs one
+all-reduce in the forward and one in the backward.
 """
 
 from __future__ import annotations
@@ -26,48 +26,47 @@ VOCABULARY = 1024
 
 
 def world_size() -> int:
-    """The ranks of the process group; 1 without one."""
+    """Return the number of ranks in the process group, or 1 without a group."""
     return dist.get_world_size() if dist.is_initialized() else 1
 
 
 def _reduced(x: torch.Tensor) -> torch.Tensor:
-    """The sum of ``x`` over the ranks, in place: it is a fresh result that nobody else holds."""
     if world_size() > 1:
         dist.all_reduce(x)
     return x
 
 
 class _Split(torch.autograd.Function):
-    """Into the split part: the identity, whose gradient is summed over the ranks."""
+    """Enter the split part: identity, with the gradient summed over the ranks."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        """``x``, a tensor of any shape that all ranks hold."""
+        """Return ``x``, which all ranks hold."""
         return x.view_as(x)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
-        """Each rank has the gradient through its own part; their sum is the whole."""
+        """Sum the partial gradients of all ranks."""
         return _reduced(grad.contiguous())
 
 
 class _Join(torch.autograd.Function):
-    """Out of the split part: the sum over the ranks, whose gradient is the identity."""
+    """Leave the split part: sum over the ranks, with identity gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        """``x``, this rank's term of the sum."""
+        """Sum this rank's term ``x`` over the ranks."""
         ctx.mark_dirty(x)
         return _reduced(x)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
-        """All ranks have the whole gradient already."""
+        """Return the gradient, already complete on all ranks."""
         return grad
 
 
 class ColumnParallel(nn.Module):
-    """A linear layer of which this rank has the rows ``part`` of the weight: some outputs."""
+    """A linear layer with the rows ``part`` of the weight on this rank, hence some outputs."""
 
     def __init__(self, whole: nn.Linear, part: torch.Tensor) -> None:
         super().__init__()
@@ -75,12 +74,12 @@ class ColumnParallel(nn.Module):
         self.bias = nn.Parameter(whole.bias.detach()[part].clone())
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``x``: (..., inputs), the same on all ranks; result: (..., own outputs)."""
+        """Map ``x``, (..., inputs) and equal on all ranks, to (..., local outputs)."""
         return functional.linear(_Split.apply(x), self.weight, self.bias)
 
 
 class RowParallel(nn.Module):
-    """A linear layer of which this rank has the columns ``part`` of the weight: some inputs."""
+    """A linear layer with the columns ``part`` of the weight on this rank, hence some inputs."""
 
     def __init__(self, whole: nn.Linear, part: torch.Tensor) -> None:
         super().__init__()
@@ -88,26 +87,28 @@ class RowParallel(nn.Module):
         self.bias = nn.Parameter(whole.bias.detach().clone())
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``x``: (..., own inputs); result: (..., outputs), the same on all ranks."""
+        """Map ``x``, (..., local inputs), to (..., outputs), equal on all ranks."""
         joined: torch.Tensor = _Join.apply(functional.linear(x, self.weight))
         return joined + self.bias
 
 
 class Attention(nn.Module):
-    """Causal self-attention over the heads of this rank."""
+    """Causal self-attention over this rank's heads."""
 
     def __init__(self, rank: int, ranks: int) -> None:
         super().__init__()
         self.heads = HEADS // ranks
         size = WIDTH // HEADS
-        own = torch.arange(WIDTH).view(HEADS, size)[rank * self.heads : (rank + 1) * self.heads]
-        places = own.flatten()
-        thirds = torch.cat([places + third * WIDTH for third in range(3)])
+        head_columns = torch.arange(WIDTH).view(HEADS, size)[
+            rank * self.heads : (rank + 1) * self.heads
+        ]
+        columns = head_columns.flatten()
+        thirds = torch.cat([columns + third * WIDTH for third in range(3)])
         self.qkv = ColumnParallel(nn.Linear(WIDTH, 3 * WIDTH), thirds)
-        self.project = RowParallel(nn.Linear(WIDTH, WIDTH), places)
+        self.project = RowParallel(nn.Linear(WIDTH, WIDTH), columns)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``x``: (batch, length, width), as is the result."""
+        """Map ``x``, (batch, length, width), to the same shape."""
         batch, length, _ = x.shape
         split = self.qkv(x).view(batch, length, 3, self.heads, WIDTH // HEADS)
         query, key, value = split.permute(2, 0, 3, 1, 4)
@@ -117,22 +118,22 @@ class Attention(nn.Module):
 
 
 class Mlp(nn.Module):
-    """Two products with an activation between, split over the ranks where they meet."""
+    """Two products with an activation between, split over the ranks."""
 
     def __init__(self, rank: int, ranks: int) -> None:
         super().__init__()
-        own = torch.arange(4 * WIDTH).chunk(ranks)[rank]
-        self.up = ColumnParallel(nn.Linear(WIDTH, 4 * WIDTH), own)
-        self.down = RowParallel(nn.Linear(4 * WIDTH, WIDTH), own)
+        hidden_part = torch.arange(4 * WIDTH).chunk(ranks)[rank]
+        self.up = ColumnParallel(nn.Linear(WIDTH, 4 * WIDTH), hidden_part)
+        self.down = RowParallel(nn.Linear(4 * WIDTH, WIDTH), hidden_part)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``x``: (batch, length, width), as is the result."""
+        """Map ``x``, (batch, length, width), to the same shape."""
         result: torch.Tensor = self.down(functional.gelu(self.up(x)))
         return result
 
 
 class Block(nn.Module):
-    """A pre-norm transformer layer; the norms are whole on every rank."""
+    """A pre-norm transformer layer with full norms on every rank."""
 
     def __init__(self, rank: int, ranks: int) -> None:
         super().__init__()
@@ -142,17 +143,16 @@ class Block(nn.Module):
         self.mlp = Mlp(rank, ranks)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``x``: (batch, length, width), as is the result."""
+        """Map ``x``, (batch, length, width), to the same shape."""
         x = x + self.attention(self.norm_attention(x))
         result: torch.Tensor = x + self.mlp(self.norm_mlp(x))
         return result
 
 
 class Transformer(nn.Module):
-    """Embedding and head whole on every rank, the layers between split.
+    """A transformer with embedding and head on every rank and split layers between.
 
-    Each rank draws the whole of every weight from the same seed and keeps its part, so that the
-    model is the same for any number of ranks.
+    All ranks use the same seed, so the model does not depend on their number.
     """
 
     def __init__(self, rank: int, ranks: int) -> None:
@@ -172,10 +172,10 @@ class Transformer(nn.Module):
 
 
 def train() -> Step:
-    """A step of two 512-wide layers on 4 sequences of 128 tokens with AdamW.
+    """Build a step of two 512-wide layers on 4 sequences of 128 tokens with AdamW.
 
     Raises:
-        GraphvizDashError: the heads cannot be split evenly over the ranks.
+        GraphvizDashError: The heads cannot be split evenly over the ranks.
     """
     ranks = world_size()
     if HEADS % ranks:

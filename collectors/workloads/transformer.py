@@ -25,7 +25,7 @@ class Attention(nn.Module):
         self.project = nn.Linear(WIDTH, WIDTH)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``x``: (batch, length, width), as is the result."""
+        """Map ``x``, (batch, length, width), to the same shape."""
         batch, length, _ = x.shape
         heads = self.qkv(x).view(batch, length, 3, HEADS, WIDTH // HEADS)
         query, key, value = heads.permute(2, 0, 3, 1, 4)
@@ -48,7 +48,7 @@ class Block(nn.Module):
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``x``: (batch, length, width), as is the result."""
+        """Map ``x``, (batch, length, width), to the same shape."""
         x = x + self.attention(self.norm_attention(x))
         result: torch.Tensor = x + self.mlp(self.norm_mlp(x))
         return result
@@ -74,7 +74,7 @@ class Transformer(nn.Module):
 
 
 def train() -> Step:
-    """A step of four 256-wide layers on 8 sequences of 64 tokens with AdamW."""
+    """Build a step of four 256-wide layers on 8 sequences of 64 tokens with AdamW."""
     model = Transformer().cuda()
     optimizer = torch.optim.AdamW(model.parameters(), capturable=True)
     tokens = torch.randint(VOCABULARY, (BATCH, LENGTH + 1), device="cuda")

@@ -1,8 +1,7 @@
-"""A semaphore that CUDA can import, made by the Vulkan driver: CUDA makes none itself.
+"""Create a semaphore that CUDA can import, through the Vulkan driver.
 
-Source: Vulkan 1.3 specification, VK_KHR_external_semaphore_fd. Only the few calls that are needed,
-by ctypes: a device on the GPU that CUDA uses, a binary semaphore on it, and its file descriptor.
-Neither a loader nor a window system is needed, as NVIDIA's driver library has the entry points.
+Source: Vulkan 1.3 specification, VK_KHR_external_semaphore_fd. NVIDIA's driver library has the
+entry points, so no loader or window system is needed.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _MOST_DEVICES: Final = 64
 
 
 class VulkanError(RuntimeError):
-    """The Vulkan driver is not there, or refused a call."""
+    """The Vulkan driver is missing or refused a call."""
 
 
 class _ApplicationInfo(Structure):
@@ -61,7 +60,7 @@ class _IdProperties(Structure):
 
 
 class _Properties2(Structure):
-    # VkPhysicalDeviceProperties has 824 bytes; nothing of it is read.
+    # VkPhysicalDeviceProperties has 824 bytes; none are read.
     _fields_ = [
         ("type", c_uint32), ("next", POINTER(_IdProperties)), ("properties", c_uint64 * 128),
     ]  # fmt: skip
@@ -82,12 +81,12 @@ class _GetFdInfo(Structure):
 
 
 def semaphore_fd(uuid: bytes) -> int:
-    """The file descriptor of a new binary semaphore on the GPU with that UUID.
+    """Create a binary semaphore on the GPU with the given UUID and return its file descriptor.
 
-    The descriptor is the caller's; the Vulkan device behind it lives as long as the process.
+    The caller owns the descriptor.
 
     Raises:
-        VulkanError: there is no Vulkan driver, it does not show this GPU, or it refused a call.
+        VulkanError: The Vulkan driver is missing, does not list this GPU, or refused a call.
     """
     entry = _entry_point()
     instance = _instance(entry)
@@ -109,14 +108,14 @@ def semaphore_fd(uuid: bytes) -> int:
     create = _SemaphoreCreateInfo(type=9, next=ctypes.pointer(export))
     semaphore = c_uint64()
     of_instance("vkCreateSemaphore", device, byref(create), None, byref(semaphore))
-    wanted = _GetFdInfo(type=1000079000, semaphore=semaphore.value, handle=_OPAQUE_FD)
+    fd_info = _GetFdInfo(type=1000079000, semaphore=semaphore.value, handle=_OPAQUE_FD)
     descriptor = c_int(-1)
-    of_instance("vkGetSemaphoreFdKHR", device, byref(wanted), byref(descriptor))
+    of_instance("vkGetSemaphoreFdKHR", device, byref(fd_info), byref(descriptor))
     return descriptor.value
 
 
 def _entry_point() -> Callable[[c_void_p | None, bytes], int | None]:
-    """vkGetInstanceProcAddr of the loader, or of NVIDIA's driver itself."""
+    """Load vkGetInstanceProcAddr."""
     for name in _LIBRARIES:
         try:
             library = ctypes.CDLL(name)
@@ -124,7 +123,7 @@ def _entry_point() -> Callable[[c_void_p | None, bytes], int | None]:
             continue
         if hasattr(library, "vk_icdNegotiateLoaderICDInterfaceVersion"):
             version = c_uint32(5)
-            # Without a display the GLX library refuses; the EGL library is the same driver.
+            # The GLX library refuses without a display; the EGL library is the same driver.
             if library.vk_icdNegotiateLoaderICDInterfaceVersion(byref(version)) < 0:
                 continue
             function = library.vk_icdGetInstanceProcAddr
@@ -132,18 +131,18 @@ def _entry_point() -> Callable[[c_void_p | None, bytes], int | None]:
             function = library.vkGetInstanceProcAddr
         function.restype, function.argtypes = c_void_p, [c_void_p, c_char_p]
         return function
-    raise VulkanError(f"no Vulkan driver: none of {', '.join(_LIBRARIES)} can be used")
+    raise VulkanError(f"no Vulkan driver: none of {', '.join(_LIBRARIES)} is usable")
 
 
 def _called(entry: Any, instance: c_void_p | None, name: str, *arguments: Any) -> None:
-    """Calls a Vulkan function, all of whose arguments are pointers."""
+    """Call a Vulkan function whose arguments are all pointers."""
     address = entry(instance, name.encode())
     if not address:
-        raise VulkanError(f"the Vulkan driver has no {name}")
-    nothing = name == "vkGetPhysicalDeviceProperties2"
+        raise VulkanError(f"the Vulkan driver lacks {name}")
+    is_void = name == "vkGetPhysicalDeviceProperties2"
     kinds = [c_void_p] * len(arguments)
-    status = ctypes.CFUNCTYPE(None if nothing else c_int, *kinds)(address)(*arguments)
-    if not nothing and status < 0:
+    status = ctypes.CFUNCTYPE(None if is_void else c_int, *kinds)(address)(*arguments)
+    if not is_void and status < 0:
         raise VulkanError(f"{name} returned {status}")
 
 
@@ -165,4 +164,4 @@ def _physical_device(of_instance: Callable[..., Any], instance: c_void_p, uuid: 
         of_instance("vkGetPhysicalDeviceProperties2", c_void_p(device), byref(properties))
         if bytes(ids.device) == uuid:
             return c_void_p(device)
-    raise VulkanError(f"the Vulkan driver shows {count.value} devices, none of them this GPU")
+    raise VulkanError(f"the Vulkan driver lists {count.value} devices, none of them this GPU")

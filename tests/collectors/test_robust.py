@@ -126,7 +126,7 @@ def test_the_next_collection_removes_what_a_killed_one_left_and_says_so(tmp_path
         _, errors = again.communicate(timeout=120)
     assert again.returncode == 0
     assert f"Removed {left.name}" in errors
-    assert "left by a collector that was killed" in errors
+    assert "left by a killed collector" in errors
     assert sorted(path.name for path in output.iterdir()) == ["eager", "graph"]
 
 

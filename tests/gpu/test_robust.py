@@ -111,7 +111,7 @@ def test_out_of_memory_in_a_pass(hungry: dict[str, tuple[Path, int, str]], name:
     last = errors.splitlines()[-1]
     assert last.startswith("Error: 1 of 2 runs failed. graph: ")
     assert f"{name} pass, OutOfMemoryError: CUDA out of memory" in last
-    assert "Whole runs kept: eager" in last
+    assert "Complete runs kept: eager" in last
     assert "Traceback" not in errors
     assert read_bundle(output / "eager").manifest.status == "complete"
     failed = read_bundle(output / "graph")

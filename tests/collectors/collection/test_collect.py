@@ -454,7 +454,7 @@ def test_nothing_is_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(machine, "run_pass_worker", worker_that(lambda _: None))
     collect(collection(tmp_path / "x"), lambda _: None)
     before = (tmp_path / "x" / "eager" / "manifest.json").read_bytes()
-    with pytest.raises(InputError, match="already there"):
+    with pytest.raises(InputError, match="already holds a run"):
         collect(collection(tmp_path / "x"), lambda _: None)
     assert (tmp_path / "x" / "eager" / "manifest.json").read_bytes() == before
 
@@ -520,5 +520,5 @@ def test_without_a_plan_the_mode_says_why(tmp_path: Path, monkeypatch: pytest.Mo
     assert parallel.manifest.status == "failed"
     assert [failure.during for failure in parallel.manifest.failures] == [Pass.PLAN]
     reasons = {absent.fact: absent.reason for absent in parallel.manifest.absent}
-    assert reasons["plan pass"] == "it failed, see failures"
+    assert reasons["plan pass"] == "the pass failed, see failures"
     assert reasons["clean pass"] == reasons["memory pass"] == "the plan pass failed"

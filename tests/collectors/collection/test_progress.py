@@ -48,7 +48,7 @@ SECOND = RankContext(1, 2, 1, 2, "localhost", 29500, True, 0)
         ),
         (
             LeftoverRemoved(Leftover(Path("x/.old.staging"), 2048)),
-            "Removed .old.staging (2.00 KiB), left by a collector that was killed",
+            "Removed .old.staging (2.00 KiB), left by a killed collector",
         ),
         (
             Interrupted(Path("x"), (Path("x/eager"),), ExecutionMode.GRAPH),

@@ -104,7 +104,7 @@ def test_a_silent_rank_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     assert failure is not None
     assert failure.error == "RankFailed"
     assert failure.message == (
-        "rank 1 did not say how its pass ended; rank 2 did not say how its pass ended"
+        "rank 1 did not report how its pass ended; rank 2 did not report how its pass ended"
     )
     assert 100 < now[0] < 200
 
@@ -239,9 +239,9 @@ def test_a_limit_is_reached_by_time_or_by_another_ranks_failure() -> None:
         reached.append((late.reached(), alone.reached()))
     assert [one for one, _ in reached] == [False, False, True, True, True, True]
     assert [one for _, one in reached] == [False] * 5 + [True]
-    assert late.reason == "the pass took longer than 60 s and was ended"
+    assert late.reason == "the pass exceeded 60 s and was killed"
     assert (late.error, alone.error) == ("TimedOut", "Ended")
-    assert alone.reason == "ended, for it would have waited for ever: rank 1 failed"
+    assert alone.reason == "killed to avoid waiting forever: rank 1 failed"
 
 
 def test_a_worker_is_killed_at_its_limit() -> None:

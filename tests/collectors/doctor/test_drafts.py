@@ -108,7 +108,7 @@ def test_a_step_that_ends_early_is_another_path() -> None:
     one = StepLog([op("mul", 3, use(0x10)), op("sum", 5, use(0x20))])
     (found,) = differences([one, StepLog(one.events[:1])])
     assert (found.rule, found.spot) == (RuleId.CONTROL_FLOW, spot(5))
-    assert values(found)["in step 2"] == "the step was over"
+    assert values(found)["in step 2"] == "end of the step"
 
 
 def test_a_place_that_is_illegal_many_times_is_one_finding() -> None:
@@ -138,4 +138,4 @@ def test_cpu_operators_are_counted_by_line_and_those_that_compute_nothing_left_o
 def test_changed_python_variables_are_cpu_work() -> None:
     (found,) = cpu_work(StepLog([], state=(("count", 4, 5),)))
     assert found.op == "Python variable count"
-    assert values(found) == {"count before a step": 4, "count after it": 5}
+    assert values(found) == {"count before the step": 4, "count after the step": 5}

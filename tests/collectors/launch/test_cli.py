@@ -70,7 +70,7 @@ def test_an_interrupt_keeps_what_was_measured(
     finally:
         signal.signal(signal.SIGINT, before)
     assert result.exit_code == 130, result.output
-    assert "interrupted; kept what there was of 1 of " in result.stderr
+    assert "interrupted; kept samples of 1 of " in result.stderr
     recording = read_launch(tmp_path / "new")
     assert (recording.complete, len(recording.series)) == (False, 1)
     assert recording.series[0].samples[CAPTURE] == (1, 2, 3, 4)
@@ -119,5 +119,5 @@ def test_a_list_that_is_none_is_refused(launch: Launch, tmp_path: Path, value: s
 def test_nothing_is_written_over(launch: Launch, tmp_path: Path) -> None:
     (tmp_path / LAUNCH_FILE).write_text("mine")
     result = launch("-o", str(tmp_path))
-    assert "already there" in str(result.exception)
+    assert "already holds a recording" in str(result.exception)
     assert (tmp_path / LAUNCH_FILE).read_text() == "mine"

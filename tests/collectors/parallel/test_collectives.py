@@ -150,5 +150,7 @@ def test_collectives_launched_together_later_are_refused(
     with observer:
         distributed.all_reduce(x)
         launches.count += 2
-        with pytest.raises(RefusedError, match=r"behind their calls \(.*test_collectives.py:\d+\)"):
+        with pytest.raises(
+            RefusedError, match=r"after their calls return \(.*test_collectives.py:\d+\)"
+        ):
             x.add_(1)

@@ -87,7 +87,7 @@ def test_a_factory_without_parameters_is_called_without(factory: Any) -> None:
         (sized, "rate=fast", "a number"),
         (sized, "rate=inf", "a number"),
         (sized, "fused=perhaps", "true or false"),
-        (plain, "layers=3", "no --set with this workload"),
+        (plain, "layers=3", "no --set for this workload"),
     ],
 )
 def test_a_wrong_setting_says_what_is_expected(factory: Any, setting: str, expected: str) -> None:

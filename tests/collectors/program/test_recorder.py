@@ -302,7 +302,7 @@ def test_a_forked_child_leaves_the_parents_recording_alone(tmp_path: Path) -> No
         ((), "import torch", "Nothing was recorded: it captured no graph", 1),
         ((), "pass", "Nothing was recorded: the program did not import torch", 1),
         ((), "import sys; sys.exit(6)", "did not import torch", 6),
-        (("--name", "a/b"), "pass", "is not a name of letters", 2),
+        (("--name", "a/b"), "pass", "is not a valid name", 2),
         (("--workload", "mlp-train"), "pass", "not both", 2),
     ],
 )
