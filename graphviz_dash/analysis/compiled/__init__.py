@@ -1,1 +1,1 @@
-"""What torch.compile made of a step, where the step's time goes, and what mending would save."""
+"""Analysis of torch.compile: compiled structure of a step, time breakdown and gains from fixes."""

@@ -1,1 +1,1 @@
-"""Two captured graphs against each other, and whether one could be updated to the other."""
+"""Comparison of two captured graphs, and prediction of graph updates."""

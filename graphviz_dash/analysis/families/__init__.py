@@ -1,1 +1,1 @@
-"""Graphs that differ by shape alone: what each costs, who asks for it, and which sizes pay."""
+"""Families of graphs that differ only by shape: cost per graph, requests and recommended sizes."""

@@ -1,1 +1,1 @@
-"""A captured graph folded into groups that unfold: runs, branches, repeats, modules."""
+"""Folding of a captured graph into expandable groups: runs, branches, repeats, modules."""

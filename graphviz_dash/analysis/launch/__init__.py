@@ -1,1 +1,1 @@
-"""What launching graphs costs: microbenchmarks, own graphs, profilers."""
+"""Cost of launching graphs: microbenchmarks, program graphs, profilers."""

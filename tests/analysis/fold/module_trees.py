@@ -9,7 +9,7 @@ from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
 from graphviz_dash.analysis.origins.attribution import NOT_ATTRIBUTED, Attribution, NodeOrigin
 from graphviz_dash.model.graph import CapturedGraph, GraphEdge, GraphNode, KernelParams, NodeKind
 
-LOST = "no launch of the capture was found for it"
+LOST = "no matching launch found in the capture"
 
 
 def graph(edges: list[tuple[int, int]], *told: str) -> WholeGraph:
