@@ -1,1 +1,1 @@
-"""Which operator, module and line launched each node of a captured graph."""
+"""Origins of captured nodes: launching operator, module and source line."""

@@ -1,9 +1,8 @@
-"""Where each node of a captured graph comes from: the launch that made it, its op, module and line.
+"""Attribution of captured nodes to the launches that created them: operator, module and line.
 
-While a stream captures, each launch call adds one node, so the launch calls inside the capture, by
-time, are the nodes in creation order. The profiler links a launch to its operator (External id);
-ranges of the collector lead to module and source line; a backward operator leads to its forward one
-by the autograd sequence number.
+Each launch call of a capture adds one node, in creation order. Launches link to operators by
+External id, to module and line by collector ranges, and backward operators to forward ones by
+sequence number.
 """
 
 from __future__ import annotations
@@ -44,28 +43,28 @@ BY_GAPS: Final = "capture order, gaps"
 NOT_ATTRIBUTED: Final = "none"
 
 _BETWEEN_GAPS: Final = 0.9
-"""Confidence of a launch that no other pairing with as few gaps would give to another node."""
+"""Confidence of a launch that all pairings with the fewest gaps assign to the same node."""
 
 _CODES: Final = {kind: code for code, kind in enumerate(LAUNCHED_KINDS)}
 
 
 class Attribution(Struct, frozen=True):
-    """The origin of every node of one graph, by index."""
+    """Origins of the nodes of one graph, by index."""
 
     graph: str
     """Id of the graph."""
     origins: tuple[NodeOrigin, ...]
-    """One for each node, by node index."""
+    """Origin of each node, by index."""
     capture_launches: int
-    """Launches seen inside the capture of the graph."""
+    """Number of launches during the capture of the graph."""
     unmatched_launches: int
-    """Those of them that no node was found for."""
+    """Number of these launches without a node."""
     unmatched_nodes: int
-    """Nodes that a launch must have made and for which none was found."""
+    """Number of nodes of launched kinds without a launch."""
 
 
 class _Capture:
-    """The trace of a capture, and what is made of it once for all its graphs."""
+    """Trace of a capture, with tables shared by all its graphs."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -73,30 +72,29 @@ class _Capture:
 
     @cached_property
     def launches(self) -> tuple[Ints, Ints, Ints]:
-        """Rows, times and codes of the launches that would make a node."""
+        """Rows, times and kind codes of launches that create a node."""
         rows, kinds = launch_rows(self.trace)
         codes = np.array([_CODES[kind] for kind in kinds], dtype=np.int64)
         return rows, column(self.trace.runtime, "ts")[rows], codes
 
 
 def attribute(graph: CapturedGraph, *captures: Trace) -> Attribution:
-    """The origins of the nodes of one graph, as :func:`attributions` finds them."""
+    """Attribute the nodes of one graph; see :func:`attributions`."""
     return attributions((graph,), captures)[graph.id]
 
 
 def attributions(
     graphs: Iterable[CapturedGraph], captures: Sequence[Trace]
 ) -> dict[str, Attribution]:
-    """The origins of the nodes of ``graphs``, by their ids, each from the one of the traces of
-    ``captures`` that shows its own.
+    """Attribute the nodes of ``graphs``, by graph id, from the capture trace of each graph.
 
-    Launches and nodes that agree in number and kinds are paired by order, with confidence 1.
-    Otherwise they are aligned by kind: a pair is 0.9 sure where only one pairing has the fewest
-    gaps, and less where a launch could have made one of several nodes; if more than a tenth is left
-    over, nothing is paired. Near-linear in the rows of the trace.
+    Equal sequences are paired in order with confidence 1. Others are aligned by kind, with
+    confidence 0.9 or lower if ambiguous. If more than a tenth remains unpaired, nothing is paired.
     """
-    read = dict(enumerate(map(_Capture, captures)))
-    return {graph.id: _attribution(graph, read.get(graph.captured_in)) for graph in graphs}
+    captures_by_index = dict(enumerate(map(_Capture, captures)))
+    return {
+        graph.id: _attribution(graph, captures_by_index.get(graph.captured_in)) for graph in graphs
+    }
 
 
 def _attribution(graph: CapturedGraph, capture: _Capture | None) -> Attribution:
@@ -104,29 +102,27 @@ def _attribution(graph: CapturedGraph, capture: _Capture | None) -> Attribution:
     if graph.parent is not None:
         holder, node = graph.parent
         reason = (
-            f"it lies in a body of node {node} of {holder}, whose launches cannot be distinguished"
+            f"it is in a body of node {node} of {holder}, whose launches cannot be distinguished"
         )
         return _nothing(graph, reason, len(launched_nodes))
     if capture is None:
-        return _nothing(graph, "there is no trace of the capture", len(launched_nodes))
+        return _nothing(graph, "the capture was not traced", len(launched_nodes))
     windows = capture_windows(graph.id, capture.trace)
     if graph.captured_as is not None:
         windows = windows[graph.captured_as : graph.captured_as + 1]
     if not windows:
-        return _nothing(graph, "the trace shows no capture of this graph", len(launched_nodes))
+        return _nothing(graph, "the trace contains no capture of this graph", len(launched_nodes))
     kinds = np.array([_CODES[graph.nodes[index].kind] for index in launched_nodes], dtype=np.int64)
     best_fit = _best(kinds, capture, windows)
     if best_fit is None:
-        return _nothing(
-            graph, "the trace shows several captures like this one", len(launched_nodes)
-        )
+        return _nothing(graph, "the trace contains several equal captures", len(launched_nodes))
     launches, alignment = best_fit
     if alignment is None:
         reason = (
-            f"the capture shows {len(launches):,} launches, which do not fit "
+            f"the capture contains {len(launches):,} launches, which do not match "
             f"{len(launched_nodes):,} nodes"
             if len(launches)
-            else "no launch of the capture made it: it was added through the graph API"
+            else "no launch of the capture created it: it was added through the graph API"
         )
         return _nothing(graph, reason, len(launched_nodes), len(launches))
     exact = alignment.pairs == len(launched_nodes) == len(launches)
@@ -154,17 +150,23 @@ def _attribution(graph: CapturedGraph, capture: _Capture | None) -> Attribution:
 def _best(
     kinds: Ints, capture: _Capture, windows: list[tuple[int, int]]
 ) -> tuple[Ints, Alignment | None] | None:
-    """The launches of the window that fits best, and their alignment with the nodes; None when
-    several fit equally well, for there is no telling which capture was this graph's."""
+    """Find the window that fits best, and align its launches with the nodes.
+
+    None if several windows fit equally well.
+    """
     rows, times, codes = capture.launches
-    tried = []
+    candidates = []
     for begin, end in windows:
         first, last = np.searchsorted(times, [begin, end])
         alignment = align(kinds, codes[first:last])
         unpaired = len(kinds) + int(last - first) - 2 * (alignment.pairs if alignment else 0)
-        tried.append((unpaired, rows[first:last], alignment))
-    least = min(unpaired for unpaired, _, _ in tried)
-    best = [(launches, alignment) for unpaired, launches, alignment in tried if unpaired == least]
+        candidates.append((unpaired, rows[first:last], alignment))
+    fewest_unpaired = min(unpaired for unpaired, _, _ in candidates)
+    best = [
+        (launches, alignment)
+        for unpaired, launches, alignment in candidates
+        if unpaired == fewest_unpaired
+    ]
     return best[0] if len(best) == 1 else None
 
 
@@ -175,8 +177,8 @@ def _nothing(graph: CapturedGraph, reason: str, nodes: int, launches: int = 0) -
 
 def _unmatched(kind: NodeKind) -> NodeOrigin:
     reason = (
-        "no launch of the capture was found for it"
+        "no matching launch found in the capture"
         if kind in _CODES
-        else f"no launch makes a node of kind {kind.value}"
+        else f"launches do not create nodes of kind {kind.value}"
     )
     return NodeOrigin(NOT_ATTRIBUTED, 0.0, reason=reason)

@@ -1,4 +1,4 @@
-"""The tables of a capture's trace, made ready for looking up what stood around a launch."""
+"""Lookup tables of a capture's trace for the context of launches."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ _BACKWARD_FRAME: Final = re.compile(
     r"torch/(_tensor|autograd/__init__)\.py\(\d+\): (backward|grad)$"
 )
 
-# Built-ins, modules and frozen code have no line; torch, what its compiler wrote, the collector
-# itself and the parts of the standard library that only pass calls on are not what a reader looks
-# for. Kineto leaves out the folder of a package ("torch/_tensor.py"), so that site-packages alone
-# would not tell.
+# Excluded frames: built-ins, modules and frozen code have no line. torch, compiler output, the
+# collector and forwarding parts of the standard library are not of interest. Kineto omits the
+# folder of a package ("torch/_tensor.py"), so site-packages alone is not sufficient.
 _LIBRARY_FRAME: Final = re.compile(
     r"^(torch/|triton/|<|nn\.Module: |collectors/(?!workloads/)"
     r"|(abc|asyncio/.*|concurrent/.*|contextlib|copy|enum|functools|importlib/.*|inspect"
@@ -40,7 +39,7 @@ _FRAME: Final = re.compile(r"(.+)\((\d+)\): ")
 
 
 class TextColumn:
-    """A categorical column read at some rows, as text."""
+    """A categorical column at selected rows, as text."""
 
     def __init__(self, names: pl.Series, rows: Ints | None = None) -> None:
         codes, self.texts = encode(names)
@@ -50,41 +49,40 @@ class TextColumn:
         return self.texts[int(self.codes[index])]
 
     def at(self, indices: Ints) -> list[str]:
-        """The texts at many places, in a third of the time that asking for each takes."""
+        """Return the texts at many indices; three times faster than single lookups."""
         texts = self.texts
         return [texts[code] for code in self.codes[indices].tolist()]
 
     def which(self, pattern: re.Pattern[str]) -> Flags:
-        """Whether each row's name holds the pattern."""
+        """Compute a mask of the rows whose name matches the pattern."""
         flags = np.array([bool(pattern.search(text)) for text in self.texts], dtype=bool)
         return flags[self.codes] if len(flags) else np.zeros(0, dtype=bool)
 
 
 class CaptureTables:
-    """A trace made ready once for all the launches that are looked up in it, each table when it is
-    first asked for."""
+    """Tables of a trace, built once on first use."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
 
     @cached_property
     def ops(self) -> Ops:
-        """Its operators."""
+        """Operators."""
         return Ops(self._trace.ops)
 
     @cached_property
     def marks(self) -> Marks:
-        """Its record_function ranges."""
+        """record_function ranges."""
         return Marks(self._trace.annotations)
 
     @cached_property
     def frames(self) -> Frames:
-        """Its Python frames."""
+        """Python frames."""
         return Frames(self._trace.python)
 
 
 class Ops:
-    """The operators of a capture, and what leads from a backward one to its forward one."""
+    """Operators of a capture, with links from backward to forward operators."""
 
     def __init__(self, ops: pl.DataFrame) -> None:
         self.nesting = _nesting(ops)
@@ -101,19 +99,19 @@ class Ops:
         self._paths: dict[int, tuple[str, ...]] = {NONE: ()}
 
     def path(self, op: int) -> tuple[str, ...]:
-        """The operators around ``op`` and its own name, outermost first."""
-        missing = []
+        """List the operators around ``op`` and its own name, outermost first."""
+        pending = []
         while op not in self._paths:
-            missing.append(op)
+            pending.append(op)
             op = int(self.nesting.parent[op])
         path = self._paths[op]
-        for inner in reversed(missing):
+        for inner in reversed(pending):
             path = (*path, self.names[inner])
             self._paths[inner] = path
         return path
 
     def inputs(self, ops: Ints) -> list[tuple[str | None, str | None]]:
-        """Shapes and types of the inputs of the innermost operator around each that has them."""
+        """Return shapes and types of the inputs of the innermost operator that has them."""
         rows = values_at(self._with_dims, ops)
         with_inputs = np.flatnonzero(rows != NONE)
         inputs: list[tuple[str | None, str | None]] = [(None, None)] * len(ops)
@@ -124,10 +122,9 @@ class Ops:
 
     @cached_property
     def forward(self) -> Ints:
-        """For each operator the forward one whose backward it runs inside, or NONE.
+        """Forward operator of the backward that encloses each operator, or NONE.
 
-        Autograd counts its nodes for each thread, and an operator shows the number that the next
-        node will get: of all forward operators with that number the last to begin made the node.
+        The last forward operator with the same sequence number created the autograd node.
         """
         rows = np.flatnonzero((self.sequence >= 0) & (self._forward_thread <= 0))
         rows = rows[np.lexsort((self.nesting.depth[rows], self.nesting.start[rows]))]
@@ -136,13 +133,13 @@ class Ops:
         idents = self._forward_thread[linked]
         forward = np.full(len(self.sequence), NONE, dtype=np.int64)
         for ident in np.unique(idents):
-            mine = linked[idents == ident]
-            forward[mine] = makers.of(self.sequence[mine])
+            thread_ops = linked[idents == ident]
+            forward[thread_ops] = makers.of(self.sequence[thread_ops])
         return values_at(forward, self.nesting.nearest(self.linked))
 
 
 class _Makers:
-    """The last of the rows with each sequence number, by the thread that counted it."""
+    """Last row with each sequence number, by counting thread."""
 
     def __init__(self, thread: Ints, number: Ints, rows: Ints) -> None:
         order = np.lexsort((number, thread))
@@ -154,10 +151,9 @@ class _Makers:
         self._threads = list(zip(np.split(number, bounds), np.split(rows, bounds), strict=True))
 
     def of(self, wanted: Ints) -> Ints:
-        """The rows with the numbers that one "Fwd thread id" has, NONE where there is none.
+        """Find the rows with the numbers of one "Fwd thread id"; NONE if there is none.
 
-        Such an id counts threads in a way of its own: it is the thread that has the most of the
-        numbers, and none where two have as many.
+        The id belongs to the thread with most of the numbers; none in case of a tie.
         """
         distinct, inverse = np.unique(wanted, return_inverse=True)
         rows_by_thread = [_with(number, rows, distinct) for number, rows in self._threads]
@@ -169,7 +165,7 @@ class _Makers:
 
 
 def _with(number: Ints, rows: Ints, wanted: Ints) -> Ints:
-    """The row with each of the numbers ``wanted``, of those with the ascending ``number``."""
+    """Find the row of each number in ``wanted``; ``number`` is ascending."""
     if not len(number):
         return np.full(len(wanted), NONE, dtype=np.int64)
     position = np.minimum(np.searchsorted(number, wanted), len(number) - 1)
@@ -177,7 +173,7 @@ def _with(number: Ints, rows: Ints, wanted: Ints) -> Ints:
 
 
 class Marks:
-    """The record_function ranges of a capture."""
+    """record_function ranges of a capture."""
 
     def __init__(self, marks: pl.DataFrame) -> None:
         self.nesting = _nesting(marks)
@@ -188,7 +184,7 @@ class Marks:
         self.role_marks = Wanted(self.nesting, self.module_marks.flags | self.is_optimizer)
 
     def name(self, row: int, prefix: str) -> str:
-        """The name without its prefix."""
+        """Return the name without its prefix."""
         return str(self._names[row]).removeprefix(prefix)
 
     def _starts(self, *prefixes: str) -> Flags:
@@ -196,7 +192,7 @@ class Marks:
 
 
 class Frames:
-    """The Python frames of a capture."""
+    """Python frames of a capture."""
 
     def __init__(self, frames: pl.DataFrame) -> None:
         self.nesting = _nesting(frames, calls=True)
@@ -209,7 +205,7 @@ class Frames:
         self._lines: dict[int, str | None] = {}
 
     def modules(self, row: int) -> tuple[str, ...]:
-        """The calls of modules around and at ``row``, outermost first, such as ``Linear_3``."""
+        """List the module calls around and at ``row``, outermost first, such as ``Linear_3``."""
         calls: list[str] = []
         while row != NONE:
             if self.module_frames.flags[row]:
@@ -218,38 +214,40 @@ class Frames:
         return tuple(reversed(calls))
 
     def _is_model(self) -> Flags:
-        """Which frames are the model's own: inside a module, and of a file that holds the forward
-        of one that calls other modules. What else they call, such as layers of a library and
-        wrappers of kernels, is written once for many models."""
+        """Compute a mask of model frames, excluding library layers and kernel wrappers.
+
+        Model files contain the forward of a module that calls other modules.
+        """
         is_module, is_own = self.module_frames.flags, self.own_frames.flags
         if not is_module.any():
             return np.zeros(len(is_own), dtype=np.bool_)
         parent, depth = self.nesting.parent, self.nesting.depth
         module = self.module_frames.nearest
-        above = np.where(is_module, values_at(module, parent), NONE)
-        callers = above[above != NONE]
+        parent_modules = np.where(is_module, values_at(module, parent), NONE)
+        callers = parent_modules[parent_modules != NONE]
         classes = np.array([_class_name(text) for text in self._names.texts], dtype=np.str_)
         calls_modules = np.isin(classes, np.unique(classes[self._names.codes[callers]]))
-        # The forward of a module is the first of the program's frames inside it.
+        # The forward of a module is its first program frame.
         own_above = values_at(self.own_frames.nearest, parent)
-        first = self._names.which(_FORWARD) & is_own & (module != NONE)
-        forwards = np.flatnonzero(first & (values_at(depth, own_above) < depth[module]))
+        is_first_forward = self._names.which(_FORWARD) & is_own & (module != NONE)
+        forwards = np.flatnonzero(is_first_forward & (values_at(depth, own_above) < depth[module]))
         forwards = forwards[calls_modules[self._names.codes[module[forwards]]]]
         files = np.array([text.rpartition("(")[0] for text in self._names.texts], dtype=np.str_)
         in_model = np.isin(files, np.unique(files[self._names.codes[forwards]]))
         return np.asarray(is_own & (module != NONE) & in_model[self._names.codes])
 
     def line(self, row: int) -> str | None:
-        """``file:line`` of the function's first line."""
+        """Return ``file:line`` of the function's first line."""
         code = int(self._names.codes[row])
         if code not in self._lines:
-            named = _FRAME.match(self._names.texts[code])
-            self._lines[code] = f"{named[1]}:{named[2]}" if named else None
+            match = _FRAME.match(self._names.texts[code])
+            self._lines[code] = f"{match[1]}:{match[2]}" if match else None
         return self._lines[code]
 
 
 def _class_name(frame: str) -> str:
-    """``Linear`` of ``nn.Module: Linear_3``; other frames as they are."""
+    """Return the class name, such as ``Linear`` for ``nn.Module: Linear_3``; other frames
+    unchanged."""
     return frame.rpartition("_")[0] if frame.startswith(_MODULE) else frame
 
 

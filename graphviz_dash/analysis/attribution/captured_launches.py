@@ -1,7 +1,6 @@
-"""The launches inside the capture of a graph: each of them makes one node.
+"""Launches during the capture of a graph; each creates one node.
 
-Source: CUDA programming guide, "Creating a Graph Using Stream Capture": what is launched into a
-capturing stream is not run but appended to the graph.
+Source: CUDA programming guide, "Creating a Graph Using Stream Capture".
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from graphviz_dash.model.marks import CAPTURE
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
-# First match wins. Calls that are not asynchronous do not go into a capture.
+# The first match wins. Synchronous calls cannot be captured.
 _CALLS: Final = tuple(
     (kind, re.compile(r"^(cuda|cu|hip)" + pattern))
     for kind, pattern in (
@@ -34,20 +33,20 @@ _CALLS: Final = tuple(
 )
 
 LAUNCHED_KINDS: Final = tuple(kind for kind, _ in _CALLS)
-"""Kinds of node that a call makes which the profiler shows."""
+"""Kinds of node created by calls that the profiler records."""
 
 
 @lru_cache(maxsize=4096)
 def launched_kind(call: str) -> NodeKind | None:
-    """The kind of node that the API call ``call`` makes in a capture; None if it makes none."""
+    """Return the kind of node that the API call ``call`` creates in a capture; None if none."""
     return next((kind for kind, pattern in _CALLS if pattern.match(call)), None)
 
 
 def capture_windows(graph_id: str, capture: Trace) -> list[tuple[int, int]]:
-    """When the graph may have been captured, as (begin, end) in ns of the trace.
+    """Find possible capture windows of the graph, as (begin, end) in ns of the trace.
 
-    The collector's range of that graph, narrowed to the calls in it that begin and end a capture,
-    on whatever threads they are: one window. Without that range every pair of such calls.
+    Uses the collector's range if there is one, else every pair of calls that begin and end a
+    capture.
     """
     codes, names = encode(capture.runtime["name"])
     starts = column(capture.runtime, "ts")
@@ -58,10 +57,10 @@ def capture_windows(graph_id: str, capture: Trace) -> list[tuple[int, int]]:
         for word in ("StreamBeginCapture", "StreamEndCapture")
     )
     marks = capture.annotations
-    ours = np.flatnonzero((marks["name"] == CAPTURE + graph_id).fill_null(False).to_numpy())
-    if len(ours):
-        first = int(marks["ts"][int(ours[0])])
-        last = first + int(marks["dur"][int(ours[0])])
+    own_marks = np.flatnonzero((marks["name"] == CAPTURE + graph_id).fill_null(False).to_numpy())
+    if len(own_marks):
+        first = int(marks["ts"][int(own_marks[0])])
+        last = first + int(marks["dur"][int(own_marks[0])])
         inner_begin = begins[(begins >= first) & (begins <= last)]
         inner_end = ends[(ends >= first) & (ends <= last)]
         return [
@@ -70,19 +69,18 @@ def capture_windows(graph_id: str, capture: Trace) -> list[tuple[int, int]]:
                 int(inner_end[-1]) if len(inner_end) else last,
             )
         ]
-    after = np.searchsorted(ends, begins)
+    end_indices = np.searchsorted(ends, begins)
     return [
-        (int(begin), int(ends[at]))
-        for begin, at in zip(begins, after, strict=True)
-        if at < len(ends)
+        (int(begin), int(ends[index]))
+        for begin, index in zip(begins, end_indices, strict=True)
+        if index < len(ends)
     ]
 
 
 def launch_rows(capture: Trace) -> tuple[Ints, list[NodeKind]]:
-    """Rows of the runtime table that would make a node if captured, by time, and the kinds.
+    """Find runtime rows that create a node if captured, by time, with their kinds.
 
-    A runtime call may show the driver call that it makes: of nested ones the outer counts. A call
-    whose work the trace shows on the GPU ran, so it was not captured.
+    Only outer calls count, and only calls without GPU work.
     """
     runtime = capture.runtime
     codes, names = encode(runtime["name"])
@@ -95,7 +93,7 @@ def launch_rows(capture: Trace) -> tuple[Ints, list[NodeKind]]:
     )
     rows = rows[nesting.parent == NONE]
     correlation = column(runtime, "correlation")[rows]
-    ran = (correlation >= 0) & np.isin(correlation, column(capture.gpu, "correlation"))
-    rows = rows[~ran]
+    was_executed = (correlation >= 0) & np.isin(correlation, column(capture.gpu, "correlation"))
+    rows = rows[~was_executed]
     rows = rows[np.argsort(column(runtime, "ts")[rows], kind="stable")]
     return rows, [kind for code in codes[rows].tolist() if (kind := kinds[code]) is not None]

@@ -1,4 +1,4 @@
-"""What tells the graphs of a run from each other: their names, what went in, how often they ran."""
+"""Distinguishing features of a run's graphs: names, input shapes, replay counts."""
 
 from __future__ import annotations
 
@@ -20,22 +20,20 @@ if TYPE_CHECKING:
 
 _NO_KEYS: Final[Mapping[str, str]] = MappingProxyType({})
 _MOST_OPS: Final = 32
-"""Operators looked at for one that takes a tensor."""
+"""Maximum number of operators searched for one with a tensor input."""
 
 
 class GraphIdentity(Struct, frozen=True):
-    """One graph that is launched by itself."""
+    """A graph that is launched directly."""
 
     id: str
-    """Its id in the run."""
+    """Id in the run."""
     name: str | None
-    """What the workload calls it, or its family and key; None where neither is known."""
+    """Name from the workload, or family and key; None if unknown."""
     input_shape: tuple[int, ...] | None
-    """The shape of the first tensor that the first operator of its capture takes (a matrix before
-    a vector), which tells the captures of a server for several batch sizes apart; None where the
-    trace shows none."""
+    """Shape of the first tensor input in the capture, preferably a matrix; None if not traced."""
     replays: int | None
-    """Launches seen by the recorder; None for runs that were not recorded."""
+    """Number of launches counted by the recorder; None for runs that were not recorded."""
 
 
 def graph_identities(
@@ -44,21 +42,21 @@ def graph_identities(
     captures: Sequence[Trace],
     keys: Mapping[str, str] = _NO_KEYS,
 ) -> tuple[GraphIdentity, ...]:
-    """The ``graphs`` of a run that are launched by themselves, the most replayed first; graphs of
-    as many replays in the order of their captures. ``captures`` are the traces of these, none to
-    leave the shapes of inputs out. ``keys`` are names of graphs by their ids, of those that the
-    workload gives none."""
+    """List the directly launched ``graphs`` of a run, most replays first, then in capture order.
+
+    Without ``captures``, input shapes are omitted. ``keys`` are fallback names by graph id.
+    """
     graphs = [graph for graph in graphs if graph.parent is None]
-    counts = {each.graph: each.replays for each in recording.graphs} if recording else {}
+    counts = {entry.graph: entry.replays for entry in recording.graphs} if recording else {}
     identities = (
         GraphIdentity(graph.id, graph.name or keys.get(graph.id), shape, counts.get(graph.id))
         for graph in graphs
-        # A graph that is alone needs nothing to be told from others by.
+        # A single graph needs no distinguishing features.
         for shape in (
             _input_shape(graph, captures) if len(graphs) > 1 and graph.id not in keys else None,
         )
     )
-    return tuple(sorted(identities, key=lambda each: -(each.replays or 0)))
+    return tuple(sorted(identities, key=lambda entry: -(entry.replays or 0)))
 
 
 def _input_shape(graph: CapturedGraph, captures: Sequence[Trace]) -> tuple[int, ...] | None:
@@ -77,8 +75,8 @@ def _input_shape(graph: CapturedGraph, captures: Sequence[Trace]) -> tuple[int, 
 
 
 def _first_shape(dims: str) -> tuple[int, ...] | None:
-    """Of ``dims``, the operator's inputs as the trace has them, the first of two dimensions or
-    more, for a vector is a bias mostly; else the first that is no scalar's."""
+    """Return the first matrix shape in ``dims``, else the first non-scalar; vectors are mostly
+    biases."""
     try:
         inputs: list[Any] = msgspec.json.decode(dims, type=list[Any])
     except msgspec.DecodeError:

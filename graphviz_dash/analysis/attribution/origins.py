@@ -1,4 +1,4 @@
-"""What stood around a launch in the trace of a capture: its operator, module, phase and line."""
+"""Context of a launch in a capture's trace: operator, module, phase and line."""
 
 from __future__ import annotations
 
@@ -24,55 +24,63 @@ _RECORD: Final = "record_param_comms"
 
 
 class NodeOrigin(msgspec.Struct, frozen=True, gc=False):
-    """What launched a node during capture. A field is None when the trace does not tell."""
+    """Origin of a node: its launch during capture. Fields are None if not recorded."""
 
     method: str
-    """How the launch was matched: "capture order", "capture order, gaps" (launches and nodes did
-    not agree one to one) or "none"."""
+    """Matching method: "capture order", "capture order, gaps" (no one-to-one match) or "none"."""
     confidence: float
-    """How sure the match is, 0 to 1."""
+    """Confidence of the match, 0 to 1."""
     launch_call: str | None = None
     """Name of the runtime or driver call."""
     op: str | None = None
-    """The innermost operator around the launch."""
+    """Innermost operator around the launch."""
     op_path: tuple[str, ...] = ()
-    """All operators around it, outermost first."""
+    """All operators around the launch, outermost first."""
     input_dims: str | None = None
-    """Shapes of the inputs of the innermost operator that has them, as the trace's JSON text."""
+    """Input shapes of the innermost operator that has them, as JSON text of the trace."""
     input_types: str | None = None
-    """Types of the same inputs, as the trace's JSON text."""
+    """Types of the same inputs, as JSON text of the trace."""
     phase: str = "other"
-    """By the first that holds: backward (an operator of the autograd engine, or one with a forward
-    operator on record), optimizer (inside Optimizer.step or zero_grad, and in no module's forward
-    inside it), backward (inside a Python call of backward or grad), forward (inside a module's
-    forward, or in an operator that autograd numbered), other."""
+    """First match of these rules.
+
+    backward: an autograd engine operator, or an operator with a recorded forward operator.
+    optimizer: inside Optimizer.step or zero_grad, outside any nested module forward. backward:
+    inside a Python call of backward or grad. forward: inside a module's forward, or in an operator
+    with an autograd number. other: none of these.
+    """
     module: str | None = None
-    """Dotted path of the innermost module; for backward, that of the forward operator. Without
-    ranges of the collector the calls of modules in the Python stack (``Block_0.Linear_3``)."""
+    """Dotted path of the innermost module; for backward, that of the forward operator.
+
+    Without collector ranges, the module calls of the Python stack (``Block_0.Linear_3``).
+    """
     source: str | None = None
-    """``file:line`` that the launch comes from."""
+    """``file:line`` of the launch."""
     source_method: str | None = None
-    """How the line was found: "range" (the line that called into torch), "forward op" (the line of
-    the forward operator), "python stack" (the first line of the innermost function of the model, as
-    far as frames of modules tell it, or else of the innermost one outside torch),
-    "enclosing call" (the call that another thread was in, such as backward())."""
+    """Source of the line.
+
+    "range": the line that called into torch. "forward op": the line of the forward operator.
+    "python stack": the first line of the innermost model function if module frames identify one,
+    else of the innermost function outside torch. "enclosing call": a call on another thread, such
+    as backward().
+    """
     reason: str | None = None
-    """Why there is no operator or line; None when there is one."""
+    """Reason for a missing operator or line; None if neither is missing."""
 
 
 def near(trace: Trace, begin: int, end: int, margin: int | None = None) -> Trace:
-    """``trace`` with the operators, ranges and frames of a step and of ``margin`` ns before it
-    (twice its length, if not given): what leads from a launch to its origin, a backward operator to
-    its forward one included. Of a long trace all of them would take gigabytes."""
-    first = begin - (2 * (end - begin) if margin is None else margin)
+    """Restrict ``trace`` to a step and ``margin`` ns before it (default: twice its length).
+
+    Avoids gigabytes for a long trace.
+    """
+    earliest = begin - (2 * (end - begin) if margin is None else margin)
 
     def inside(table: pl.DataFrame) -> pl.DataFrame:
-        # Sorted by their starts: few rows need to be looked at.
+        # Tables are sorted by start, so only few rows need a check.
         longest = int(table["dur"].max() or 0)  # type: ignore[arg-type]  # a column of integers
-        start = table["ts"].search_sorted(first - longest, "left")
+        start = table["ts"].search_sorted(earliest - longest, "left")
         stop = table["ts"].search_sorted(end, "right")
         overlapping = table.slice(start, max(0, stop - start))
-        return overlapping.filter(overlapping["ts"] + overlapping["dur"].fill_null(0) >= first)
+        return overlapping.filter(overlapping["ts"] + overlapping["dur"].fill_null(0) >= earliest)
 
     return replace(
         trace,
@@ -83,8 +91,7 @@ def near(trace: Trace, begin: int, end: int, margin: int | None = None) -> Trace
 
 
 class Origins:
-    """The origins of the launches at rows ``launches`` of the capture's runtime table; ``tables``
-    are those of the capture, where others of its launches are looked up too."""
+    """Origins of the launches at the given rows of the capture's runtime table."""
 
     def __init__(self, capture: Trace, launches: Ints, tables: CaptureTables | None = None) -> None:
         tables = tables or CaptureTables(capture)
@@ -101,21 +108,21 @@ class Origins:
         self._phase = self._phases()
         self._sources = self._find_sources()
         self._inputs = self._ops.inputs(self._op)
-        # Each launch is asked for by itself: from lists, which answer sooner than arrays.
+        # Launches are looked up one by one; lists are faster than arrays for that.
         self._op_of, self._module_of = self._op.tolist(), self._module.tolist()
         self._call_of = calls.at(np.arange(len(launches)))
 
     def origin(self, launch: int, method: str, confidence: float) -> NodeOrigin:
-        """The origin of launch number ``launch``."""
+        """Return the origin of launch number ``launch``."""
         op = self._op_of[launch]
         source, source_method = self._sources[launch]
         reason = None
         if op == NONE:
-            reason = "it was launched outside any operator"
+            reason = "launched outside any operator"
         elif source is None:
-            reason = "no range of the collector and no Python frame around it leads to a line"
+            reason = "no collector range or Python frame gives a line"
         path = self._ops.path(op)
-        # The record of a collective's parameters, inside the operator that calls it.
+        # Skip the record of a collective's parameters inside the calling operator.
         if path and path[-1] == _RECORD and len(path) > 1:
             path = path[:-1]
         dims, types = self._inputs[launch]
@@ -136,28 +143,28 @@ class Origins:
         )
 
     def _innermost_ops(self, external: Ints) -> Ints:
-        """The operator that the profiler names; where it names another range, the innermost one
-        around the launch."""
-        # Zero is no id but the absence of one.
+        """Find the operator that the profiler names, else the innermost one around each launch."""
+        # Zero means no id.
         linked = link_launches(np.where(external > 0, external, NONE), self._ops.external).launch
         return np.where(linked != NONE, linked, self._ops.nesting.around(self._at, self._on))
 
     def _inside_engine(self, marks: Ints) -> Ints:
-        """``marks``, without those around the whole backward of a launch with a forward op."""
-        begun = values_at(self._ops.nesting.start, self._engine)
-        outside = (self._forward != NONE) & (values_at(self._marks.nesting.start, marks) < begun)
+        """Clear ``marks`` that enclose the whole backward of a launch with a forward operator."""
+        engine_start = values_at(self._ops.nesting.start, self._engine)
+        outside = (self._forward != NONE) & (
+            values_at(self._marks.nesting.start, marks) < engine_start
+        )
         return np.where(outside, NONE, marks)
 
     def _modules(self) -> Ints:
         modules = self._marks.module_marks
-        own = self._inside_engine(modules.around(self._at, self._on))
-        return np.where(own != NONE, own, self._of_forward(modules))
+        marks = self._inside_engine(modules.around(self._at, self._on))
+        return np.where(marks != NONE, marks, self._of_forward(modules))
 
     def _module_frames(self) -> Ints:
-        """The innermost frame of a module's call around each launch or its forward operator."""
         modules = self._frames.module_frames
-        own, forward = modules.around(self._at, self._on), self._of_forward(modules)
-        return np.where(forward != NONE, forward, own)
+        frames, forward = modules.around(self._at, self._on), self._of_forward(modules)
+        return np.where(forward != NONE, forward, frames)
 
     def _module_name(self, mark: int, frame: int) -> str | None:
         if mark != NONE:
@@ -165,7 +172,6 @@ class Origins:
         return ".".join(self._frames.modules(frame)) or None
 
     def _of_forward(self, wanted: Wanted) -> Ints:
-        """The innermost wanted interval around the forward operator of each launch."""
         has_forward = self._forward != NONE
         instants = values_at(self._ops.nesting.start, self._forward)
         threads = values_at(self._ops.nesting.thread, self._forward)
@@ -186,14 +192,14 @@ class Origins:
 
     def _find_sources(self) -> list[tuple[str | None, str | None]]:
         marks, frames = self._marks, self._frames
-        own = marks.source_marks.around(self._at, self._on)
+        own_marks = marks.source_marks.around(self._at, self._on)
         own_frame = frames.own_frames.around(self._at, self._on)
-        # Beside a forward operator the line that called backward says little.
+        # With a forward operator, the line that called backward is not informative.
         own_frame = np.where(self._forward != NONE, NONE, own_frame)
         model_frame = frames.model_frames.around(self._at, self._on)
         model_frame = np.where(self._forward != NONE, NONE, model_frame)
         methods: list[tuple[Ints, bool, str]] = [
-            (self._inside_engine(own), True, "range"),
+            (self._inside_engine(own_marks), True, "range"),
             (self._of_forward(marks.source_marks), True, "forward op"),
             (self._of_forward(frames.model_frames), False, "forward op"),
             (self._of_forward(frames.own_frames), False, "forward op"),
@@ -214,13 +220,16 @@ class Origins:
 
 
 def _on_other_threads(wanted: Wanted, instants: Ints) -> Ints:
-    """For each instant the wanted interval that holds it on whatever thread, the latest begun."""
+    """Find the wanted interval at each instant on any thread; the latest start wins."""
     latest = np.full(len(instants), NONE, dtype=np.int64)
-    begun = np.full(len(instants), NONE, dtype=np.int64)
+    latest_start = np.full(len(instants), NONE, dtype=np.int64)
     for thread in np.unique(wanted.nesting.thread[wanted.flags]):
-        on = np.full(len(instants), thread, dtype=np.int64)
-        rows = wanted.around(instants, on)
+        threads = np.full(len(instants), thread, dtype=np.int64)
+        rows = wanted.around(instants, threads)
         starts = values_at(wanted.nesting.start, rows)
-        later = (rows != NONE) & (starts > begun)
-        latest, begun = np.where(later, rows, latest), np.where(later, starts, begun)
+        is_later = (rows != NONE) & (starts > latest_start)
+        latest, latest_start = (
+            np.where(is_later, rows, latest),
+            np.where(is_later, starts, latest_start),
+        )
     return latest

@@ -1,1 +1,1 @@
-"""The runs of an experiment against their baseline, and the gate for builds."""
+"""Comparison of an experiment's runs with their baseline, and the regression gate."""

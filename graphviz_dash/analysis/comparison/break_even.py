@@ -1,6 +1,4 @@
-"""Break-even of a graph: what it costs once, in parts, and what N replays have saved,
-with the uncertainty of the saving.
-"""
+"""Break-even of a graph: one-off cost and the number of replays that pays it back."""
 
 from __future__ import annotations
 
@@ -20,12 +18,14 @@ if TYPE_CHECKING:
     from graphviz_dash.model.timings import CleanTimings
 
 FIRST_LAUNCH: Final = "first launch beyond a step"
-"""What the whole step's graph costs at its first launch; the upload is in it."""
+"""Excess of the first launch of a whole-step graph over a step; includes the upload."""
 
 
 class BreakEven(Struct, frozen=True):
-    """One run against its baseline. The one-off cost was measured once, and its own variation is in
-    none of this."""
+    """Break-even of one run against its baseline.
+
+    The one-off cost is a single measurement, so the intervals exclude its variation.
+    """
 
     run: str
     """Name of the run."""
@@ -34,43 +34,43 @@ class BreakEven(Struct, frozen=True):
     parts: tuple[tuple[str, float], ...]
     """Parts of the one-off cost and their ns; they add up to ``one_off_ns``."""
     one_off_ns: float
-    """What the run costs before it can save anything."""
+    """Cost in ns that the run must recover."""
     warm_up_ns: int
-    """What its warm-up took: no part of the cost, for it does the step's work in any mode."""
+    """Warm-up time in ns. Excluded from the cost, because every mode needs it."""
     warm_ups: int
     """Warm-up iterations."""
     step_ns: float
     """Step time of the run."""
     saving_ns: float
-    """What each replay saves."""
+    """Saving per replay in ns."""
     low_ns: float
     """Lower end of the 95% interval of ``saving_ns``."""
     high_ns: float
     """Upper end of that interval."""
     replays: int
-    """After so many the cost is paid back."""
+    """Replays until the cost is paid back."""
     fewest: int
     """Lower end of the interval of ``replays``."""
     most: int | None
-    """Upper end of it; None for replays that may never come."""
+    """Upper end of the interval; None if the cost may never be paid back."""
     discarded: int
-    """``replays`` where the warm-up is thrown away."""
+    """Replays until break-even if the warm-up is discarded."""
 
     def saved(self, replays: float) -> tuple[float, float, float]:
-        """What so many replays have saved, the one-off cost paid: low, middle and high, ns."""
+        """Compute the net saving after ``replays``: low, estimate and high, in ns."""
         cost = self.one_off_ns
-        each = (self.low_ns, self.saving_ns, self.high_ns)
-        low, middle, high = (replays * saving - cost for saving in each)
+        savings = (self.low_ns, self.saving_ns, self.high_ns)
+        low, middle, high = (replays * saving - cost for saving in savings)
         return low, middle, high
 
     def powers(self) -> tuple[int, ...]:
-        """1, 10, 100 and so on replays, to the first power at which all is paid ten times over."""
+        """List powers of ten up to ten times the break-even point."""
         last = max(1, math.ceil(math.log10(10 * (self.most or self.replays))))
         return tuple(10**power for power in range(last + 1))
 
 
 def break_even(run: Run, against: Run, figures: Mapping[str, Figure]) -> BreakEven | Missing:
-    """The break-even of ``run``; ``figures`` are the run's own, by metric."""
+    """Compute the break-even of ``run``; ``figures`` holds its metrics by id."""
     step, cost, saving, replays = (
         figures[metric] for metric in ("step_time", "one_off_cost", "step_saving", "break_even")
     )
@@ -80,36 +80,39 @@ def break_even(run: Run, against: Run, figures: Mapping[str, Figure]) -> BreakEv
     spread = replays.spread
     if run.clean is None or spread is None or saving.spread is None:
         return why_missing(run, Fact.CLEAN_PASS)
-    once, each = cost.value or 0.0, saving.value or 0.0
+    one_off_ns, saving_ns = cost.value or 0.0, saving.value or 0.0
     return BreakEven(
         run=run.name,
         baseline=against.name,
         parts=cost_parts(run.mode, run.clean, step.value or 0.0),
-        one_off_ns=once,
+        one_off_ns=one_off_ns,
         warm_up_ns=run.clean.warmup_ns,
         warm_ups=run.manifest.workload.warmup,
         step_ns=step.value or 0.0,
-        saving_ns=each,
+        saving_ns=saving_ns,
         low_ns=saving.spread.low,
-        high_ns=each if saving.spread.high is None else saving.spread.high,
+        high_ns=saving_ns if saving.spread.high is None else saving.spread.high,
         replays=int(replays.value or 0),
         fewest=int(spread.low),
         most=None if spread.high is None else int(spread.high),
-        discarded=max(1, math.ceil((once + run.clean.warmup_ns) / each)),
+        discarded=max(1, math.ceil((one_off_ns + run.clean.warmup_ns) / saving_ns)),
     )
 
 
 def cost_parts(
     mode: ExecutionMode, clean: CleanTimings, step_ns: float
 ) -> tuple[tuple[str, float], ...]:
-    """The one-off cost (run_metrics.one_off_cost) divided, in ns; for a run that has one."""
-    lives = clean.graphs
+    """Split the one-off cost (run_metrics.one_off_cost) of a run into parts, in ns."""
+    lifecycles = clean.graphs
     if mode.captures_whole_step:
-        last = (FIRST_LAUNCH, sum(life.first_launch_ns for life in lives) - step_ns)
+        launch_part = (
+            FIRST_LAUNCH,
+            sum(lifecycle.first_launch_ns for lifecycle in lifecycles) - step_ns,
+        )
     else:
-        last = ("upload", float(sum(life.upload_ns or 0 for life in lives)))
+        launch_part = ("upload", float(sum(lifecycle.upload_ns or 0 for lifecycle in lifecycles)))
     return (
-        ("capture", float(sum(life.capture_ns for life in lives))),
-        ("instantiation", float(sum(life.instantiate_ns for life in lives))),
-        last,
+        ("capture", float(sum(lifecycle.capture_ns for lifecycle in lifecycles))),
+        ("instantiation", float(sum(lifecycle.instantiate_ns for lifecycle in lifecycles))),
+        launch_part,
     )

@@ -1,6 +1,4 @@
-"""The comparison of an experiment's runs: every figure with its spread, its pass, or the reason why
-it is absent. Pages, command line and exports all take this one result.
-"""
+"""Comparison of an experiment's runs, shared by the user interface, the CLI and the exports."""
 
 from __future__ import annotations
 
@@ -37,12 +35,16 @@ def compare(
     replays: MatchedReplays = MappingProxyType({}),
     traced_steps: TracedSteps = MappingProxyType({}),
 ) -> Comparison:
-    """Compares the runs of ``experiment``; ``baseline`` is a run's name or a mode (default:
-    ``run_selection.usual_baseline``). ``replays`` are the matched replays and
-    ``traced_steps`` those of runs by name, where they were computed before.
+    """Compare the runs of ``experiment``.
 
-    With several ranks each run is compared with the baseline's run of its own rank. A run that is
-    nothing but a doctor's examination is left out, unless there is no other.
+    With several ranks, each run is compared with the baseline's run of the same rank. Runs that
+    contain only a doctor's report are excluded, unless there are no others.
+
+    Args:
+        experiment: the experiment.
+        baseline: name or mode of a run; default ``run_selection.usual_baseline``.
+        replays: matched replays by run name, if already computed.
+        traced_steps: traced steps by run name, if already computed.
 
     Raises:
         InputError: no run has the name or the mode ``baseline``.
@@ -50,8 +52,8 @@ def compare(
     examined = [(run.name, run.doctor) for run in experiment.runs if run.doctor]
     replays_match = not any(replays_differ(report) for _, report in examined)
     experiment = run_selection.measured(experiment)
-    chosen = _choose(experiment, baseline or experiment.baseline)
-    work = traced_work(experiment, replays, traced_steps, compared=chosen is not None)
+    baseline_run = _choose(experiment, baseline or experiment.baseline)
+    work = traced_work(experiment, replays, traced_steps, compared=baseline_run is not None)
     predictions = EagerPredictions(work.steps)
     runs = []
     count = len(experiment.runs)
@@ -60,7 +62,7 @@ def compare(
             runs.append(
                 _compare_run(
                     run,
-                    chosen,
+                    baseline_run,
                     experiment,
                     (work, predictions),
                     replays=replays,
@@ -70,7 +72,7 @@ def compare(
     runs.sort(key=lambda run: not run.is_baseline)
     return Comparison(
         experiment=experiment,
-        baseline=chosen.name if chosen else None,
+        baseline=baseline_run.name if baseline_run else None,
         runs=tuple(runs),
         examinations=tuple((name, report) for name, report in examined if report.findings),
     )
@@ -89,20 +91,24 @@ def _choose(experiment: Experiment, baseline: str | None) -> Run | None:
     raise InputError(
         experiment.path,
         f"no run or mode {baseline!r}",
-        f"a baseline out of {', '.join(names) or 'its runs, of which there are none'}",
+        f"one of {', '.join(names) or 'its runs (the experiment has none)'}",
     )
 
 
 def _against(run: Run, chosen: Run | None, experiment: Experiment) -> Run | Missing:
-    """The run that ``run`` is compared with."""
+    """Return the baseline run of ``run``."""
     if chosen is None:
         kind = "recorded run without graphs" if run.recording else "eager run"
-        return Missing(Fact.BASELINE, f"the experiment has no {kind}; name another baseline")
-    partner = run_selection.partner(run, chosen, experiment)
-    if partner is None:
+        return Missing(Fact.BASELINE, f"the experiment has no {kind}; choose another baseline")
+    baseline = run_selection.partner(run, chosen, experiment)
+    if baseline is None:
         reason = f"{chosen.mode.value} has no run of rank {run.manifest.rank}"
         return Missing(Fact.BASELINE, reason)
-    return Missing(Fact.BASELINE, "it is the baseline") if partner.name == run.name else partner
+    return (
+        Missing(Fact.BASELINE, "this run is the baseline")
+        if baseline.name == run.name
+        else baseline
+    )
 
 
 def _compare_run(
@@ -116,29 +122,29 @@ def _compare_run(
 ) -> RunComparison:
     work, predictions = shared
     traced_steps = work.steps[run.name]
-    against = _against(run, chosen, experiment)
-    base = None if isinstance(against, Missing) else against
+    baseline = _against(run, chosen, experiment)
+    baseline_run = None if isinstance(baseline, Missing) else baseline
     compiled = compiled_without_graphs(run, experiment)
     inputs = MetricInputs(
         run=run,
-        against=against,
+        against=baseline,
         compiled=compiled,
         traced_steps=traced_steps,
         coverage=work.coverage(run),
-        equation=work.equation(run, against),
-        prediction=prediction_for(run, against, predictions),
+        equation=work.equation(run, baseline),
+        prediction=prediction_for(run, baseline, predictions),
     )
     figures = figures_of(inputs)
     replays_match = replays_match or not any(
-        _as_one_graph(side) for side in (run, base) if side is not None
+        _as_one_graph(side) for side in (run, baseline_run) if side is not None
     )
     step = figures["recorded_step" if run.recording else "step_time"]
     speedup = figures["recorded_speedup" if run.recording else "speedup"]
-    unseen = unseen_graphs(run, replays.get(run.name))
-    is_baseline = chosen is not None and base is None and _same_family(run, chosen)
+    unseen_launches = unseen_graphs(run, replays.get(run.name))
+    is_baseline = chosen is not None and baseline_run is None and _same_family(run, chosen)
     return RunComparison(
         run=run,
-        baseline=base.name if base else None,
+        baseline=baseline_run.name if baseline_run else None,
         is_baseline=is_baseline,
         figures=tuple(figures.values()),
         outcome=outcome(speedup, replays_match=replays_match, failed=bool(run.manifest.failures)),
@@ -148,13 +154,15 @@ def _compare_run(
         waterfall=inputs.equation,
         compile_parts=compiled
         if isinstance(compiled, Missing)
-        else compile_parts(inputs.equation, work.equation(compiled, against)),
-        break_even=against if isinstance(against, Missing) else break_even(run, against, figures),
+        else compile_parts(inputs.equation, work.equation(compiled, baseline)),
+        break_even=baseline
+        if isinstance(baseline, Missing)
+        else break_even(run, baseline, figures),
         prediction=inputs.prediction,
         outlook=predictions.of(run),
         low_confidence=(
-            *low_confidence(run, base, figures, traced_steps),
-            *((unseen,) if unseen is not None else ()),
+            *low_confidence(run, baseline_run, figures, traced_steps),
+            *((unseen_launches,) if unseen_launches is not None else ()),
         ),
     )
 
@@ -164,8 +172,9 @@ def _same_family(run: Run, chosen: Run) -> bool:
 
 
 def _as_one_graph(run: Run) -> bool:
-    """Whether its replays are what a doctor examined: those of the whole step. Graphed callables,
-    layers and compiled regions are given their inputs anew, and the rest of the step stays eager.
+    """Check whether the replays are the whole-step replays that a doctor examined.
+
+    Graphed callables, layers and compiled regions receive new inputs.
     """
     mode = run.mode
     return mode.captures_graphs and not (mode.captures_parts or run_selection.ran_eagerly(run))

@@ -1,5 +1,6 @@
-"""What torch.compile with graphs saves, divided: what compiling gave (fusion, fewer operators), and
-what graphs gave on top. The run that was compiled without graphs stands between the two.
+"""Split of the saving of torch.compile with graphs into compilation and graphs.
+
+The run compiled without graphs is the intermediate point.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ if TYPE_CHECKING:
 
 
 class CompileParts(Struct, frozen=True):
-    """The equation of a compiled run with graphs in two parts, which add up to it by cause."""
+    """Savings of a compiled run with graphs in two parts, which add up by cause."""
 
     without_graphs: str
-    """Name of the run that was compiled without graphs."""
+    """Name of the run compiled without graphs."""
     compiling: CauseTimes
-    """What that run saves over the baseline, in ns."""
+    """Saving of that run over the baseline, in ns."""
     graphs: CauseTimes
-    """What the run with graphs saves besides, in ns."""
+    """Additional saving of the run with graphs, in ns."""
 
 
 def compiled_without_graphs(run: Run, experiment: Experiment) -> Run | Missing:
-    """The run that was compiled as ``run`` was, of the same rank, without graphs."""
+    """Find the run of the same rank compiled without graphs."""
     if not (run.mode.is_compiled and run.mode.captures_graphs):
         reason = f"mode {run.mode.value} does not both compile and capture graphs"
         return Missing(Fact.COMPILED_STEP, reason)
@@ -36,15 +37,17 @@ def compiled_without_graphs(run: Run, experiment: Experiment) -> Run | Missing:
     for other in experiment.runs:
         if other.mode is ExecutionMode.COMPILE_DEFAULT and other.manifest.rank == rank:
             return other
-    reason = "the experiment has no run of mode compile-default: collect it with the others"
+    reason = "the experiment has no run of mode compile-default; collect one"
     return Missing(Fact.COMPILED_STEP, reason)
 
 
 def compile_parts(
     equation: Waterfall | Missing, of_compiling: Waterfall | Missing
 ) -> CompileParts | Missing:
-    """The parts of a run's ``equation``; ``of_compiling`` is that of the run without graphs against
-    the same baseline."""
+    """Split the savings of ``equation`` into compilation and graphs.
+
+    ``of_compiling`` compares the run without graphs with the same baseline.
+    """
     if isinstance(equation, Missing):
         return equation
     if isinstance(of_compiling, Missing):

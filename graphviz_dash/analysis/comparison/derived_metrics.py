@@ -1,4 +1,4 @@
-"""The figures of a run that are made of others, or of its equation."""
+"""Metrics derived from other metrics or from the waterfall."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ EQUATION = (
     "rank_wait_removed",
     "remainder",
 )
-"""The metrics of the equation, which need a baseline, in the order of waterfall.Cause."""
+"""Waterfall metrics, in the order of waterfall.Cause; they need a baseline."""
 
 
 def traced_over_clean_figures(
     run: Run, figures: Mapping[str, Figure], traced_steps: tuple[Step, ...]
 ) -> Iterator[Figure]:
-    """Traced step and GPU busy time over the clean step time."""
+    """Compute traced step and GPU busy time relative to the clean step time."""
     step = figures["step_time"]
     share = communication_share(run, traced_steps)
-    for metric, part in (("observer_effect", "traced_step_time"), ("busy_of_clean", "gpu_busy")):
-        figure = figures[part]
-        if part == "gpu_busy" and share > MUCH_COMMUNICATION:
+    for metric, source in (("observer_effect", "traced_step_time"), ("busy_of_clean", "gpu_busy")):
+        figure = figures[source]
+        if source == "gpu_busy" and share > MUCH_COMMUNICATION:
             reason = (
                 f"{format_percent(share)} of the traced GPU busy time is communication, which "
-                "waits for other ranks, and not as long without the profiler"
+                "waits for other ranks, and waits less without the profiler"
             )
             yield absent(metric, Missing(Fact.GPU_WORK, reason))
         elif figure.value is None or not step.value:
-            zero = Missing(Fact.STEP_TIMES, "its step time is 0")
+            zero = Missing(Fact.STEP_TIMES, "the step time is 0")
             yield absent(metric, figure.missing or step.missing or zero)
         else:
             yield present(metric, figure.value / step.value)
 
 
 def one_off_figure(run: Run, step: Figure) -> Figure:
-    """What the run's graphs cost once; ``step`` is its clean step time."""
+    """Compute the one-off cost of the run's graphs; ``step`` is its clean step time."""
     if run.clean is None or not run.clean.graphs:
         return absent("one_off_cost", why_missing(run, Fact.GRAPH_COSTS))
     if step.value is None:
@@ -63,7 +63,7 @@ def one_off_figure(run: Run, step: Figure) -> Figure:
 
 
 def equation_figures(run: Run, equation: Waterfall | Missing) -> Iterator[Figure]:
-    """The figures of EQUATION, which are of clean steps."""
+    """Compute the EQUATION metrics, which refer to clean steps."""
     if not isinstance(equation, Missing) and equation.basis is not Basis.CLEAN:
         equation = why_missing(run, Fact.STEP_TIMES)
     parts = {} if isinstance(equation, Missing) else dict(equation.saved.items())
@@ -71,7 +71,7 @@ def equation_figures(run: Run, equation: Waterfall | Missing) -> Iterator[Figure
         if isinstance(equation, Missing):
             yield absent(metric, equation)
         elif cause is Cause.RANKS and run.manifest.rank_of_several is None:
-            reason = "it was collected by one process, which has no other to wait for"
+            reason = "the run used one process, so it has no other rank to wait for"
             yield absent(metric, Missing(Fact.OTHER_RANKS, reason))
         else:
             yield present(metric, parts[cause])

@@ -1,6 +1,4 @@
-"""The families of metrics: which function computes each, in an order in which a family comes after
-those that it is made of. A new family is one row of FAMILIES.
-"""
+"""Metric families, in order of dependency. To add one, add a row to FAMILIES."""
 
 from __future__ import annotations
 
@@ -41,26 +39,26 @@ if TYPE_CHECKING:
 
 
 class MetricInputs(Struct, frozen=True):
-    """What the metrics of one run are computed from."""
+    """Inputs for the metrics of one run."""
 
     run: Run
-    """The run itself."""
+    """The run."""
     against: Run | Missing
-    """Its baseline."""
+    """Baseline of the run."""
     compiled: Run | Missing
-    """The run that was compiled as it was, without graphs."""
+    """The same run compiled without graphs."""
     traced_steps: tuple[Step, ...]
-    """The steps of its replay trace; none without a trace."""
+    """Steps of the replay trace; empty without a trace."""
     coverage: Coverage | Missing
-    """What of its traced steps ran from graphs."""
+    """Share of the traced steps that ran from graphs."""
     equation: Waterfall | Missing
-    """Where the difference to its baseline went."""
+    """Breakdown of the difference from the baseline."""
     prediction: Prediction | Missing
-    """What its baseline alone says of it."""
+    """Prediction from the baseline alone."""
 
 
 Figures: TypeAlias = Mapping[str, Figure]
-"""The figures of the families before, by the ids of their metrics."""
+"""Metrics of earlier families by id."""
 
 FAMILIES: Final[tuple[Callable[[MetricInputs, Figures], Iterable[Figure]], ...]] = (
     lambda of, _: step_figures(of.run),
@@ -83,7 +81,7 @@ FAMILIES: Final[tuple[Callable[[MetricInputs, Figures], Iterable[Figure]], ...]]
 
 
 def figures_of(inputs: MetricInputs) -> dict[str, Figure]:
-    """Every metric of the registry by its id, in its order."""
+    """Compute every metric of the registry, by id and in registry order."""
     figures: dict[str, Figure] = {}
     for family in FAMILIES:
         figures |= {figure.metric.id: figure for figure in family(inputs, figures)}

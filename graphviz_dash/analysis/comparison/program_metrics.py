@@ -1,4 +1,4 @@
-"""All figures of a program that was recorded as it is."""
+"""Metrics of a recorded program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def program_figures(run: Run, against: Run | Missing) -> Iterator[Figure]:
-    """Its step in its own loop, that against the baseline's, and its families of graphs."""
+    """Compute step metrics, relative metrics and graph family metrics."""
     yield from recorded_figures(run)
     yield from recorded_relative(run, against)
     yield from loop_figures(run)

@@ -1,7 +1,4 @@
-"""The figures of a program that ran as it is, once, watched by the recorder.
-
-They are timings of no clean pass, and never mixed with these: a run has the ones or the others.
-"""
+"""Metrics of a program that ran once, unmodified, under the recorder."""
 
 from __future__ import annotations
 
@@ -17,11 +14,11 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
 
 RECORDED_RELATIVE: Final = ("recorded_speedup", "recorded_saving")
-"""The metrics of recorded runs that need a baseline."""
+"""Metrics of recorded runs that need a baseline."""
 
 
 def recorded_figures(run: Run) -> Iterator[Figure]:
-    """Time of a step in the program's own loop, and how often it launched graphs."""
+    """Compute the step time in the program's loop and the number of graph launches."""
     recording = run.recording
     if recording is None:
         for metric in ("recorded_step", "recorded_replays"):
@@ -37,7 +34,7 @@ def recorded_figures(run: Run) -> Iterator[Figure]:
 
 
 def recorded_relative(run: Run, against: Run | Missing) -> Iterator[Figure]:
-    """The figures of RECORDED_RELATIVE; ``against`` is the baseline."""
+    """Compute the RECORDED_RELATIVE metrics; ``against`` is the baseline."""
     after = _step_of_run(run)
     before = against if isinstance(against, Missing) else _step_of_baseline(against)
     if not isinstance(after, Missing) and not isinstance(before, Missing):
@@ -51,14 +48,17 @@ def recorded_relative(run: Run, against: Run | Missing) -> Iterator[Figure]:
 
 
 def _step_of_run(run: Run) -> float | Missing:
-    """ns of a step in the program's loop; of a server that nothing waited for, by its families."""
+    """Return the step time of the program's loop in ns.
+
+    Falls back to the graph families for a server whose steps have no synchronization.
+    """
     recording = run.recording
     if recording is None:
         return _not_recorded(run)
     step_ns = recorded_step_ns(recording)
     if isinstance(step_ns, Missing) and run.loop is not None and not recording.profiler_seen:
-        of_loop = loop_step_ns(run.loop)
-        return step_ns if of_loop is None else of_loop
+        loop_ns = loop_step_ns(run.loop)
+        return step_ns if loop_ns is None else loop_ns
     return step_ns
 
 
@@ -69,5 +69,5 @@ def _step_of_baseline(run: Run) -> float | Missing:
 
 def _not_recorded(run: Run) -> Missing:
     if run.manifest.sources:
-        return untimed("it was imported: no program was recorded")
-    return untimed(f"mode {run.mode.value} is collected in passes, not recorded")
+        return untimed("the run was imported, not recorded")
+    return untimed(f"mode {run.mode.value} uses collection passes, not the recorder")

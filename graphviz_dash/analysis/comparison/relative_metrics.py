@@ -1,4 +1,4 @@
-"""The figures of a run that need another run, its baseline: speedup, saving, break-even."""
+"""Metrics relative to a baseline: speedup, saving, break-even."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 _OF_CLEAN = ("speedup", "speedup_interval", "step_saving", "break_even", "peak_reserved_change")
 
 RELATIVE = (*_OF_CLEAN, *MEMORY_RELATIVE)
-"""The metrics of this module, which need a baseline."""
+"""Metrics of this module, which need a baseline."""
 
 COMPILED = ("compile_saving", "graph_saving")
-"""What a compiled run with graphs saves, in parts; they need a run compiled without graphs too."""
+"""Savings of a compiled run with graphs, in parts; they also need a run without graphs."""
 
 PREDICTED = ("predicted_step_time", "prediction_error")
-"""Those that an eager run tells of a run with graphs."""
+"""Metrics of a run with graphs that are predicted from an eager run."""
 
 
 class _Pair(Struct, frozen=True):
@@ -50,20 +50,19 @@ class _Pair(Struct, frozen=True):
     befores: Floats
     """Resampled medians of the baseline."""
     afters: Floats
-    """As many of the run."""
+    """Resampled medians of the run, equally many."""
     samples: int
     """Length of the shorter series."""
     processes: int
-    """In how many processes the series was timed, the fewer of the two runs."""
+    """Number of processes that timed the series; the smaller of the two runs."""
 
     def interval(self, values: Floats) -> Spread:
-        """The interval of what was computed from both runs' resampled medians."""
+        """Compute the interval of values derived from both runs' resampled medians."""
         return interval(values, self.samples, self.processes)
 
 
 def relative_figures(run: Run, against: Run | Missing, one_off: Figure) -> Iterator[Figure]:
-    """The figures of RELATIVE. ``against`` is the baseline; ``one_off`` is the run's own one-off
-    cost."""
+    """Compute the RELATIVE metrics; ``one_off`` is the run's one-off cost."""
     yield from memory_relative_figures(run, against)
     if isinstance(against, Missing):
         for metric in _OF_CLEAN:
@@ -85,8 +84,8 @@ def relative_figures(run: Run, against: Run | Missing, one_off: Figure) -> Itera
 
 
 def compile_figures(run: Run, against: Run | Missing, compiled: Run | Missing) -> Iterator[Figure]:
-    """The figures of COMPILED: what ``compiled``, the run without graphs, saves over the baseline
-    ``against``, and what ``run`` saves over it."""
+    """Compute the COMPILED metrics: savings of ``compiled`` over ``against`` and of ``run`` over
+    it."""
     pairs: tuple[_Pair | Missing, _Pair | Missing]
     if isinstance(against, Missing):
         pairs = (against, against)
@@ -105,22 +104,22 @@ def compile_figures(run: Run, against: Run | Missing, compiled: Run | Missing) -
 def _pair(
     run: Run, against: Run, read: Callable[[CleanTimings], Sequence[Sequence[int]]]
 ) -> _Pair | Missing:
-    """The series that ``read`` takes of each process, of the run and of its baseline."""
+    """Pair the series that ``read`` extracts from the run and from its baseline."""
     before, after = (read(side.clean) if side.clean else () for side in (against, run))
     if not any(before):
         return why_missing(against, Fact.STEP_TIMES).of(f"the baseline {against.name}")
     if not any(after):
         return why_missing(run, Fact.STEP_TIMES)
-    befores = resampled_process_medians(before, 0)
-    afters = resampled_process_medians(after, 1)
-    # A long series is resampled less often than a short one.
-    draws = min(len(befores), len(afters))
+    baseline_medians = resampled_process_medians(before, 0)
+    run_medians = resampled_process_medians(after, 1)
+    # A long series has fewer resamples than a short one.
+    draws = min(len(baseline_medians), len(run_medians))
     series = [np.asarray([*chain(*side)], np.float64) for side in (before, after)]
     return _Pair(
         percentiles(series[0], (50,))[0],
         percentiles(series[1], (50,))[0],
-        befores[:draws],
-        afters[:draws],
+        baseline_medians[:draws],
+        run_medians[:draws],
         min(map(len, series)),
         min(len(before), len(after)),
     )
@@ -130,7 +129,7 @@ def _speedup(metric: str, pair: _Pair | Missing) -> Figure:
     if isinstance(pair, Missing):
         return absent(metric, pair)
     if pair.after <= 0 or bool(np.any(pair.afters <= 0)):
-        reason = "half of its iterations took 0 ns by the clock"
+        reason = "half of the iterations lasted 0 ns"
         return absent(metric, Missing(Fact.STEP_TIMES, reason))
     return present(metric, pair.before / pair.after, pair.interval(pair.befores / pair.afters))
 
@@ -139,7 +138,7 @@ def _break_even(one_off: Figure, saving: float, spread: Spread, baseline: str) -
     if one_off.value is None:
         return Figure(METRICS["break_even"], None, missing=one_off.missing)
     if saving <= 0:
-        reason = f"a replay saves nothing over a step of {baseline}"
+        reason = f"a replay is not faster than a step of {baseline}"
         return absent("break_even", Missing(Fact.SAVING, reason))
     high = spread.high or 0.0
     return present(
@@ -168,5 +167,5 @@ def _memory_change(run: Run, against: Run) -> Figure:
         return absent(metric, missing.of(f"the baseline {against.name}"))
     after, before = run.memory.peak_reserved_bytes, against.memory.peak_reserved_bytes
     if after is None or before is None:
-        return absent(metric, Missing(Fact.PEAK_MEMORY, "a memory snapshot holds no history"))
+        return absent(metric, Missing(Fact.PEAK_MEMORY, "a memory snapshot has no history"))
     return present(metric, after - before)

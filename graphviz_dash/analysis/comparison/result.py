@@ -1,4 +1,4 @@
-"""What a comparison is: plain data, a run each, and which run leads."""
+"""Result of a comparison: one record per run, and the fastest run."""
 
 from __future__ import annotations
 
@@ -30,63 +30,63 @@ class RunComparison(Struct, frozen=True, dict=True):
     """One run of a comparison."""
 
     run: Run
-    """The run itself."""
+    """The run."""
     baseline: str | None
-    """Name of the run it is compared with; None for a baseline itself and where there is none."""
+    """Name of the baseline run; None for a baseline, and if there is none."""
     is_baseline: bool
-    """Whether it is the baseline, or that of one rank."""
+    """True for the baseline, including that of one rank."""
     figures: tuple[Figure, ...]
-    """Every metric of the registry, in its order."""
+    """Every metric of the registry, in registry order."""
     outcome: Outcome
-    """What its speedup comes to."""
+    """Outcome of the speedup."""
     replays_match: bool
-    """False where a doctor found that its replays, or those of its baseline, do other work than the
-    step."""
+    """False if a doctor found that replays of the run or its baseline compute a different
+    result."""
     where: TimeByCategory | Missing
-    """Where the time of its step goes."""
+    """Breakdown of the step time by category."""
     coverage: Coverage | Missing
-    """What of its traced steps ran from graphs, and what stayed eager."""
+    """Share of the traced steps that ran from graphs or stayed eager."""
     waterfall: Waterfall | Missing
-    """Where the difference to the baseline went."""
+    """Breakdown of the difference from the baseline."""
     compile_parts: CompileParts | Missing
-    """What of it compiling gave, and what graphs gave."""
+    """Split of the saving into compilation and graphs."""
     break_even: BreakEven | Missing
-    """What it costs once, in parts, and when that is paid back."""
+    """One-off cost in parts, and when it is paid back."""
     prediction: Prediction | Missing
-    """What the eager run alone says of it."""
+    """Prediction from the eager run alone."""
     outlook: Prediction | Missing
-    """What its own eager steps say of one graph of them; missing for a run with graphs."""
+    """Prediction for one graph of the run's eager steps; missing for a run with graphs."""
     low_confidence: tuple[LowConfidence, ...]
-    """Why figures are less sure than they look; those of the headline first."""
+    """Caveats; those of the headline first."""
 
     @property
     def name(self) -> str:
-        """The run's name within its experiment."""
+        """Name of the run within its experiment."""
         return self.run.name
 
     @property
     def mode(self) -> ExecutionMode:
-        """Its execution mode."""
+        """Execution mode of the run."""
         return self.run.mode
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """What failed while it was collected."""
+        """Failures during collection."""
         return self.run.manifest.failures
 
     @property
     def step(self) -> Figure:
-        """The time of its step: the clean one, or of a recorded program the recorded one."""
+        """Step time: clean, or recorded for a recorded program."""
         return self["recorded_step" if self.run.recording else "step_time"]
 
     @property
     def speedup(self) -> Figure:
-        """How much faster its step is than the baseline's, by the same kind of time."""
+        """Speedup over the baseline, by the same kind of time."""
         return self["recorded_speedup" if self.run.recording else "speedup"]
 
     @property
     def saving(self) -> Figure:
-        """What its step saves over the baseline's, by the same kind of time."""
+        """Saving over the baseline, by the same kind of time."""
         return self["recorded_saving" if self.run.recording else "step_saving"]
 
     @cached_property
@@ -94,30 +94,32 @@ class RunComparison(Struct, frozen=True, dict=True):
         return {figure.metric.id: figure for figure in self.figures}
 
     def __getitem__(self, metric: str) -> Figure:
-        """The figure of a metric of the registry (KeyError if there is no such metric)."""
+        """Return the value of a metric of the registry (KeyError if unknown)."""
         return self._by_id[metric]
 
 
 class Comparison(Struct, frozen=True):
-    """All runs of an experiment against their baseline."""
+    """All runs of an experiment compared with their baseline."""
 
     experiment: Experiment
-    """The experiment, without runs that are nothing but a doctor's examination."""
+    """The experiment without runs that contain only a doctor's report."""
     baseline: str | None
-    """Name of the baseline run (of the first rank, if there are several); None if there is none."""
+    """Name of the baseline run (of the first rank if there are several); None if there is none."""
     runs: tuple[RunComparison, ...]
-    """Its runs, the baseline first (of several ranks those of its mode), else in its order."""
+    """Runs, starting with the baseline (with several ranks, those of its mode)."""
     examinations: tuple[tuple[str, DoctorReport], ...]
-    """The doctor's reports that found something, with the names of the runs that hold them."""
+    """Doctor reports with findings, with the names of their runs."""
 
     def __getitem__(self, name: str) -> RunComparison:
-        """The run called ``name`` (KeyError if there is none)."""
+        """Return the run called ``name`` (KeyError if there is none)."""
         return {run.name: run for run in self.runs}[name]
 
     @property
     def predicted(self) -> RunComparison | None:
-        """The run whose own steps say what a graph of them would gain, where no run was compared
-        and none with graphs has steps to look at: the baseline first; None where there is none."""
+        """Run whose eager steps predict the gain from a graph, preferably the baseline.
+
+        None if runs were compared or a run with graphs has traced steps.
+        """
         eager = [run for run in self.runs if not isinstance(run.outlook, Missing)]
         graphed = (run for run in self.runs if isinstance(run.outlook, Missing))
         if self.best is not None or any(run["traced_step_time"].value for run in graphed):
@@ -126,8 +128,10 @@ class Comparison(Struct, frozen=True):
 
     @property
     def gain(self) -> float | None:
-        """The speedup of the best run, or where none was compared the one that is predicted; None
-        without either, and where replays do other work than the step."""
+        """Speedup of the best run, or the predicted speedup if no runs were compared.
+
+        None if unknown, or if replays compute a different result.
+        """
         if self.best is not None:
             return self.best.speedup.value if self.best.replays_match else None
         outlook = None if self.predicted is None else self.predicted.outlook
@@ -137,22 +141,25 @@ class Comparison(Struct, frozen=True):
 
     @property
     def best(self) -> RunComparison | None:
-        """The run that is fastest against its baseline; None when none was compared. Of the ranks
-        of one mode the slowest stands for them all: none is done before it."""
+        """Fastest run relative to its baseline; None if none was compared.
+
+        The slowest rank represents a mode, because the others wait for it.
+        """
         return fastest(self.runs)
 
 
 def fastest(runs: Sequence[RunComparison]) -> RunComparison | None:
-    """The run that is fastest against its baseline, of those whose replays do the work of the step
-    if there is one; None when none was compared. Of the ranks of one mode only the slowest one
-    counts: none is done before it."""
+    """Find the run with the highest speedup; None if none was compared.
+
+    Prefers runs with correct results. The slowest rank represents a mode.
+    """
     slowest: dict[object, RunComparison] = {}
     for run in runs:
         if run.speedup.value is None:
             continue
         group = run.name if run.run.manifest.rank is None else family(run.run)
-        before = slowest.get(group)
-        if before is None or _step_time(run) > _step_time(before):
+        previous = slowest.get(group)
+        if previous is None or _step_time(run) > _step_time(previous):
             slowest[group] = run
     return max(
         slowest.values(),

@@ -1,5 +1,4 @@
-"""What the traced passes of an experiment say of its runs: their steps, the typical one of each,
-and the equation of two of them."""
+"""Traced passes of an experiment: steps, typical steps and waterfalls."""
 
 from __future__ import annotations
 
@@ -37,27 +36,26 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Experiment, Run
 
 TracedSteps: TypeAlias = Mapping[str, tuple[Step, ...]]
-"""All traced steps of runs, by their names."""
+"""Traced steps by run name."""
 
 MatchedReplays: TypeAlias = "Mapping[str, ReplayMatch | None]"
-"""The matched replays of runs, by their names; None for those without graphs or a trace."""
+"""Matched replays by run name; None for runs without graphs or a trace."""
 
 
 class TracedWork(Struct, frozen=True):
-    """The traced steps of an experiment's runs."""
+    """Traced steps of an experiment's runs."""
 
     steps: TracedSteps
-    """All steps of each run, by its name; none without a trace."""
+    """Steps by run name; empty without a trace."""
     typical: Mapping[str, TypicalStep | Missing]
-    """The typical step of each run, by its name; none where nothing is compared."""
+    """Typical step by run name; empty if nothing is compared."""
     last_arrivals: Mapping[str, dict[int, int] | None]
-    """By mode when the last of its ranks arrives at each of their collectives, in ns; None where
-    that is not known."""
+    """Arrival of the last rank at each collective, by mode, in ns; None if unknown."""
     waits: Mapping[str, RankWaits]
-    """How long collectives waited, by the names of runs with other ranks."""
+    """Wait times of collectives, by name of runs with other ranks."""
 
     def coverage(self, run: Run) -> Coverage | Missing:
-        """What of the traced steps of ``run`` ran from graphs."""
+        """Compute the share of the traced steps of ``run`` that ran from graphs."""
         if not run.mode.captures_graphs:
             return why_missing(run, Fact.GRAPHS)
         if run.replay_trace is None:
@@ -67,34 +65,32 @@ class TracedWork(Struct, frozen=True):
     def time_by_category(
         self, run: Run, step: Figure, figures: Mapping[str, Figure], *, untimed: bool
     ) -> TimeByCategory | Missing:
-        """Where the time of a step goes; ``step`` is the run's step time without a profiler among
-        its ``figures``. Where no run was timed without one (``untimed``) it is the traced step that
-        is divided."""
+        """Break down ``step`` by category, or the traced step time if ``untimed``."""
         busy, traced = figures["gpu_busy"], figures["traced_step_time"]
-        whole = traced if untimed else step
-        if whole.value is None or busy.value is None or run.replay_trace is None:
-            lacking = busy.missing if whole.missing is None else step.missing or whole.missing
-            return lacking or why_missing(run, Fact.TRACED_PASS)
+        divided = traced if untimed else step
+        if divided.value is None or busy.value is None or run.replay_trace is None:
+            missing = busy.missing if divided.missing is None else step.missing or divided.missing
+            return missing or why_missing(run, Fact.TRACED_PASS)
         waiting = self._waiting(run)
         return time_by_category(
-            whole.value, run.replay_trace, self.steps[run.name], waiting, profiled=untimed
+            divided.value, run.replay_trace, self.steps[run.name], waiting, profiled=untimed
         )
 
     def _waiting(self, run: Run) -> Waiting | None:
-        """The run's waiting for other ranks: in a clean step as modelled, else as traced."""
-        waits, work = self.waits.get(run.name), self.typical.get(run.name)
+        """Compute the wait for other ranks: modelled for a clean step, else as traced."""
+        waits, typical = self.waits.get(run.name), self.typical.get(run.name)
         if waits is None or run.replay_trace is None:
             return None
-        last = self.last_arrivals.get(family(run))
-        if isinstance(work, TypicalStep) and last is not None and run.clean is not None:
+        arrivals = self.last_arrivals.get(family(run))
+        if isinstance(typical, TypicalStep) and arrivals is not None and run.clean is not None:
             launches = [step.launch_cpu_ns for step in run.clean.steps]
-            model = model_step(work, float(np.median(launches)), 0, None, last)
+            model = model_step(typical, float(np.median(launches)), 0, None, arrivals)
             return Waiting(waits.waited, float(model.ranks.sum()))
         traced = traced_wait_ns(run.replay_trace, self.steps[run.name], waits.waited)
         return Waiting(waits.waited, traced)
 
     def equation(self, run: Run, against: Run | Missing) -> Waterfall | Missing:
-        """Where the difference of ``run`` to its baseline ``against`` went."""
+        """Break down the difference between ``run`` and its baseline ``against``."""
         if isinstance(against, Missing):
             return against
         returns = [
@@ -117,23 +113,22 @@ def traced_work(
     *,
     compared: bool,
 ) -> TracedWork:
-    """The traced work of the runs of ``experiment``; of their typical steps only where they are
-    ``compared``. ``replays`` and ``traced_steps`` are by name what was computed before."""
-    every = {run.name: traced_steps.get(run.name) or _steps(run) for run in experiment.runs}
+    """Collect the traced work of the runs of ``experiment``; typical steps only if ``compared``."""
+    steps_by_run = {run.name: traced_steps.get(run.name) or _steps(run) for run in experiment.runs}
     if not compared:
-        return TracedWork(every, {}, {}, {})
+        return TracedWork(steps_by_run, {}, {}, {})
     waits = rank_waits(experiment)
     typical: dict[str, TypicalStep | Missing] = {}
     for number, run in enumerate(experiment.runs):
         with progress.subtask(number, 2 * len(experiment.runs)):
             typical[run.name] = typical_step(
-                run, waits.get(run.name), replays.get(run.name), every[run.name]
+                run, waits.get(run.name), replays.get(run.name), steps_by_run[run.name]
             )
-    last = {
+    last_arrivals = {
         name: collective_arrivals([(run, typical[run.name]) for run in ranks])
         for name, ranks in families(experiment).items()
     }
-    return TracedWork(every, typical, last, waits)
+    return TracedWork(steps_by_run, typical, last_arrivals, waits)
 
 
 def _steps(run: Run) -> tuple[Step, ...]:

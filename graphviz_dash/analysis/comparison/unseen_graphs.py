@@ -1,4 +1,7 @@
-"""Launches in a trace of graphs that the run does not hold: a library's own, or not imported."""
+"""Traced launches of graphs that the run does not contain.
+
+These are graphs of a library, or graphs missing from an import.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,10 @@ if TYPE_CHECKING:
 
 
 def unseen_graphs(run: Run, match: ReplayMatch | None) -> UnseenGraphs | None:
-    """The launches in the traced pass of ``run`` that are of no graph of its; None where there are
-    none. Of a recorded program the recorder has counted its own launches, and of any other run they
-    are those that look like none of its graphs. ``match`` are its matched replays, where they were
-    computed before."""
+    """Count the traced launches of graphs that are not in ``run``; None if there are none.
+
+    For recorded programs, the recorder counted its own launches.
+    """
     trace = run.replay_trace
     launches = 0 if trace is None else len(launch_correlations(trace)[0])
     if trace is None or not launches:
@@ -34,7 +37,7 @@ def unseen_graphs(run: Run, match: ReplayMatch | None) -> UnseenGraphs | None:
         source = GraphSource.IMPORT if run.manifest.sources else GraphSource.CAPTURE
         count = launches if not run.graphs else None
         if count and source is GraphSource.CAPTURE and run.mode.captures_graphs:
-            # Its own, which could not be read: that is told as what the bundle lacks.
+            # The bundle lacks graphs of the run itself, which is reported elsewhere.
             return None
     else:
         source = GraphSource.RECORDER
@@ -42,15 +45,18 @@ def unseen_graphs(run: Run, match: ReplayMatch | None) -> UnseenGraphs | None:
     if count is not None and count <= 0:
         return None
     if count == launches:
-        unlike = np.concatenate([*launched_rows(trace)[0], np.zeros(0, dtype=np.int64)])
-        alike = count
+        unmatched_rows = np.concatenate([*launched_rows(trace)[0], np.zeros(0, dtype=np.int64)])
+        unmatched_count = count
     else:
         matched = match or match_replays(run.graphs, trace, identities_of(run))
-        of_none = matched.graph < 0
-        unlike, alike = matched.gpu_row[of_none], len(np.unique(matched.replay[of_none]))
-    if count is None and not alike:
+        is_unmatched = matched.graph < 0
+        unmatched_rows, unmatched_count = (
+            matched.gpu_row[is_unmatched],
+            len(np.unique(matched.replay[is_unmatched])),
+        )
+    if count is None and not unmatched_count:
         return None
-    whole = float(durations.sum())
-    known = count is None or alike == count
-    share = float(durations[unlike].sum()) / whole if known and whole else None
-    return UnseenGraphs(alike if count is None else count, launches, share, source)
+    total_ns = float(durations.sum())
+    is_known = count is None or unmatched_count == count
+    share = float(durations[unmatched_rows].sum()) / total_ns if is_known and total_ns else None
+    return UnseenGraphs(unmatched_count if count is None else count, launches, share, source)

@@ -1,7 +1,4 @@
-"""The outcome of a run against its baseline: whether it is faster, and whether that can be told.
-
-Decided here and nowhere else; graphviz_dash/narrative words it.
-"""
+"""Outcome of a run against its baseline. graphviz_dash/narrative has the wording."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(Enum):
-    """What a comparison of step times comes to."""
+    """Outcome of comparing step times."""
 
     FASTER = auto()
     MODESTLY_FASTER = auto()
@@ -23,23 +20,23 @@ class Outcome(Enum):
     SLIGHTLY_FASTER = auto()
     """Faster by less than SLIGHT_SPEEDUP."""
     NO_SIGNIFICANT_DIFFERENCE = auto()
-    """The 95% interval of the speedup holds 1."""
+    """The 95% interval of the speedup contains 1."""
     SLOWER = auto()
     WRONG_RESULT = auto()
-    """Faster as it was timed, but its replays do other work than the step."""
+    """Faster, but the replays compute a different result."""
     FAILED = auto()
-    """It has no speedup, and a pass of it failed."""
+    """No speedup, and a pass failed."""
     NOT_COMPARED = auto()
-    """It has no speedup: it is the baseline, or one of the two has no step time."""
+    """No speedup: the run is the baseline, or a step time is missing."""
 
 
 def outcome(speedup: Figure, *, replays_match: bool, failed: bool) -> Outcome:
-    """The outcome of a run with ``speedup`` over its baseline.
+    """Determine the outcome of a run.
 
     Args:
-        speedup: of the step time; a recorded one has no interval, and is taken as it is.
-        replays_match: False where a doctor found that replays do other work than the step.
-        failed: whether a pass of the run failed.
+        speedup: speedup over the baseline; a recorded one has no interval.
+        replays_match: False if a doctor found that replays compute a different result.
+        failed: True if a pass of the run failed.
     """
     if speedup.value is None:
         return Outcome.FAILED if failed else Outcome.NOT_COMPARED

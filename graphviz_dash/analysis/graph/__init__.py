@@ -1,1 +1,1 @@
-"""Captured graphs as graphs: topology, nested graphs, the critical path, memory dependencies."""
+"""Structure of captured graphs: topology, nested graphs, critical path, memory dependencies."""

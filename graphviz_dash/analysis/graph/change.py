@@ -1,4 +1,4 @@
-"""Kind of change between two graphs."""
+"""Changes between two graphs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Change(StrEnum):
-    """What became of a node or edge from the first graph to the second."""
+    """Change of a node or edge from the first graph to the second."""
 
     ADDED = "added"
     REMOVED = "removed"

@@ -1,11 +1,8 @@
-"""The critical path of a graph of dependent pieces of work, the slack of each, and what any number
-of streams would make of it.
+"""Critical path, slack and stream schedules of a graph of dependent work.
 
-Definitions: the critical path is the chain of dependent nodes whose durations sum to the most; no
-schedule is shorter. Slack is by how much a node could take longer, or begin later, with the
-critical path unchanged. Available concurrency is all work divided by the critical path (Brent's
-bound). Schedules: list scheduling by the longest way to the end (Hu 1961; Graham 1969), which is
-at most twice the best, and exact where the critical path is reached.
+Slack is the delay of a node that leaves the critical path unchanged. Available concurrency is total
+work divided by the critical path (Brent's bound). Schedules use list scheduling by longest
+remaining path (Hu 1961; Graham 1969), at most twice the optimum.
 """
 
 from __future__ import annotations
@@ -19,20 +16,20 @@ from graphviz_dash.analysis.arrays import Ints
 
 
 class Dependencies(Struct, frozen=True):
-    """Nodes 0..count-1 with edges, made ready for walking."""
+    """Nodes 0..count-1 with edges, prepared for traversal."""
 
     count: int
-    """How many nodes there are."""
+    """Number of nodes."""
     after: list[list[int]]
-    """For each node those that wait for it."""
+    """Successors of each node."""
     before: list[list[int]]
-    """For each node those that it waits for."""
+    """Predecessors of each node."""
     order: list[int]
-    """All nodes in a topological order."""
+    """All nodes in topological order."""
 
     @classmethod
     def of(cls, count: int, edges: Ints) -> Dependencies:
-        """From edges (k, 2), source first, without cycles (ValueError if there is one)."""
+        """Build from edges (k, 2), source first; raises ValueError if there is a cycle."""
         after = _lists(count, edges[:, 0], edges[:, 1])
         before = _lists(count, edges[:, 1], edges[:, 0])
         if len(edges) == 0 or bool(np.all(edges[:, 0] < edges[:, 1])):
@@ -50,53 +47,50 @@ class Dependencies(Struct, frozen=True):
 
 
 class CriticalPath(Struct, frozen=True):
-    """The longest chain of dependent nodes, and what it leaves to the others; times in ns."""
+    """Longest chain of dependent nodes, and the slack of the others; times in ns."""
 
     nodes: tuple[int, ...]
-    """The nodes of the path, in order."""
+    """Nodes of the path, in order."""
     length: int
-    """The sum of their durations."""
+    """Sum of their durations."""
     earliest: Ints
-    """The earliest start of each node."""
+    """Earliest start of each node."""
     rest: Ints
-    """Each node's own duration and the longest way after it."""
+    """Duration of each node plus the longest path after it."""
     slack: Ints
-    """By how much each node could begin later with the critical path unchanged."""
+    """Possible delay of each node with the critical path unchanged."""
 
 
 class StreamSchedule(Struct, frozen=True):
-    """How long a graph takes on ``streams`` streams, in ns."""
+    """Duration of a graph on ``streams`` streams, in ns."""
 
     streams: int
     length: int
 
 
 def critical_path(depend: Dependencies, duration: Ints) -> CriticalPath:
-    """The critical path by ``duration`` (count,) in ns, 0 for nodes that take no time.
-
-    Of several as long it is the one through the nodes of the lowest indices.
-    """
-    took: list[int] = duration.tolist()
+    """Find the critical path for ``duration`` (count,) in ns; lowest indices break ties."""
+    durations: list[int] = duration.tolist()
     earliest = [0] * depend.count
     for node in depend.order:
-        end = earliest[node] + took[node]
+        end = earliest[node] + durations[node]
         for follower in depend.after[node]:
             earliest[follower] = max(earliest[follower], end)
-    rest = [0] * depend.count
+    remaining_ns = [0] * depend.count
     for node in reversed(depend.order):
-        longest = 0
+        longest_ns = 0
         for follower in depend.after[node]:
-            longest = max(longest, rest[follower])
-        rest[node] = took[node] + longest
-    length = max(rest, default=0)
+            longest_ns = max(longest_ns, remaining_ns[follower])
+        remaining_ns[node] = durations[node] + longest_ns
+    length = max(remaining_ns, default=0)
     starts = np.array(earliest, dtype=np.int64)
-    left = np.array(rest, dtype=np.int64)
+    remaining = np.array(remaining_ns, dtype=np.int64)
     return CriticalPath(
-        nodes=_path(depend, took, rest, length),
+        nodes=_path(depend, durations, remaining_ns, length),
         length=length,
         earliest=starts,
-        rest=left,
-        slack=length - starts - left,
+        rest=remaining,
+        slack=length - starts - remaining,
     )
 
 
@@ -110,8 +104,10 @@ def _path(depend: Dependencies, took: list[int], rest: list[int], length: int) -
     )
     path = [node]
     while depend.after[node]:
-        wanted = rest[node] - took[node]
-        node = min(candidate for candidate in depend.after[node] if rest[candidate] == wanted)
+        next_remaining = rest[node] - took[node]
+        node = min(
+            candidate for candidate in depend.after[node] if rest[candidate] == next_remaining
+        )
         path.append(node)
     return tuple(path)
 
@@ -119,40 +115,40 @@ def _path(depend: Dependencies, took: list[int], rest: list[int], length: int) -
 def list_schedule(
     depend: Dependencies, duration: Ints, path: CriticalPath, streams: int
 ) -> StreamSchedule:
-    """List scheduling on ``streams`` streams: whenever one is free it takes, of what may begin, the
-    node with the longest way to the end."""
-    took: list[int] = duration.tolist()
-    rest: list[int] = path.rest.tolist()
-    waiting = [len(sources) for sources in depend.before]
-    ready = [(-rest[node], node) for node in range(depend.count) if not waiting[node]]
+    """Simulate list scheduling: a free stream runs the ready node with the longest remaining
+    path."""
+    durations: list[int] = duration.tolist()
+    remaining: list[int] = path.rest.tolist()
+    pending_counts = [len(sources) for sources in depend.before]
+    ready = [(-remaining[node], node) for node in range(depend.count) if not pending_counts[node]]
     heapq.heapify(ready)
     running: list[tuple[int, int]] = []
     now = 0
     while ready or running:
         while ready and len(running) < streams:
             _, node = heapq.heappop(ready)
-            heapq.heappush(running, (now + took[node], node))
+            heapq.heappush(running, (now + durations[node], node))
         now, node = heapq.heappop(running)
         for follower in depend.after[node]:
-            waiting[follower] -= 1
-            if not waiting[follower]:
-                heapq.heappush(ready, (-rest[follower], follower))
+            pending_counts[follower] -= 1
+            if not pending_counts[follower]:
+                heapq.heappush(ready, (-remaining[follower], follower))
     return StreamSchedule(streams, now)
 
 
 def stream_schedules(
     depend: Dependencies, duration: Ints, path: CriticalPath
 ) -> tuple[StreamSchedule, ...]:
-    """Schedules on 1, 2, 4, ... streams up to the fewest on which list scheduling reaches the
-    critical path, that one included; ascending."""
+    """Schedule on 1, 2, 4, ... streams, up to the fewest that reach the critical path;
+    ascending."""
     single = StreamSchedule(1, int(duration.sum()))
     if single.length <= path.length:
         return (single,)
-    most = _most_at_once(path.earliest, duration)
+    max_streams = _most_at_once(path.earliest, duration)
     schedules = {1: single}
-    low, high = 1, most
+    low, high = 1, max_streams
     streams = 2
-    while streams < most:
+    while streams < max_streams:
         schedules[streams] = list_schedule(depend, duration, path, streams)
         if schedules[streams].length <= path.length:
             high = streams
@@ -170,11 +166,10 @@ def stream_schedules(
 
 
 def _most_at_once(start: Ints, duration: Ints) -> int:
-    """The most nodes that run at once when each begins as early as it can."""
-    runs = duration > 0
-    begins, ends = np.sort(start[runs]), np.sort((start + duration)[runs])
-    ended = np.searchsorted(ends, begins, "right")
-    return int((np.arange(1, len(begins) + 1) - ended).max(initial=1))
+    is_running = duration > 0
+    begins, ends = np.sort(start[is_running]), np.sort((start + duration)[is_running])
+    ended_counts = np.searchsorted(ends, begins, "right")
+    return int((np.arange(1, len(begins) + 1) - ended_counts).max(initial=1))
 
 
 def _lists(count: int, by: Ints, values: Ints) -> list[list[int]]:

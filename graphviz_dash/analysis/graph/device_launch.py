@@ -1,8 +1,7 @@
-"""Whether a captured graph could be instantiated for launches from the device.
+"""Check whether a captured graph can be instantiated for device launch.
 
-Rules: CUDA Programming Guide, "Device Graph Launch", requirements; CUDA Driver API,
-cuGraphInstantiate, CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH. They hold for the bodies of child
-graphs too.
+Rules: CUDA Programming Guide, "Device Graph Launch"; CUDA Driver API, cuGraphInstantiate,
+CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _ALLOWED: Final = _WORK | {NodeKind.CHILD_GRAPH}
 
 
 class Launchable(StrEnum):
-    """The verdict on a graph."""
+    """Verdict on a graph."""
 
     YES = "yes"
     NO = "no"
@@ -35,16 +34,16 @@ class Launchable(StrEnum):
 
 
 class LaunchRule(StrEnum):
-    """What a graph must be to be launched from the device."""
+    """Requirement for device launch."""
 
     WORK = "work"
-    """It holds work: a kernel, memcpy or memset node."""
+    """Contains work: a kernel, memcpy or memset node."""
     ONE_DEVICE = "one device"
-    """All its nodes are on one device."""
+    """All nodes are on one device."""
     KINDS = "kinds"
-    """Its nodes are of the kinds that may be launched there."""
+    """All nodes have a kind that supports device launch."""
     DYNAMIC_PARALLELISM = "dynamic parallelism"
-    """Its kernels launch no kernels themselves."""
+    """No kernel launches kernels."""
     COOPERATIVE = "cooperative"
     """No launch is cooperative while MPS is in use."""
     ARRAYS = "arrays"
@@ -52,31 +51,33 @@ class LaunchRule(StrEnum):
     PINNED_MEMORY = "pinned memory"
     """No copy involves pageable host memory."""
     PARAMETERS = "parameters"
-    """The parameters of its nodes are known."""
+    """The parameters of all nodes are known."""
 
 
 class LaunchFinding(Struct, frozen=True):
-    """A requirement that is not met, or cannot be checked."""
+    """A requirement that is violated or cannot be checked."""
 
     rule: LaunchRule
-    """The requirement."""
+    """Requirement."""
     violated: bool
-    """Whether it is not met; False where the bundle does not let us check it."""
+    """True if violated; False if the bundle lacks the data for the check."""
     graph: str
     """Id of the graph."""
     node: int | None = None
-    """Index of the node; None where it is the graph as a whole."""
+    """Index of the node; None for the graph as a whole."""
     kind: NodeKind | None = None
-    """Kind of the node, for KINDS; None for other rules."""
+    """Kind of the node for KINDS; None for other rules."""
     devices: tuple[int, ...] = ()
-    """Devices of the nodes, for ONE_DEVICE that is violated; empty for others."""
+    """Devices of the nodes for a violated ONE_DEVICE; empty otherwise."""
     unknown_nodes: int = 0
-    """How many nodes have no known device, for ONE_DEVICE that cannot be checked; 0 for others."""
+    """Number of nodes with an unknown device for an unchecked ONE_DEVICE; 0 otherwise."""
 
 
 class DeviceLaunch(Struct, frozen=True):
-    """``violations`` are requirements that are not met, ``unknown`` those that the bundle does not
-    let us check; in the order of graphs and nodes."""
+    """Result of the check, in the order of graphs and nodes.
+
+    ``violations`` are violated requirements, ``unknown`` those that the bundle cannot answer.
+    """
 
     violations: tuple[LaunchFinding, ...]
     unknown: tuple[LaunchFinding, ...]
@@ -90,8 +91,10 @@ class DeviceLaunch(Struct, frozen=True):
 
 
 def device_launch(graphs: Sequence[CapturedGraph], environment: Environment | None) -> DeviceLaunch:
-    """Checks the first of ``graphs``, the others being its bodies. ``environment`` is that of the
-    run that captured it; None: nothing is known of it."""
+    """Check the first of ``graphs``; the others are its bodies.
+
+    ``environment`` is that of the capturing run; None if unknown.
+    """
     findings = [*_whole_graph(graphs, environment)]
     for graph in graphs:
         for node in graph.nodes:
@@ -126,7 +129,7 @@ def _whole_graph(
 def _node(
     node: GraphNode, environment: Environment | None
 ) -> Iterator[tuple[LaunchRule, bool, NodeKind | None]]:
-    """What is against a node: the rule, whether it is violated, and the kind where that is why."""
+    """Check a node: violated or unknown rule, violation flag, and the kind for KINDS."""
     if node.kind not in _ALLOWED:
         yield LaunchRule.KINDS, True, node.kind
         return

@@ -1,4 +1,4 @@
-"""A graph with its child graphs and the bodies that ran put in place, as a launch runs them."""
+"""Flattening of a graph: child graphs and executed bodies are inlined, as in a launch."""
 
 from __future__ import annotations
 
@@ -11,34 +11,32 @@ from msgspec import Struct, field
 from graphviz_dash.model.graph import CapturedGraph, GraphEdge, GraphNode, NodeKind
 
 Choice: TypeAlias = frozenset[str]
-"""The ids of the bodies of conditional nodes that a launch ran."""
+"""Ids of the conditional bodies that a launch ran."""
 
 SHOWN_KINDS: Final = frozenset({NodeKind.KERNEL, NodeKind.MEMCPY, NodeKind.MEMSET})
-"""Kinds of node whose work is a row of a trace."""
+"""Node kinds whose work appears as rows of a trace."""
 
 _MOST_VARIANTS: Final = 256
-"""A graph whose conditional nodes can choose in more ways is matched without their bodies."""
+"""Maximum number of variants; graphs with more are matched without conditional bodies."""
 
 
 class FlatGraph(Struct):
-    """A graph with the bodies of its nodes in their places."""
+    """A graph with the bodies of its nodes inlined."""
 
     graph: CapturedGraph
-    """All nodes, and the edges between them."""
+    """All nodes and the edges between them."""
     root: str
-    """Id of the graph that is launched."""
+    """Id of the launched graph."""
     owner: list[str] = field(default_factory=list)
-    """For each node the id of its own graph; "" for one that only stands for the end of a child
-    graph or body."""
+    """Id of each node's own graph; "" for a placeholder at the end of a child graph or body."""
     index: list[int] = field(default_factory=list)
-    """For each node its index in its own graph; -1 for one that only stands for an end."""
+    """Index of each node in its own graph; -1 for a placeholder."""
 
 
 def flat_variants(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> list[FlatGraph]:
-    """``graph`` as each of the ways in which a launch can run it, by what its conditional nodes
-    choose: none of its bodies or one. One flat graph where there is no choice.
+    """Flatten ``graph`` for each combination of its conditional nodes: no body or one.
 
-    The profiler shows a body at most once a launch, that of a While too, however often it runs.
+    The profiler shows a body at most once per launch, including While bodies.
     """
     choices = _choices(graph, by_id)
     flats = [flatten(graph, by_id, choice) for choice in choices or [frozenset()]]
@@ -49,21 +47,23 @@ def flat_variants(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> list
 
 
 def _choices(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> list[Choice]:
-    """What the conditionals of a graph and of its child graphs can choose that a trace would show;
-    empty if in too many ways."""
+    """List the visible choices of the conditionals of a graph and its child graphs.
+
+    Empty if there are too many.
+    """
     combinations: list[Choice] = [frozenset()]
     for node in graph.nodes:
         if not node.bodies:
             continue
         bodies = [by_id[body] for body in node.bodies if body in by_id]
-        inside = [_choices(body, by_id) for body in bodies]
-        if not all(inside):
+        body_choices = [_choices(body, by_id) for body in bodies]
+        if not all(body_choices):
             return []
         if node.kind is NodeKind.CHILD_GRAPH:
-            options = [choice for choices in inside for choice in choices]
+            options = [choice for choices in body_choices for choice in choices]
         else:
             options = [frozenset[str]()]
-            for body, choices in zip(bodies, inside, strict=True):
+            for body, choices in zip(bodies, body_choices, strict=True):
                 if _shows(body, by_id):
                     options += [choice | {body.id} for choice in choices]
         if options and len(combinations) * len(options) > _MOST_VARIANTS:
@@ -73,7 +73,7 @@ def _choices(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> list[Choi
 
 
 def _shows(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> bool:
-    """Whether anything of a graph can be a row of a trace."""
+    """Check whether any node of a graph appears as a row of a trace."""
     return any(
         node.kind in SHOWN_KINDS
         or any(_shows(by_id[body], by_id) for body in node.bodies if body in by_id)
@@ -84,10 +84,9 @@ def _shows(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> bool:
 def flatten(
     graph: CapturedGraph, by_id: dict[str, CapturedGraph], ran: Choice = frozenset()
 ) -> FlatGraph:
-    """``graph`` with the bodies of its child graph nodes and the bodies of ``ran``, and theirs,
-    between what the node depends on and what depends on it.
+    """Inline the bodies of child graph nodes and the bodies in ``ran``, recursively.
 
-    A graph without any comes out as it is.
+    A graph without bodies is returned unchanged.
     """
     count = len(graph.nodes)
     if not any(node.bodies for node in graph.nodes):
@@ -104,13 +103,13 @@ def flatten(
         flat.index.append(node.index if owner else -1)
         return len(nodes) - 1
 
-    # Parts of graphs that are still to be put in, each with the places it lies between.
+    # Graphs still to inline, with the nodes before and after them.
     pending: list[tuple[CapturedGraph, int | None, int | None]] = [(graph, None, None)]
     while pending:
-        part, begin, end = pending.pop()
-        for node in part.nodes:
-            key = (part.id, node.index)
-            places[key] = ends[key] = add(node, part.id)
+        subgraph, begin, end = pending.pop()
+        for node in subgraph.nodes:
+            key = (subgraph.id, node.index)
+            places[key] = ends[key] = add(node, subgraph.id)
             run = (
                 node.bodies if node.kind is NodeKind.CHILD_GRAPH else ran.intersection(node.bodies)
             )
@@ -120,16 +119,22 @@ def flatten(
                 edges.append(GraphEdge(places[key], ends[key]))
                 pending.append((body, places[key], ends[key]))
         edges.extend(
-            GraphEdge(ends[part.id, edge.source], places[part.id, edge.target])
-            for edge in part.edges
+            GraphEdge(ends[subgraph.id, edge.source], places[subgraph.id, edge.target])
+            for edge in subgraph.edges
         )
         if begin is not None and end is not None:
-            later = {edge.target for edge in part.edges}
-            earlier = {edge.source for edge in part.edges}
-            inner = [(node.index, places[part.id, node.index]) for node in part.nodes]
-            edges.extend(GraphEdge(begin, target) for index, target in inner if index not in later)
+            has_predecessor = {edge.target for edge in subgraph.edges}
+            has_successor = {edge.source for edge in subgraph.edges}
+            part_nodes = [(node.index, places[subgraph.id, node.index]) for node in subgraph.nodes]
             edges.extend(
-                GraphEdge(ends[part.id, index], end) for index, _ in inner if index not in earlier
+                GraphEdge(begin, target)
+                for index, target in part_nodes
+                if index not in has_predecessor
+            )
+            edges.extend(
+                GraphEdge(ends[subgraph.id, index], end)
+                for index, _ in part_nodes
+                if index not in has_successor
             )
     if len(nodes) > count:
         flat.graph = msgspec.structs.replace(graph, nodes=tuple(nodes), edges=tuple(edges))

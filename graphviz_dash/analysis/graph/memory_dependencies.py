@@ -1,16 +1,11 @@
-"""Which dependencies of a graph its nodes need, by the memory that they can reach.
+"""Dependencies that a graph needs because its nodes share memory.
 
-Two nodes of which one comes before the other must keep that order if there is memory that both can
-reach; if there is none, neither can see what the other does. Reading is not told from writing, so
-two nodes that only read the same weights count as in need of their order: what is found to be
-without need is so, what is kept may be too. The other way it can be wrong only where a kernel
-reaches memory that is not among its operands (``GraphNode.operands`` says how), and a node whose
-operands are not known keeps its order to all others.
+Nodes must keep their order if both access the same memory, even if both only read. Nodes with
+unknown operands keep their order relative to all others. Redundant edges are reliable unless a
+kernel accesses memory outside its operands (see ``GraphNode.operands``).
 
-Method: the graph is covered with chains, one after another along its edges; for each node the last
-place on each chain that comes before it tells all that does (vector clocks: Fidge 1988, Mattern
-1989). Memory is cut at the ends of all operands; for each piece, each node that reaches it follows
-the last on each chain that does and comes before it.
+Method: vector clocks on chains that cover the graph (Fidge 1988, Mattern 1989); per memory piece,
+each node follows the last accessing predecessor on each chain.
 """
 
 from __future__ import annotations
@@ -27,37 +22,35 @@ from graphviz_dash.analysis.graph.critical_path import Dependencies
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, NodeKind
 
 GroupParts: TypeAlias = Mapping[int, tuple[int, int]]
-"""By place a group and a part of it."""
+"""Group and part of a node, by node index."""
 
 _MOST_CLOCKS: Final = 20_000_000
-"""Nodes times chains: beyond it the clocks would take more than 80 MB."""
+"""Limit on nodes times chains: beyond it the clocks use more than 80 MB."""
 
 _MOST_PIECES: Final = 5_000_000
-"""Pieces of memory, summed over the nodes that reach them."""
+"""Limit on memory pieces, summed over the accessing nodes."""
 
 
 _MOST_LOOKS: Final = 10_000_000
-"""Chains that are looked at, summed over the pieces of memory and the nodes that reach them: some
-seconds."""
+"""Limit on chain visits, summed over memory pieces and accessing nodes: a few seconds."""
 
 
 def knows_memory(graph: CapturedGraph) -> bool:
-    """Whether any node of the graph tells what memory it reaches."""
+    """Check whether any node of the graph has known operands."""
     return any(node.operands for node in graph.nodes)
 
 
 def unknown_nodes(graph: CapturedGraph) -> int:
-    """How many kernels, memcpys and memsets do not tell what memory they reach."""
+    """Count kernels, memcpys and memsets with unknown operands."""
     kinds = (NodeKind.KERNEL, NodeKind.MEMCPY, NodeKind.MEMSET)
     return sum(node.kind in kinds and _is_unknown(node) for node in graph.nodes)
 
 
 def memory_edges(graph: CapturedGraph, apart: GroupParts) -> Ints | None:
-    """The dependencies that the nodes of ``graph`` need, (k, 2), source first: enough of them to
-    imply all. None for a graph of too many parallel branches, or too much memory in common.
+    """Find the dependencies that the nodes of ``graph`` need, (k, 2), source first.
 
-    Nodes of one group of ``apart`` but different parts are known not to need each other, whatever
-    they reach; a group's nodes follow one another.
+    None if the graph is too large. Different parts of a group in ``apart`` are independent; the
+    nodes of a group are consecutive.
     """
     count = len(graph.nodes)
     edges = np.array([(edge.source, edge.target) for edge in graph.edges], dtype=np.int64)
@@ -80,8 +73,8 @@ def memory_edges(graph: CapturedGraph, apart: GroupParts) -> Ints | None:
 
 
 class _Clocks:
-    """``chain`` of each node and its ``position`` on it, ``chains`` of nodes, and
-    ``before[node][chain]``: the last position on a chain that comes before a node, -1 for none."""
+    """Vector clocks: ``before[node][chain]`` is the last position on a chain before a node, or
+    -1."""
 
     def __init__(self, chain: list[int], position: list[int], chains: list[list[int]]) -> None:
         self.chain, self.position, self.chains = chain, position, chains
@@ -92,10 +85,12 @@ class _Clocks:
         chain, position = [0] * depend.count, [0] * depend.count
         chains: list[list[int]] = []
         for node in depend.order:
-            free = (
-                earlier for earlier in depend.before[node] if chains[chain[earlier]][-1] == earlier
+            extendable = (
+                predecessor
+                for predecessor in depend.before[node]
+                if chains[chain[predecessor]][-1] == predecessor
             )
-            last = next(free, None)
+            last = next(extendable, None)
             if last is None:
                 chains.append([])
             chain[node] = len(chains) - 1 if last is None else chain[last]
@@ -105,11 +100,11 @@ class _Clocks:
             return None
         clocks = cls(chain, position, chains)
         for node in depend.order:
-            own = clocks.before[node]
-            for earlier in depend.before[node]:
-                np.maximum(own, clocks.before[earlier], out=own)
-            for earlier in depend.before[node]:
-                own[chain[earlier]] = max(own[chain[earlier]], position[earlier])
+            clock = clocks.before[node]
+            for predecessor in depend.before[node]:
+                np.maximum(clock, clocks.before[predecessor], out=clock)
+            for predecessor in depend.before[node]:
+                clock[chain[predecessor]] = max(clock[chain[predecessor]], position[predecessor])
         return clocks
 
 
@@ -118,14 +113,16 @@ def _is_unknown(node: GraphNode) -> bool:
 
 
 def _pieces(nodes: Sequence[GraphNode]) -> list[list[int]] | None:
-    """For each piece of memory that several nodes reach their places; pieces that the same nodes
-    reach count once. None if there are too many."""
+    """List the nodes of each memory piece that several nodes access, without duplicates.
+
+    None if there are too many.
+    """
     ends: defaultdict[int, set[int]] = defaultdict(set)
     for node in nodes:
         for operand in node.operands or ():
             ends[operand.allocation] |= {operand.offset, operand.offset + operand.bytes}
     cuts = {allocation: sorted(offsets) for allocation, offsets in ends.items()}
-    reached: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    nodes_by_piece: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     total = 0
     for node_index, node in enumerate(nodes):
         for operand in node.operands or ():
@@ -138,10 +135,10 @@ def _pieces(nodes: Sequence[GraphNode]) -> list[list[int]] | None:
             if total > _MOST_PIECES:
                 return None
             for piece in range(first, last):
-                reached[operand.allocation, piece].append(node_index)
+                nodes_by_piece[operand.allocation, piece].append(node_index)
     return [
         list(piece_nodes)
-        for piece_nodes in {tuple(nodes) for nodes in reached.values() if len(nodes) > 1}
+        for piece_nodes in {tuple(nodes) for nodes in nodes_by_piece.values() if len(nodes) > 1}
     ]
 
 
@@ -155,59 +152,64 @@ def _follow(
     apart: GroupParts,
     needed: set[tuple[int, int]],
 ) -> None:
-    """Adds what ``nodes`` (in topological order), which reach the same memory, need of each other:
-    of each chain the last that come before, and imply the others."""
+    """Add the dependencies among ``nodes``, ordered topologically, which access the same memory.
+
+    Adds the last predecessors of each chain, which imply the others.
+    """
     by_chain: defaultdict[int, list[int]] = defaultdict(list)
     for node in nodes:
         before = clocks.before[node]
         for chain, earlier in by_chain.items():
             count = bisect_right(earlier, before[chain], key=clocks.position.__getitem__)
-            needed.update((other, node) for other in _last(node, earlier, count, apart))
+            needed.update((predecessor, node) for predecessor in _last(node, earlier, count, apart))
         by_chain[clocks.chain[node]].append(node)
 
 
 def _last(node: int, earlier: list[int], count: int, apart: GroupParts) -> Iterator[int]:
-    """Those of the first ``count`` of ``earlier``, one after another on a chain, that ``node`` must
-    follow and that the others it must follow come before."""
-    own = apart.get(node)
+    """Select the last of ``earlier[:count]``, consecutive on a chain, that ``node`` must follow."""
+    node_part = apart.get(node)
     group: int | None = None
     parts: set[int] = set()
-    for at in range(count - 1, -1, -1):
-        its = apart.get(earlier[at])
-        if own is not None and its is not None and its[0] == own[0] and its != own:
+    for index in range(count - 1, -1, -1):
+        other_part = apart.get(earlier[index])
+        if (
+            node_part is not None
+            and other_part is not None
+            and other_part[0] == node_part[0]
+            and other_part != node_part
+        ):
             continue
         if group is None:
-            yield earlier[at]
-            if its is None or its == own:
+            yield earlier[index]
+            if other_part is None or other_part == node_part:
                 return
-            group = its[0]
-        elif its is None or its[0] != group:
+            group = other_part[0]
+        elif other_part is None or other_part[0] != group:
             return
-        elif its[1] not in parts:
-            # The parts of a group come before no part of it: each is followed by itself.
-            yield earlier[at]
-        parts.add(its[1])
+        elif other_part[1] not in parts:
+            # Parts of a group are independent, so each needs a separate dependency.
+            yield earlier[index]
+        parts.add(other_part[1])
 
 
 def _keep_in_place(unknown: list[int], clocks: _Clocks, needed: set[tuple[int, int]]) -> None:
-    """Adds what keeps each of ``unknown`` (in topological order) after all that comes before it,
-    and before all that comes after."""
+    """Add dependencies that fix the order of ``unknown`` nodes relative to all others."""
     positions: defaultdict[int, list[int]] = defaultdict(list)
     for node in unknown:
         positions[clocks.chain[node]].append(clocks.position[node])
 
     def earlier(node: int) -> Iterator[int]:
-        """On each chain the last of ``unknown`` that comes before ``node``."""
-        for chain, its in positions.items():
-            count = bisect_right(its, int(clocks.before[node, chain]))
+        """Find the last of ``unknown`` before ``node`` on each chain."""
+        for chain, chain_positions in positions.items():
+            count = bisect_right(chain_positions, int(clocks.before[node, chain]))
             if count:
-                yield clocks.chains[chain][its[count - 1]]
+                yield clocks.chains[chain][chain_positions[count - 1]]
 
     if unknown:
         for node in range(len(clocks.chain)):
             needed.update((predecessor, node) for predecessor in earlier(node))
     for node in unknown:
-        # What comes before an earlier one of them need not be named again.
+        # Predecessors of an earlier unknown node are implied.
         covered = np.full(len(clocks.chains), -1, dtype=np.int32)
         for predecessor in earlier(node):
             np.maximum(covered, clocks.before[predecessor], out=covered)

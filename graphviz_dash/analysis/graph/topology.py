@@ -1,4 +1,4 @@
-"""The dependencies of a captured graph, in the form that matching needs."""
+"""Dependencies of a captured graph, prepared for matching."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from graphviz_dash.model.graph import CapturedGraph
 
 
 class GraphTopology(Struct, frozen=True):
-    """Dependencies of a captured graph's nodes, without repeats."""
+    """Dependencies of a captured graph's nodes, without duplicates."""
 
     successors: list[list[int]]
-    """For each node those that depend on it."""
+    """Nodes that depend on each node."""
     predecessors: list[list[int]]
-    """For each node those that it depends on."""
+    """Nodes that each node depends on."""
     visible: npt.NDArray[np.bool_]
-    """Whether a trace shows each node, shape (nodes,)."""
+    """Mask of the nodes that a trace shows, shape (nodes,)."""
     order: list[int]
-    """All nodes, after what they depend on, else in creation order."""
+    """All nodes in topological order, else in creation order."""
     _before: Ints
     """Sources of the edges between visible nodes, shape (k,)."""
     _after: Ints
@@ -30,7 +30,7 @@ class GraphTopology(Struct, frozen=True):
 
     @classmethod
     def of(cls, graph: CapturedGraph, visible: npt.NDArray[np.bool_]) -> GraphTopology:
-        """The topology of ``graph``, which has no cycles."""
+        """Build the topology of ``graph``, which has no cycles."""
         successors: list[list[int]] = [[] for _ in graph.nodes]
         predecessors: list[list[int]] = [[] for _ in graph.nodes]
         edges = sorted({(edge.source, edge.target) for edge in graph.edges})
@@ -43,36 +43,39 @@ class GraphTopology(Struct, frozen=True):
         return cls(successors, predecessors, visible, order, pairs[:, 0], pairs[:, 1])
 
     def chain(self) -> Ints | None:
-        """The visible nodes in order if each depends on the one before, so that a replay can run
-        them in one order only; else None."""
+        """Return the visible nodes in order if they form a single chain, else None."""
         rank = np.full(len(self.visible), -1, dtype=np.int64).tolist()
-        reach = [-1] * len(rank)
+        latest = [-1] * len(rank)
         chain: list[int] = []
         for node in self.order:
-            # The latest visible node that lies before this one.
-            before = max(
-                (rank[p] if self.visible[p] else reach[p] for p in self.predecessors[node]),
+            # Latest visible node before this one.
+            previous = max(
+                (rank[p] if self.visible[p] else latest[p] for p in self.predecessors[node]),
                 default=-1,
             )
-            reach[node] = before
+            latest[node] = previous
             if self.visible[node]:
-                if before != len(chain) - 1:
+                if previous != len(chain) - 1:
                     return None
                 rank[node] = len(chain)
                 chain.append(node)
         return np.array(chain, dtype=np.int64)
 
     def in_order(self, node: Ints, start: Ints) -> bool:
-        """Whether rows that are matched to ``node`` (-1: none) begin after what they depend on."""
-        begun = np.full(len(self.visible), -1, dtype=np.int64)
+        """Check that rows matched to ``node`` (-1: none) start after their dependencies."""
+        starts = np.full(len(self.visible), -1, dtype=np.int64)
         matched = node >= 0
-        begun[node[matched]] = start[matched]
-        before, after = begun[self._before], begun[self._after]
-        return not bool(np.any((before >= 0) & (after >= 0) & (before > after)))
+        starts[node[matched]] = start[matched]
+        source_start, target_start = starts[self._before], starts[self._after]
+        return not bool(
+            np.any((source_start >= 0) & (target_start >= 0) & (source_start > target_start))
+        )
 
     def twin_classes(self, codes: Ints) -> list[tuple[int, int]]:
-        """For each node a value that it shares with those that nothing tells from it: of the same
-        signature, with the same all the way up and all the way down."""
+        """Compute a class of indistinguishable nodes for each node.
+
+        Nodes of a class have the same signature, ancestors and descendants.
+        """
         up = self._hashes(codes, self.order, self.predecessors)
         down = self._hashes(codes, self.order[::-1], self.successors)
         return list(zip(up, down, strict=True))
@@ -87,8 +90,10 @@ class GraphTopology(Struct, frozen=True):
 
 
 def visible_edges(graph: CapturedGraph, visible: npt.NDArray[np.bool_]) -> Ints:
-    """Which visible node must follow which, (k, 2), source first: the edges of ``graph``, with
-    those over nodes that are not visible (events, empty ones) drawn through."""
+    """Find the edges between visible nodes, (k, 2), source first.
+
+    Paths through invisible nodes (events, empty nodes) count as edges.
+    """
     edges = np.array(
         sorted({(edge.source, edge.target) for edge in graph.edges}), dtype=np.int64
     ).reshape(-1, 2)
@@ -99,29 +104,29 @@ def visible_edges(graph: CapturedGraph, visible: npt.NDArray[np.bool_]) -> Ints:
     for source, target in edges.tolist():
         successors[source].append(target)
         predecessors[target].append(source)
-    # For each node the nearest visible ones before it, itself if it is one.
+    # Nearest visible ancestors of each node, or the node itself if visible.
     nearest: list[frozenset[int]] = [frozenset()] * len(graph.nodes)
     pairs: set[tuple[int, int]] = set()
     for node in _ordered(successors, predecessors):
-        before = frozenset[int]().union(
+        ancestors = frozenset[int]().union(
             *(nearest[predecessor] for predecessor in predecessors[node])
         )
         if visible[node]:
-            pairs |= {(source, node) for source in before}
-            before = frozenset((node,))
-        nearest[node] = before
+            pairs |= {(source, node) for source in ancestors}
+            ancestors = frozenset((node,))
+        nearest[node] = ancestors
     return np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2)
 
 
 def _ordered(successors: list[list[int]], predecessors: list[list[int]]) -> list[int]:
-    waiting = [len(before) for before in predecessors]
-    ready = [node for node, count in enumerate(waiting) if count == 0]
+    pending_counts = [len(before) for before in predecessors]
+    ready = [node for node, count in enumerate(pending_counts) if count == 0]
     order: list[int] = []
     while ready:
         node = heapq.heappop(ready)
         order.append(node)
-        for after in successors[node]:
-            waiting[after] -= 1
-            if waiting[after] == 0:
-                heapq.heappush(ready, after)
+        for successor in successors[node]:
+            pending_counts[successor] -= 1
+            if pending_counts[successor] == 0:
+                heapq.heappush(ready, successor)
     return order

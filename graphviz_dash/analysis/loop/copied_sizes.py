@@ -1,12 +1,9 @@
-"""The real sizes of steps by what a program copies into the static inputs of its graphs.
+"""Real sizes of steps, inferred from copies into static graph inputs.
 
-A server writes the rows of a batch into a buffer that its graphs read, right before it replays: a
-copy of so many rows, each of one width in bytes. The trace shows the bytes and not the width. Of
-the copies in one place before the replays the width is the one number that divides all of them and
-leads every step to the graph that was replayed: more rows than the next smaller graph has, and no
-more than its own. Where none or several do, where fewer than FEWEST_SIZES different sizes were
-replayed (a copy of constant size would pass), or where every copy is as large as the padded size
-(it was padded before it was copied), the copies tell nothing, and the size stays unknown.
+The trace shows the bytes of a copy but not its row width. The width is the unique number that
+divides all copies at one position and maps every step to its replayed graph. The size stays unknown
+if no width or several widths fit, with fewer than FEWEST_SIZES sizes, or if every copy has the
+padded size.
 """
 
 from __future__ import annotations
@@ -26,18 +23,17 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 FEWEST_SIZES: Final = 3
-"""Different padded sizes among the traced steps from which their copies can tell anything."""
+"""Minimum number of padded sizes among the traced steps for inferring real sizes."""
 
 _UNKNOWN: Final = -1
 _PLACES: Final = 32
-"""Copies before a replay that are looked at, the last ones."""
+"""Number of copies examined before a replay."""
 _INWARD: Final = ("Memcpy DtoD", "Memcpy HtoD")
 """Copies that may fill an input."""
 
 
 def copies_may_tell(loop: ProgramLoop | None) -> bool:
-    """Whether steps in the traced window replayed graphs of known size and nothing says what size
-    was asked for."""
+    """Check whether traced steps replayed graphs of known size with unknown real sizes."""
     if loop is None:
         return False
     steps = loop.steps
@@ -48,8 +44,7 @@ def copies_may_tell(loop: ProgramLoop | None) -> bool:
 
 
 def copied_sizes(loop: ProgramLoop, trace: Trace) -> dict[int, int]:
-    """The real sizes of steps of the traced window, by their rows in ``loop.steps``: of those whose
-    size nothing else tells, and as far as the copies of ``trace`` do. Near-linear in its rows."""
+    """Infer unknown real sizes of steps in the traced window, by row in ``loop.steps``."""
     by_family: dict[int, dict[int, Ints]] = {}
     for row, copied in _copies_before(loop, trace).items():
         family = loop.steps.family[row]
@@ -59,45 +54,51 @@ def copied_sizes(loop: ProgramLoop, trace: Trace) -> dict[int, int]:
     for number, copies in by_family.items():
         rows = list(copies)
         padded = np.array([loop.steps.padded[row] or 0 for row in rows], dtype=np.int64)
-        below = np.array([_next_smaller(loop, number, row) for row in rows], dtype=np.int64)
+        smaller = np.array([_next_smaller(loop, number, row) for row in rows], dtype=np.int64)
         if len(np.unique(padded)) < FEWEST_SIZES or not padded.all():
             continue
-        told = [
+        candidates = [
             real
             for place in range(1, min(_PLACES, *map(len, copies.values())) + 1)
-            if (real := _real_sizes(_last(copies, place), padded, below)) is not None
+            if (real := _real_sizes(_last(copies, place), padded, smaller)) is not None
         ]
-        if told:
-            alike = (np.stack(told) == told[0]).all(axis=0)
-            real_sizes = zip(rows, told[0].tolist(), alike.tolist(), strict=True)
+        if candidates:
+            agreement = (np.stack(candidates) == candidates[0]).all(axis=0)
+            real_sizes = zip(rows, candidates[0].tolist(), agreement.tolist(), strict=True)
             sizes |= {row: real for row, real, agreed in real_sizes if agreed}
     return sizes
 
 
 def _last(copies: dict[int, Ints], place: int) -> Ints:
-    """The copy at that place from the replay backwards, of each step."""
+    """Return the bytes of the copy at ``place``, counted backwards from the replay, per step."""
     return np.array([copied[-place] for copied in copies.values()], dtype=np.int64)
 
 
 def _next_smaller(loop: ProgramLoop, number: int, row: int) -> int:
-    """The size of the next smaller graph that would have served the step; 0 where there is none."""
+    """Find the next smaller captured size for the step; 0 if there is none."""
     family, member = loop.families[number], loop.steps.member[row]
-    own = _split(family, member)
-    if own is None:
+    member_key = _split(family, member)
+    if member_key is None:
         return 0
     others = (_split(family, place) for place in range(len(family.members)))
-    return max((o[0] for o in others if o is not None and o[1] == own[1] and o < own), default=0)
+    return max(
+        (
+            other[0]
+            for other in others
+            if other is not None and other[1] == member_key[1] and other < member_key
+        ),
+        default=0,
+    )
 
 
 def _split(family: GraphFamily, member: int | None) -> tuple[int, tuple[int, ...]] | None:
-    """The padded number of a member's key, and the others."""
     axis = family.size_axis
     key = None if member is None else family.members[member].key
     return None if key is None or axis is None else (key[axis], (*key[:axis], *key[axis + 1 :]))
 
 
 def _real_sizes(copied: Ints, padded: Ints, below: Ints) -> Ints | None:
-    """How many rows each copy is of; None where that is not told."""
+    """Infer the number of rows of each copy; None if ambiguous."""
     if (copied <= 0).any():
         return None
     lowest = int((-(-copied // padded)).max())
@@ -114,29 +115,34 @@ def _real_sizes(copied: Ints, padded: Ints, below: Ints) -> Ints | None:
 
 
 def _copies_before(loop: ProgramLoop, trace: Trace) -> dict[int, Ints]:
-    """The bytes of the copies that may fill inputs between a step's first replay and the replay
-    before, in the thread that is traced, by the steps' rows; none of steps whose real size is
-    known, or where several threads take steps."""
+    """Collect the bytes of copies between a step's first replay and the previous replay, by row.
+
+    Empty if several threads run steps.
+    """
     steps = loop.steps
-    wanted = {
+    rows_by_number = {
         number: row
         for number, row in enumerate(loop.window_steps)
         if row is not None
         and steps.real[row] is None
         and steps.kind[row] in (StepKind.REPLAY, StepKind.SEGMENTS)
     }
-    if len({steps.thread[row] for row in wanted.values()}) != 1:
+    if len({steps.thread[row] for row in rows_by_number.values()}) != 1:
         return {}
     calls, launches, sizes = _submitted(trace)
     called, thread = column(trace.runtime, "ts")[calls], column(trace.runtime, "tid")[calls]
-    at = np.flatnonzero(launches)
+    launch_rows = np.flatnonzero(launches)
     copies: dict[int, Ints] = {}
     marks = trace.annotations.filter(trace.annotations["name"].str.starts_with(STEP))
-    for name, begin, length, tid in marks.select("name", "ts", "dur", "tid").rows():
-        row = wanted.get(int(name.removeprefix(STEP)))
+    for name, start, length, tid in marks.select("name", "ts", "dur", "tid").rows():
+        row = rows_by_number.get(int(name.removeprefix(STEP)))
         if row is None:
             continue
-        inside = at[(thread[at] == tid) & (called[at] >= begin) & (called[at] <= begin + length)]
+        inside = launch_rows[
+            (thread[launch_rows] == tid)
+            & (called[launch_rows] >= start)
+            & (called[launch_rows] <= start + length)
+        ]
         family, member = steps.family[row], steps.member[row]
         if family is None or member is None:
             continue
@@ -144,15 +150,17 @@ def _copies_before(loop: ProgramLoop, trace: Trace) -> dict[int, Ints]:
         if len(inside) < segments:
             continue
         first = int(inside[-segments])
-        own = np.flatnonzero((thread[:first] != tid) | launches[:first])
-        before = slice(int(own[-1]) + 1 if len(own) else 0, first)
-        copies[row] = sizes[before][sizes[before] != _UNKNOWN]
+        boundaries = np.flatnonzero((thread[:first] != tid) | launches[:first])
+        copy_range = slice(int(boundaries[-1]) + 1 if len(boundaries) else 0, first)
+        copies[row] = sizes[copy_range][sizes[copy_range] != _UNKNOWN]
     return copies
 
 
 def _submitted(trace: Trace) -> tuple[Ints, Ints, Ints]:
-    """The calls that copy or launch graphs, by thread and time: their rows of the runtime table,
-    which of them launch graphs, and the bytes of copies that may fill inputs."""
+    """Collect calls that copy or launch graphs, ordered by thread and time.
+
+    Returns runtime rows, a mask of graph launches, and input copy bytes.
+    """
     codes, names = encode(trace.runtime["name"])
     classes = [call_class(name) for name in names]
     launching = np.array([call is CallClass.GRAPH_LAUNCH for call in classes], dtype=bool)[codes]

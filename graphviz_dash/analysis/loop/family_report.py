@@ -1,4 +1,4 @@
-"""The families of a recorded program's graphs: what each graph costs, and what its steps lost."""
+"""Report on the graph families of a recorded program: graph costs and lost step time."""
 
 from __future__ import annotations
 
@@ -34,170 +34,172 @@ from graphviz_dash.model.recording import RecordedGraph
 from graphviz_dash.model.run import Run
 
 _FEWEST: Final = 3
-"""GPU times from which a median stands by itself."""
+"""Minimum number of GPU times for a reliable median."""
 _FEWEST_STEPS: Final = 32
-"""Times to the next step from which one does: they vary with what the host does."""
+"""Minimum number of step intervals for a reliable median; they vary with host work."""
 
 _USUAL_NODE_BYTES: Final = 3_072
-"""Device memory outside the allocator that an executable takes for each node, measured on driver
-580 with kernels of few arguments."""
+"""Default device memory per node of an executable outside the allocator, in bytes.
+
+Measured on driver 580 with kernels of few arguments.
+"""
 _FEWEST_MEASURED: Final = 32 * 2**20
-"""Bytes that executables take together from which they tell it themselves: the driver takes memory
-in chunks of 2 MiB."""
+"""Minimum total size for using the program's own measurement; the driver allocates 2 MiB chunks."""
 
 
 class NodeBytes(Struct, frozen=True):
-    """What the executables of a program take of the device outside the allocator."""
+    """Device memory of executables outside the allocator."""
 
     bytes: float
-    """For each node."""
+    """Bytes per node."""
     graphs: int
-    """By so many graphs, whose instantiations left so much less memory free; 0: by what was
-    measured elsewhere, for the program's own took too little to tell."""
+    """Number of graphs behind the estimate.
+
+    0 means that the built-in default is used because the program's own graphs are too small to
+    measure.
+    """
 
 
 class MemberReport(Struct, frozen=True):
-    """What serves one key of a family."""
+    """A member of a graph family: the graphs for one key."""
 
     index: int
-    """Its place among the members of the family."""
+    """Index among the members of the family."""
     member: FamilyMember
-    """The key, and the graphs."""
+    """Key and graphs."""
     size: int | None
-    """The number of its key that is padded; None where none is known."""
+    """Padded number of the key; None if unknown."""
     rest: tuple[int, ...]
-    """The other numbers of its key."""
+    """Other numbers of the key."""
     steps: int
-    """Steps that it served."""
+    """Number of steps served."""
     gpu: Summary | None
-    """GPU time of a replay of all its graphs, in ns; None where none was sampled."""
+    """GPU time of a replay of all its graphs, in ns; None without samples."""
     gpu_ns: Floats
-    """The samples, shape (samples,)."""
+    """Samples, shape (samples,)."""
     launch: Summary | None
-    """CPU time of the calls that replay them, in ns; None where none was seen."""
+    """CPU time of the replay calls, in ns; None if not recorded."""
     period: Summary | None
-    """From the begin of its steps to that of the next, in ns; None where it served none."""
+    """Interval from step start to the next step start, in ns; None without steps."""
     nodes: int | None
-    """Nodes of its graphs; None where one could not be read."""
+    """Nodes of its graphs; None if a graph could not be read."""
     capture_ns: int
-    """Their captures, instantiation included, in ns."""
+    """Capture time including instantiation, in ns."""
     first_launch_ns: int | None
-    """The calls of their first replays; None where one was never replayed."""
+    """Time of the first replay calls; None if a graph was never replayed."""
     own_bytes: int | None
-    """Bytes of the pool that only they can use; None where it was not read."""
+    """Bytes of the pool used exclusively; None if not recorded."""
     pool_added_bytes: int | None
-    """Bytes by which their captures made the pool larger; None where it was not read."""
+    """Bytes by which the captures grew the pool; None if not recorded."""
     executable_bytes: int | None
-    """Device memory of their executables outside the allocator, by their nodes; None where these
-    are not known."""
+    """Estimated device memory of executables outside the allocator; None if nodes are unknown."""
 
     @property
     def startup_ns(self) -> int:
-        """What they take until they can be replayed at full speed."""
+        """Time until the graphs replay at full speed, in ns."""
         return self.capture_ns + (self.first_launch_ns or 0)
 
 
 class SizeLoss(Struct, frozen=True):
-    """What the requests of one real size lost."""
+    """Time lost by the requests of one real size."""
 
     size: int
-    """The real size."""
+    """Real size."""
     requests: int
-    """How many steps asked for it."""
+    """Number of steps that requested it."""
     fallbacks: int
-    """How many of them ran without a graph."""
+    """Number of these steps that ran without a graph."""
     padding_ns: float
-    """GPU time of the others over what a graph of that very size would take, in ns."""
+    """Padding cost: GPU time of the other steps beyond a graph of exactly that size, in ns."""
     fallback_ns: float | None
-    """Time of the steps without a graph over what a graph of that size would take, in ns; None
-    where there are some, and none of any size was timed."""
+    """Fallback cost: time of steps without a graph beyond a graph of that size, in ns.
+
+    None if unknown.
+    """
 
 
 def total_fallback_ns(losses: Iterable[SizeLoss]) -> float | None:
-    """Their sum, in ns; None where one is not known."""
-    known = [loss.fallback_ns for loss in losses]
-    return None if None in known else sum(ns for ns in known if ns is not None)
+    """Sum in ns, or None if any value is unknown."""
+    values = [loss.fallback_ns for loss in losses]
+    return None if None in values else sum(ns for ns in values if ns is not None)
 
 
 class FamilyReport(Struct, frozen=True):
-    """One family, and the steps that it served."""
+    """One family and the steps that it served."""
 
     index: int
-    """Its place among the families of the program."""
+    """Index among the families of the program."""
     family: GraphFamily
-    """What it is called, and where it was captured."""
+    """Name and capture location."""
     members: tuple[MemberReport, ...]
-    """By size, those of unknown size behind in the order of their captures."""
+    """Members by size; members of unknown size last, in capture order."""
     replays: int
-    """Steps that replayed its graphs."""
+    """Number of steps that replayed its graphs."""
     fallbacks: int
-    """Steps that ran eagerly, for no graph fitted."""
+    """Number of steps that ran eagerly because no graph fit."""
     captures: int
-    """Steps in which a graph was captured."""
+    """Number of steps that captured a graph."""
     step_ns: float | None
-    """What a step takes besides its replay, in ns: the median, over the steps of members that were
-    sampled, of the time to the next step less the member's median replay. None where none was."""
+    """Median time from one step to the next, minus the replay, in ns; None without samples."""
     samples: tuple[ReplaySamples, ...]
-    """Times of the members of known size; none where no replay was timed."""
+    """Times of members with a known size; empty if no replay was timed."""
     real_sizes: tuple[tuple[SizeSource, int], ...]
-    """Of how many of its replays and fallbacks the real size is known, and how, surest first."""
+    """Number of replays and fallbacks with a known real size, by source, most reliable first."""
     losses: tuple[SizeLoss, ...] | Missing
-    """By real size, ascending; or why padding is not known."""
+    """Losses by real size, ascending, or why padding is unknown."""
     padding: PaddingCost | Missing
-    """What padding took of all its steps of known size; missing with ``losses``."""
+    """Padding cost over all steps of known size; missing with ``losses``."""
     node_bytes: NodeBytes
-    """What executables are taken to need, of this family and the program's others."""
+    """Memory estimate for executables of all families of the program."""
 
     @property
     def fallback_ns(self) -> float | None:
-        """Time that its steps without a graph took over what graphs of their sizes would, in ns;
-        None where that is not known."""
+        """Fallback cost in ns; None if unknown."""
         if isinstance(self.losses, Missing):
             return None
         return total_fallback_ns(self.losses)
 
     @property
     def key_count(self) -> int:
-        """How many keys its members have: several may share one, as graphs of one size for each
-        place in a text; those of unknown key count each."""
-        known = [member.member.key for member in self.members if member.member.key]
-        return len(set(known)) + len(self.members) - len(known)
+        """Number of distinct keys; members with an unknown key count individually."""
+        known_keys = [member.member.key for member in self.members if member.member.key]
+        return len(set(known_keys)) + len(self.members) - len(known_keys)
 
     @property
     def has_sizes(self) -> bool:
-        """Whether its graphs are told apart by a size."""
+        """True if its graphs differ by a size."""
         return any(member.size is not None for member in self.members)
 
     @property
     def is_segmented(self) -> bool:
-        """Whether a step replays several graphs."""
+        """True if a step replays several graphs."""
         return any(len(member.member.graphs) > 1 for member in self.members)
 
     @property
     def graphs(self) -> tuple[str, ...]:
-        """The ids of its graphs, each once."""
+        """Ids of its graphs without duplicates."""
         return tuple(dict.fromkeys(g for member in self.members for g in member.member.graphs))
 
 
 class LoopReport(Struct, frozen=True):
-    """The loop of one recorded program."""
+    """Loop of one recorded program."""
 
     run: str
-    """The run's name."""
+    """Name of the run."""
     families: tuple[FamilyReport, ...]
-    """Those with the most steps first."""
+    """Families, most steps first."""
     columns: LoopColumns
     """All steps."""
     steps_seen: int
-    """How many steps there were; more than there are rows where these were too many."""
+    """Total number of steps; may exceed the number of recorded rows."""
     outside: int
-    """Steps of no family."""
+    """Number of steps without a family."""
     engine: str | None
-    """The engine whose state was read."""
+    """Engine whose state was recorded."""
 
 
 def has_many_graphs(loop: ProgramLoop | None) -> bool:
-    """Whether a program has a family of several graphs: several keys, or segments."""
+    """Check whether a program has a family with several graphs: several keys, or segments."""
     return loop is not None and any(
         len(family.members) > 1 or any(len(member.graphs) > 1 for member in family.members)
         for family in loop.families
@@ -205,10 +207,10 @@ def has_many_graphs(loop: ProgramLoop | None) -> bool:
 
 
 def loop_report(run: Run) -> LoopReport | Missing:
-    """The families of ``run``, or why it has none."""
+    """Build the report on the families of ``run``, or explain why there is none."""
     loop, recording = run.loop, run.recording
     if loop is None or recording is None:
-        reason = "no program was recorded" if recording is None else "recorded by an older version"
+        reason = "no program recorded" if recording is None else "recorded by an older version"
         return Missing(Fact.FAMILIES, reason)
     if not loop.families:
         return Missing(Fact.FAMILIES, "the program captured no graph")
@@ -232,7 +234,7 @@ def loop_report(run: Run) -> LoopReport | Missing:
 
 
 class _Graphs(Struct, frozen=True):
-    """What is known of each graph by its id."""
+    """Facts about each graph by id."""
 
     costs: Mapping[str, GraphCost]
     recorded: Mapping[str, RecordedGraph]
@@ -241,32 +243,39 @@ class _Graphs(Struct, frozen=True):
 
 
 def _node_bytes(costs: Mapping[str, GraphCost], recorded: Mapping[str, RecordedGraph]) -> NodeBytes:
-    known = [
+    measured = [
         (cost.outside_bytes, nodes)
         for graph, cost in costs.items()
         if cost.outside_bytes is not None and graph in recorded and (nodes := recorded[graph].nodes)
     ]
-    taken = sum(taken for taken, _ in known)
-    if taken < _FEWEST_MEASURED:
+    total_bytes = sum(total_bytes for total_bytes, _ in measured)
+    if total_bytes < _FEWEST_MEASURED:
         return NodeBytes(_USUAL_NODE_BYTES, 0)
-    return NodeBytes(taken / sum(nodes for _, nodes in known), len(known))
+    return NodeBytes(total_bytes / sum(nodes for _, nodes in measured), len(measured))
 
 
 def _family(index: int, family: GraphFamily, columns: LoopColumns, graphs: _Graphs) -> FamilyReport:
-    own = np.flatnonzero(columns.family == index)
-    kind = columns.kind[own]
-    served = own[columns.replayed[own]]
-    # One pass for all members: the steps in groups of one member each.
+    rows = np.flatnonzero(columns.family == index)
+    kind = columns.kind[rows]
+    served = rows[columns.replayed[rows]]
+    # A single pass over all members: steps grouped by member.
     order = served[np.argsort(columns.member[served], kind="stable")]
     bounds = np.searchsorted(columns.member[order], np.arange(len(family.members) + 1))
     members = [
         _member(number, family, member, columns, order[bounds[number] : bounds[number + 1]], graphs)
         for number, member in enumerate(family.members)
     ]
-    members.sort(key=lambda each: (each.size is None, each.size or 0, each.rest, each.index))
+    members.sort(
+        key=lambda member_report: (
+            member_report.size is None,
+            member_report.size or 0,
+            member_report.rest,
+            member_report.index,
+        )
+    )
     step_ns = _besides_replays(columns, served, members)
     samples = _samples(members, columns, served, step_ns)
-    losses = _losses(samples, columns, own, step_ns or 0.0)
+    losses = _losses(samples, columns, rows, step_ns or 0.0)
     return FamilyReport(
         index=index,
         family=family,
@@ -276,9 +285,9 @@ def _family(index: int, family: GraphFamily, columns: LoopColumns, graphs: _Grap
         captures=int((kind == CAPTURE).sum()),
         step_ns=step_ns,
         samples=samples,
-        real_sizes=_real_sizes(columns, own),
+        real_sizes=_real_sizes(columns, rows),
         losses=losses,
-        padding=_padding(samples, columns, own, losses),
+        padding=_padding(samples, columns, rows, losses),
         node_bytes=graphs.node_bytes,
     )
 
@@ -296,8 +305,8 @@ def _member(
     costs = [graphs.costs[graph] for graph in ids]
     recorded = [graphs.recorded[graph] for graph in ids if graph in graphs.recorded]
     nodes = _sum([graph.nodes for graph in recorded])
-    alone = len(member.graphs) == 1 and graphs.uses[ids[0]] == 1
-    gpu = np.array(costs[0].gpu_ns, dtype=np.float64) if alone else np.zeros(0)
+    is_exclusive = len(member.graphs) == 1 and graphs.uses[ids[0]] == 1
+    gpu = np.array(costs[0].gpu_ns, dtype=np.float64) if is_exclusive else np.zeros(0)
     if not len(gpu):
         gpu = _present(columns.gpu_ns[steps])
     return MemberReport(
@@ -320,7 +329,6 @@ def _member(
 
 
 def _split_key(family: GraphFamily, member: FamilyMember) -> tuple[int | None, tuple[int, ...]]:
-    """The number of a key that is padded, and the others."""
     axis, key = family.size_axis, member.key
     if key is None or axis is None:
         return None, ()
@@ -340,46 +348,52 @@ def _present(values: Ints) -> Floats:
 def _besides_replays(
     columns: LoopColumns, served: Ints, members: Sequence[MemberReport]
 ) -> float | None:
-    """See ``FamilyReport.step_ns``. Not of the sampled steps alone: their events take time too."""
+    """Compute ``FamilyReport.step_ns``.
+
+    Includes unsampled steps, because the events of sampled steps cost time.
+    """
     medians = np.full(1 + max((member.index for member in members), default=0), np.nan)
     for member in members:
         if member.gpu is not None:
             medians[member.index] = member.gpu.median
     timed = columns.settled(served)
-    besides = columns.period_ns[timed] - medians[columns.member[timed]]
-    besides = besides[np.isfinite(besides)]
-    return max(percentiles(besides, (50,))[0], 0.0) if len(besides) else None
+    other_ns = columns.period_ns[timed] - medians[columns.member[timed]]
+    other_ns = other_ns[np.isfinite(other_ns)]
+    return max(percentiles(other_ns, (50,))[0], 0.0) if len(other_ns) else None
 
 
 def _samples(
     members: Sequence[MemberReport], columns: LoopColumns, served: Ints, step_ns: float | None
 ) -> tuple[ReplaySamples, ...]:
-    """Times of the members of known size: GPU times; of members with fewer than three the time from
-    their steps to the next, less what a step takes besides. Those with fewer than three of either
-    count only where no other has more: one slow sample would bend the line for its neighbours."""
+    """Collect the times of members with a known size.
+
+    Members with fewer than three GPU times use the step interval minus the time beyond the replay.
+    Members with fewer than three of either are a last resort, because one slow sample distorts the
+    curve.
+    """
     timed = columns.settled(served)
     timed = timed[np.argsort(columns.member[timed], kind="stable")]
-    besides = np.maximum(columns.period_ns[timed] - (step_ns or 0.0), 0.0)
+    other_ns = np.maximum(columns.period_ns[timed] - (step_ns or 0.0), 0.0)
     member_of = columns.member[timed]
-    many: list[ReplaySamples] = []
-    few: list[ReplaySamples] = []
+    well_sampled: list[ReplaySamples] = []
+    undersampled: list[ReplaySamples] = []
     for member in members:
         if not member.size:
             continue
         times = member.gpu_ns
         if len(times) < _FEWEST and step_ns is not None:
             first, last = np.searchsorted(member_of, (member.index, member.index + 1))
-            by_period = besides[first:last]
+            by_period = other_ns[first:last]
             times = by_period if len(by_period) >= _FEWEST_STEPS else times
         if len(times):
-            group = many if len(times) >= _FEWEST else few
+            group = well_sampled if len(times) >= _FEWEST else undersampled
             group.append(ReplaySamples(member.size, member.rest, times, member.steps))
-    return tuple(many or few)
+    return tuple(well_sampled or undersampled)
 
 
 def _real_sizes(columns: LoopColumns, own: Ints) -> tuple[tuple[SizeSource, int], ...]:
-    known = own[(columns.real[own] != NONE) & (columns.kind[own] != CAPTURE)]
-    counts = np.bincount(columns.size_source[known], minlength=len(SIZE_SOURCES)).tolist()
+    known_rows = own[(columns.real[own] != NONE) & (columns.kind[own] != CAPTURE)]
+    counts = np.bincount(columns.size_source[known_rows], minlength=len(SIZE_SOURCES)).tolist()
     return tuple(pair for pair in zip(SIZE_SOURCES, counts, strict=True) if pair[1])
 
 
@@ -400,34 +414,41 @@ def _padding(
 def _losses(
     samples: Sequence[ReplaySamples], columns: LoopColumns, own: Ints, step_ns: float
 ) -> tuple[SizeLoss, ...] | Missing:
-    """What each real size lost to padding and to fallbacks, by the medians of sampled replays and,
-    between the sizes of these, straight lines."""
+    """Compute the padding and fallback cost of each real size.
+
+    Uses the medians of sampled replays with linear interpolation between sizes.
+    """
     own = own[(columns.real[own] > 0) & (columns.kind[own] != CAPTURE)]
     if not len(own):
         return Missing(Fact.LADDER, "no step of a known real size")
     if not samples:
         return Missing(Fact.LADDER, "no replay of a known size was timed on the GPU")
-    seen, curve = size_times(samples, np.array([median(each.replay_ns) for each in samples]))
+    sampled_sizes, curve = size_times(
+        samples, np.array([median(member_samples.replay_ns) for member_samples in samples])
+    )
     real, padded = columns.real[own], columns.padded[own]
-    wider = padded > real
-    if wider.any() and bool((real[wider] < seen[0]).all()):
-        # The curve is flat below its first size: zero would be a guess, and a kind one.
-        return Missing(Fact.LADDER, f"no size below {seen[0]:,} was timed, and padded steps were")
-    exact_ns = times_at(real, seen, curve)
-    padded_ns = times_at(np.maximum(padded, 0), seen, curve)
-    fell = columns.kind[own] == FALLBACK
+    is_padded = padded > real
+    if is_padded.any() and bool((real[is_padded] < sampled_sizes[0]).all()):
+        # The curve is flat below its first size, so zero padding cost would be an optimistic guess.
+        return Missing(
+            Fact.LADDER,
+            f"no size below {sampled_sizes[0]:,} was timed, but padded steps have such sizes",
+        )
+    exact_ns = times_at(real, sampled_sizes, curve)
+    padded_ns = times_at(np.maximum(padded, 0), sampled_sizes, curve)
+    is_fallback = columns.kind[own] == FALLBACK
     period = columns.period_ns[own]
-    timed = np.isin(own, columns.settled(own[fell]))
+    is_timed = np.isin(own, columns.settled(own[is_fallback]))
     over_ns = period - step_ns - exact_ns
-    # Fallbacks that were not timed, as the last step of a thread, lost what the others did; so did
-    # the first of a size, whose libraries prepared themselves.
-    usual_ns = float(over_ns[timed].mean()) if timed.any() else np.nan
-    fallback_ns = np.where(timed, over_ns, np.where(fell, usual_ns, 0.0))
-    padding_ns = np.where(fell | (padded == NONE), 0.0, padded_ns - exact_ns)
+    # Untimed fallbacks, such as the last step of a thread or the first of a size (library
+    # initialization), count with the mean of the others.
+    usual_ns = float(over_ns[is_timed].mean()) if is_timed.any() else np.nan
+    fallback_ns = np.where(is_timed, over_ns, np.where(is_fallback, usual_ns, 0.0))
+    padding_ns = np.where(is_fallback | (padded == NONE), 0.0, padded_ns - exact_ns)
     sizes, places = np.unique(real, return_inverse=True)
     columns_of = [
         np.bincount(places, weights=weights, minlength=len(sizes))
-        for weights in (np.ones(len(real)), fell, padding_ns, fallback_ns)
+        for weights in (np.ones(len(real)), is_fallback, padding_ns, fallback_ns)
     ]
     return tuple(
         SizeLoss(

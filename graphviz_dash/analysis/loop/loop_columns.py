@@ -1,4 +1,4 @@
-"""The steps of a program's loop as arrays."""
+"""Steps of a program's loop as arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.model.loop import ProgramLoop, SizeMethod, StepKind
 
 NONE: Final = -1
-"""Stands in a column where the fact of a step is not known."""
+"""Marks an unknown value in a column."""
 
 KINDS: Final = tuple(StepKind)
 REPLAYED: Final = (KINDS.index(StepKind.REPLAY), KINDS.index(StepKind.SEGMENTS))
@@ -25,76 +25,80 @@ CAPTURE: Final = KINDS.index(StepKind.CAPTURE)
 
 
 class SizeSource(StrEnum):
-    """How the real size of a step is known, surest first."""
+    """Source of a step's real size, most reliable first."""
 
     LABEL = "label"
-    """The program said it: ``collectors.label``."""
+    """Program label: ``collectors.label``."""
     ENGINE = "engine"
-    """The public state of an engine."""
+    """Public state of an engine."""
     SHAPES = "shapes"
-    """The shapes of what a pass was given that ran eagerly, for no graph fits it."""
+    """Input shapes of an eager pass for which no graph fits."""
     COPIES = "copies"
-    """The bytes that were copied into static inputs before the replay, in the traced window."""
+    """Bytes copied into static inputs before the replay, in the traced window."""
 
 
 SIZE_SOURCES: Final = tuple(SizeSource)
 
 
 class LoopColumns(Struct, frozen=True):
-    """The steps in their order, each column of shape (steps,), ``NONE`` where a fact is unknown."""
+    """Steps in order; columns of shape (steps,), ``NONE`` if unknown."""
 
     kind: Ints
-    """The place of its kind in ``KINDS``."""
+    """Index in ``KINDS``."""
     family: Ints
-    """The place of its family."""
+    """Index of the family."""
     member: Ints
-    """The place of its member."""
+    """Index of the member."""
     real: Ints
-    """The size that was asked for."""
+    """Requested size."""
     size_source: Ints
-    """The place in ``SIZE_SOURCES`` of how that is known."""
+    """Index of the size's source in ``SIZE_SOURCES``."""
     padded: Ints
-    """The size that was computed."""
+    """Computed size, including padding."""
     begin_ns: Ints
-    """When it began."""
+    """Start time in ns."""
     end_ns: Ints
-    """When its last call returned."""
+    """Return of the last call, in ns."""
     gpu_ns: Ints
-    """GPU time of its replays, where they were sampled."""
+    """GPU time of the replays in ns, if sampled."""
     launch_ns: Ints
-    """The calls that replay its graphs."""
+    """CPU time of the replay calls, in ns."""
     period_ns: Ints
-    """From its begin to that of the next step of the same thread; of each thread's last none."""
+    """Interval to the start of the thread's next step, in ns; ``NONE`` for the last step."""
 
     @property
     def replayed(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Which steps replayed graphs."""
+        """Mask of the steps that replayed graphs."""
         return np.isin(self.kind, REPLAYED)
 
     def settled(self, rows: Ints) -> Ints:
-        """Those of ``rows``, of one family, whose period tells of a program that has run for a
-        while, where others are left: not the first replay of each graph that is a step by itself,
-        nor the first step of each real size with eager work in it. Libraries prepare themselves for
-        a shape when they first see it, as cuDNN's attention does for 30 ms."""
+        """Select the rows of one family with steady-state intervals, if there are any.
+
+        Excludes the first step of each shape, in which libraries initialize (30 ms for cuDNN
+        attention).
+        """
         timed: Ints = rows[self.period_ns[rows] != NONE]
         if not (self.real[timed] != NONE).any():
             return timed
-        alone = self.kind[timed] == _REPLAY
-        which = np.where(alone, self.member[timed], self.real[timed])
-        first = np.unique(np.stack((alone, which)), axis=1, return_index=True)[1]
-        later: Ints = np.delete(timed, first)
-        return later if len(later) else timed
+        is_single = self.kind[timed] == _REPLAY
+        groups = np.where(is_single, self.member[timed], self.real[timed])
+        first = np.unique(np.stack((is_single, groups)), axis=1, return_index=True)[1]
+        settled_rows: Ints = np.delete(timed, first)
+        return settled_rows if len(settled_rows) else timed
 
 
 def loop_columns(
     loop: ProgramLoop, copied: Mapping[int, int] = MappingProxyType({})
 ) -> LoopColumns:
-    """The columns of the steps of ``loop``; times of those that a profiler may have slowed down are
-    left out, but for when they began and ended. ``copied`` are real sizes by the copies into static
-    inputs, by row."""
+    """Build the columns of the steps of ``loop``, without times that a profiler may have affected.
+
+    ``copied`` maps rows to real sizes from input copies.
+    """
     steps = loop.steps
     real = _column(steps.real)
-    source = _column([None if how is None else _SOURCE_OF[how] for how in steps.size_method])
+    source = _column(
+        [None if method is None else _SOURCE_OF[method] for method in steps.size_method]
+    )
     for row, size in copied.items():
         real[row], source[row] = size, SIZE_SOURCES.index(SizeSource.COPIES)
     kind, family = _codes(steps.kind), _column(steps.family)
@@ -126,25 +130,26 @@ _SOURCE_OF: Final = {
 def _biased(
     source: Ints, kind: Ints, family: Ints, real: Ints, window: Sequence[int | None]
 ) -> Ints:
-    """The rows of eager passes whose shapes tell a size that may not be used: where that of their
-    family's replays is not known, all requests would seem to fit no graph. Where it is known of the
-    traced window alone, theirs is used there alone."""
+    """Find eager passes with inferred sizes in families whose replays have unknown sizes.
+
+    Otherwise all known requests would seem to fit no graph.
+    """
     by_shapes = source == SIZE_SOURCES.index(SizeSource.SHAPES)
     traced = np.zeros(len(kind), dtype=bool)
     traced[np.array([row for row in window if row is not None], dtype=np.int64)] = True
     biased = np.zeros(len(kind), dtype=bool)
     for number in np.unique(family[by_shapes]):
-        own = family == number
-        served = own & np.isin(kind, REPLAYED)
-        if (real[served] == NONE).any():
-            used = traced if (real[served & traced] != NONE).any() else np.zeros_like(traced)
-            biased |= own & by_shapes & ~used
+        is_family = family == number
+        is_replay = is_family & np.isin(kind, REPLAYED)
+        if (real[is_replay] == NONE).any():
+            allowed = traced if (real[is_replay & traced] != NONE).any() else np.zeros_like(traced)
+            biased |= is_family & by_shapes & ~allowed
     return np.flatnonzero(biased)
 
 
 def _column(values: Sequence[int | None]) -> Ints:
-    known = [NONE if value is None else value for value in values] if None in values else values
-    return np.array(known, dtype=np.int64)
+    encoded = [NONE if value is None else value for value in values] if None in values else values
+    return np.array(encoded, dtype=np.int64)
 
 
 def _clean(times: Ints, clean: int) -> Ints:
@@ -157,11 +162,11 @@ def _codes(values: Sequence[StepKind]) -> Ints:
 
 
 def _periods(begin: Ints, thread: Ints, clean: int) -> Ints:
-    """Up to the next step of the same thread, which must be clean too: a profiler that starts
-    between the two takes seconds."""
+    """Compute the interval to the next clean step of the thread; starting a profiler costs
+    seconds."""
     order = np.lexsort((begin, thread))
     periods = np.full(len(begin), NONE, dtype=np.int64)
     if len(order) > 1:
-        known = (thread[order][1:] == thread[order][:-1]) & (order[1:] < clean)
-        periods[order[:-1]] = np.where(known, np.diff(begin[order]), NONE)
+        is_known = (thread[order][1:] == thread[order][:-1]) & (order[1:] < clean)
+        periods[order[:-1]] = np.where(is_known, np.diff(begin[order]), NONE)
     return _clean(periods, clean)

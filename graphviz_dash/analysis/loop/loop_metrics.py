@@ -1,4 +1,4 @@
-"""The figures of a recorded program's families of graphs."""
+"""Metrics of a recorded program's graph families."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _METRICS: Final = ("loop_replay", "loop_padding", "loop_fallbacks", "loop_startu
 
 
 def loop_figures(run: Run) -> Iterator[Figure]:
-    """What the steps of all families of the run take, lose and need once."""
+    """Compute replay time, padding cost, fallback share and startup time of all families."""
     report = loop_report(run)
     if isinstance(report, Missing):
         yield from (absent(metric, report) for metric in _METRICS)
@@ -29,7 +29,7 @@ def loop_figures(run: Run) -> Iterator[Figure]:
     if replays + fallbacks:
         yield present("loop_fallbacks", fallbacks / (replays + fallbacks))
     else:
-        yield absent("loop_fallbacks", Missing(Fact.FAMILIES, "no step of a family was seen"))
+        yield absent("loop_fallbacks", Missing(Fact.FAMILIES, "no step of a family was recorded"))
     members = [member for family in report.families for member in family.members]
     yield present("loop_startup", sum(member.startup_ns for member in members))
 

@@ -1,5 +1,4 @@
-"""What a step of a recorded program with families of graphs takes in its own loop, where nothing
-waited for the GPU at the end of the steps that were timed."""
+"""Step time of a recorded program with graph families, if steps do not wait for the GPU."""
 
 from __future__ import annotations
 
@@ -12,13 +11,15 @@ from graphviz_dash.analysis.loop.loop_columns import CAPTURE, NONE, LoopColumns,
 from graphviz_dash.model.loop import ProgramLoop
 
 _FEWEST: Final = 32
-"""Steps from which their mean is told."""
+"""Minimum number of steps."""
 
 
 def loop_step_ns(loop: ProgramLoop) -> float | None:
-    """The mean time from one settled step of a family to the next of its thread, in ns; None of
-    fewer than 32 steps, where no replay was timed on the GPU, and where replays take longer on the
-    GPU than it is from one to the next: then the CPU runs ahead, and tells nothing."""
+    """Compute the mean interval between settled steps of a family, in ns.
+
+    None with fewer than 32 steps, without GPU times, or if replays last longer than the interval,
+    because then the CPU runs ahead.
+    """
     columns = loop_columns(loop)
     rows = [
         columns.settled(np.flatnonzero((columns.family == family) & (columns.kind != CAPTURE)))
@@ -34,16 +35,16 @@ def loop_step_ns(loop: ProgramLoop) -> float | None:
 
 
 def _period_and_replay(columns: LoopColumns, timed: Ints) -> tuple[float, float | None]:
-    """Of the steps at ``timed`` whose graphs were timed on the GPU the mean period, and the mean of
-    the medians of their graphs, in ns; None where there are none."""
-    which = columns.family * (1 + int(columns.member.max())) + columns.member
-    sampled = columns.replayed & (columns.gpu_ns != NONE)
+    """Compute the mean interval and replay time of the steps ``timed``, in ns; None if not
+    timed."""
+    member_ids = columns.family * (1 + int(columns.member.max())) + columns.member
+    is_sampled = columns.replayed & (columns.gpu_ns != NONE)
     medians = {
-        member: float(np.median(columns.gpu_ns[sampled & (which == member)]))
-        for member in np.unique(which[sampled]).tolist()
+        member: float(np.median(columns.gpu_ns[is_sampled & (member_ids == member)]))
+        for member in np.unique(member_ids[is_sampled]).tolist()
     }
-    known = timed[columns.replayed[timed] & np.isin(which[timed], list(medians))]
-    if not len(known):
+    known_rows = timed[columns.replayed[timed] & np.isin(member_ids[timed], list(medians))]
+    if not len(known_rows):
         return 0.0, None
-    replays = [medians[member] for member in which[known].tolist()]
-    return float(columns.period_ns[known].mean()), sum(replays) / len(replays)
+    replays = [medians[member] for member in member_ids[known_rows].tolist()]
+    return float(columns.period_ns[known_rows].mean()), sum(replays) / len(replays)

@@ -1,10 +1,4 @@
-"""What the steps of a family lost to padding: GPU time of their replays over that of graphs of the
-sizes that were asked for, and how sure that is.
-
-Both are medians of sampled replays, which vary from one to the next. The interval is that of the
-same sum over resamples of these, so that a loss, or a gain, that is less than they vary is called
-neither.
-"""
+"""Padding cost of a family: replay time beyond graphs of the requested sizes, with its interval."""
 
 from __future__ import annotations
 
@@ -30,35 +24,34 @@ _SEED: Final = 20_261_123
 
 
 class PaddingEffect(Enum):
-    """What padding does to a step."""
+    """Effect of padding on a step."""
 
     LOSES = auto()
-    """Its replays take longer than graphs of the sizes asked for would."""
+    """Replays are slower than graphs of the requested sizes."""
     SAVES = auto()
-    """They take less: larger sizes have faster kernels."""
+    """Replays are faster, because larger sizes have faster kernels."""
     NEITHER = auto()
-    """The difference is less than replays vary."""
+    """No significant difference."""
 
 
 class PaddingCost(Struct, frozen=True):
-    """What padding took of some steps."""
+    """Padding cost of some steps."""
 
     step_ns: float
-    """GPU time of a step over that of a graph of its own size, a mean, in ns; negative where larger
-    sizes replay faster."""
+    """Mean GPU time of a step beyond a graph of its exact size, in ns; negative for a gain."""
     steps: int
-    """The steps of known size, those without a graph among them; at least one."""
+    """Number of steps of known size, including fallbacks; at least one."""
     spread: Spread
-    """The 95% interval of ``step_ns``."""
+    """95% interval of ``step_ns``."""
 
     @property
     def total_ns(self) -> float:
-        """The same of all steps together."""
+        """Padding cost of all steps, in ns."""
         return self.step_ns * self.steps
 
     @property
     def effect(self) -> PaddingEffect:
-        """What padding does, as far as replays tell."""
+        """Significant effect of padding."""
         if self.spread.low > 0:
             return PaddingEffect.LOSES
         high = self.spread.high
@@ -68,28 +61,28 @@ class PaddingCost(Struct, frozen=True):
 def padding_cost(
     samples: Sequence[ReplaySamples], real: Ints, padded: Ints, steps: int
 ) -> PaddingCost:
-    """What padding took of ``steps`` (one or more), of which some asked for the sizes ``real`` and
-    were served by graphs of the sizes ``padded``, both of shape (replays,); ``samples`` (one or
-    more) are the replays that were timed. The others had no graph."""
+    """Compute the padding cost of ``steps`` steps from ``samples`` of replays.
+
+    ``real`` and ``padded`` are the sizes of the steps with graphs, both (replays,).
+    """
     pairs, counts = np.unique(np.stack((real, padded)), axis=1, return_counts=True)
 
     def of_a_step(times: Floats) -> Floats:
-        seen, curve = size_times(samples, times)
+        sizes, curve = size_times(samples, times)
         curve = np.moveaxis(curve, 0, -1)
-        more = times_at(pairs[1], seen, curve) - times_at(pairs[0], seen, curve)
-        return np.asarray(more @ counts / steps, dtype=np.float64)
+        excess_ns = times_at(pairs[1], sizes, curve) - times_at(pairs[0], sizes, curve)
+        return np.asarray(excess_ns @ counts / steps, dtype=np.float64)
 
     generator = np.random.Generator(np.random.PCG64(_SEED))
-    medians = np.array([np.median(each.replay_ns) for each in samples])
-    resampled = [independent_medians(each.replay_ns, _RESAMPLES, generator) for each in samples]
-    fewest = min(len(each.replay_ns) for each in samples)
-    spread = interval(of_a_step(np.array(resampled)), fewest)
+    medians = np.array([np.median(member.replay_ns) for member in samples])
+    resampled = [independent_medians(member.replay_ns, _RESAMPLES, generator) for member in samples]
+    min_samples = min(len(member.replay_ns) for member in samples)
+    spread = interval(of_a_step(np.array(resampled)), min_samples)
     return PaddingCost(float(of_a_step(medians)), steps, spread)
 
 
 def together(costs: Sequence[PaddingCost]) -> PaddingCost:
-    """What padding took of the steps of several families, one or more, whose replays vary each for
-    itself."""
+    """Combine the padding costs of several families, which vary independently; at least one."""
     steps = sum(cost.steps for cost in costs)
     mean = sum(cost.total_ns for cost in costs) / steps
     below = math.hypot(*(cost.steps * (cost.step_ns - cost.spread.low) for cost in costs))

@@ -1,4 +1,4 @@
-"""The time of a replay by size, from the samples of a family's graphs."""
+"""Replay time by size, from the samples of a family's graphs."""
 
 from __future__ import annotations
 
@@ -12,40 +12,38 @@ from graphviz_dash.analysis.sample_statistics import percentiles
 
 
 class ReplaySamples(Struct, frozen=True):
-    """Sampled replays of one member of the family."""
+    """Sampled replays of one member of a family."""
 
     size: int
-    """Its size on the axis that is padded."""
+    """Size on the padded axis."""
     rest: tuple[int, ...]
-    """The other numbers of its key, which a ladder leaves as they are."""
+    """Other numbers of its key, which a ladder does not change."""
     replay_ns: Floats
-    """GPU times, in ns, shape (samples,); at least one."""
+    """GPU times in ns, shape (samples,); at least one."""
     steps: int
-    """The steps that replayed it, sampled or not."""
+    """Number of steps that replayed it, sampled or not."""
 
 
 def median(values: Floats) -> float:
-    """The median of at least one value."""
+    """Compute the median of at least one value."""
     return percentiles(values, (50,))[0]
 
 
 def size_times(samples: Sequence[ReplaySamples], times: Floats) -> tuple[Ints, Floats]:
-    """The sizes that were sampled, ascending, and the times of these, shape (sizes, ...), by the
-    ``times`` of the members, shape (members, ...).
+    """Fit times by size from the ``times`` of the members, shape (members, ...).
 
-    Where keys have other numbers besides, the time of a member is taken for the sum of one for its
-    size and one for those numbers, fitted by least squares; a size has its own at the average of
-    the others over the steps, which no ladder changes. With a single number each size has the time
-    of its member.
+    Returns the sizes and their times, shape (sizes, ...). If keys have other numbers, a member's
+    time is a size term plus a term for these numbers, fitted by least squares and averaged over all
+    steps.
     """
     sizes: Ints = np.unique(np.array([member.size for member in samples], dtype=np.int64))
-    rests = sorted({member.rest for member in samples})
-    if len(rests) == 1 and len(sizes) == len(samples):
+    other_keys = sorted({member.rest for member in samples})
+    if len(other_keys) == 1 and len(sizes) == len(samples):
         return sizes, times[np.argsort([member.size for member in samples])]
-    rows = np.zeros((len(samples) + 1, len(sizes) + len(rests)))
+    rows = np.zeros((len(samples) + 1, len(sizes) + len(other_keys)))
     for row, member in enumerate(samples):
         rows[row, np.searchsorted(sizes, member.size)] = 1
-        column = len(sizes) + rests.index(member.rest)
+        column = len(sizes) + other_keys.index(member.rest)
         rows[row, column] = 1
         rows[-1, column] += member.steps
     rows[-1] /= max(rows[-1].sum(), 1)
@@ -54,15 +52,16 @@ def size_times(samples: Sequence[ReplaySamples], times: Floats) -> tuple[Ints, F
 
 
 def times_at(sizes: Ints, seen: Ints, times: Floats) -> Floats:
-    """The ``times`` of ``seen`` sizes at others: on straight lines between them, level below the
-    smallest, rising above the largest as between the two largest. ``times`` are of shape
-    (..., seen), at least one; the answer of shape (..., sizes)."""
+    """Interpolate ``times`` (..., seen) of the sizes ``seen`` at ``sizes``, shape (..., sizes).
+
+    Constant below the smallest, extrapolated above the largest, without a decrease.
+    """
     if len(seen) == 1:
         return np.repeat(times, len(sizes), axis=-1)
     upper = np.clip(np.searchsorted(seen, sizes), 1, len(seen) - 1)
     low, high = times[..., upper - 1], times[..., upper]
     share = np.maximum((sizes - seen[upper - 1]) / (seen[upper] - seen[upper - 1]), 0)
-    # Above the largest no time falls.
+    # No decrease above the largest size.
     rise = np.where(sizes > seen[-1], np.maximum(high - low, 0), high - low)
     base = np.where(sizes > seen[-1], high - rise, low)
     result: Floats = base + rise * share
@@ -70,8 +69,10 @@ def times_at(sizes: Ints, seen: Ints, times: Floats) -> Floats:
 
 
 def between(sizes: Ints, seen: Ints, values: Floats) -> Floats:
-    """``values`` at the sizes ``seen``, on straight lines between them and level beyond them;
-    infinite where nothing was seen. Shape (sizes,)."""
+    """Interpolate ``values`` of the sizes ``seen``, constant beyond them; infinite if empty.
+
+    Shape (sizes,).
+    """
     if not len(seen):
         return np.full(len(sizes), np.inf)
     return np.interp(sizes, seen, values)

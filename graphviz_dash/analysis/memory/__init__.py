@@ -1,1 +1,1 @@
-"""What device memory is made of, and what graphs add to it."""
+"""Device memory breakdown, and memory cost of graphs."""

@@ -1,5 +1,7 @@
-"""What the caching allocator's own statistics tell of a run: its pools, in use and free. All that
-is known of a recorded program and of an imported snapshot."""
+"""Allocator statistics of a run: pools, allocated and free memory.
+
+These are the only memory data of recorded programs and imported snapshots.
+"""
 
 from __future__ import annotations
 
@@ -11,38 +13,38 @@ from graphviz_dash.model.run import Run
 
 
 class AllocatorUse(Struct, frozen=True):
-    """What the allocator of one run held from the device at the end, in bytes."""
+    """Final state of one run's allocator, in bytes."""
 
     run: str
-    """Its name."""
+    """Name of the run."""
     default_allocated: int
     """Live allocations of the default pool."""
     default_free: int
-    """Reserved by the default pool and free."""
+    """Free memory reserved by the default pool."""
     pools_allocated: int
-    """Live allocations of the private pools of graphs."""
+    """Live allocations of the private graph pools."""
     pools_free: int
-    """Reserved by them and free: what their graphs reuse at each replay, and what rounding left."""
+    """Free memory reserved by private pools: reused by graph replays, or lost to rounding."""
     pools: int
-    """How many private pools there are."""
+    """Number of private pools."""
     peak_allocated: int | None
-    """Most bytes of live allocations; None where the source has no history."""
+    """Peak of live allocations; None if the source has no history."""
     graphs: int
-    """Graphs that are launched by themselves."""
+    """Number of graphs launched directly."""
 
     @property
     def reserved(self) -> int:
-        """All that the allocator held."""
+        """Total reserved memory."""
         return self.default_allocated + self.default_free + self.private
 
     @property
     def private(self) -> int:
-        """What private pools reserve."""
+        """Memory reserved by private pools."""
         return self.pools_allocated + self.pools_free
 
 
 def allocator_uses(runs: Iterable[Run]) -> tuple[AllocatorUse, ...]:
-    """The use of each run that has statistics."""
+    """Summarize the allocator state of each run with statistics."""
     return tuple(_use(run) for run in runs if run.memory is not None)
 
 

@@ -1,7 +1,6 @@
-"""Private memory pools: which of their bytes belong to one graph, to several, to none.
+"""Private memory pools: bytes used by one graph, by several, or by none.
 
-A graph's part of its pool are the places that its capture allocated at some time. A replay writes
-there, so two graphs that share a place must not run at once, and nothing else may live in it.
+Graphs that share memory must not run concurrently.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ if TYPE_CHECKING:
     from graphviz_dash.model.memory import MemoryPass, PoolId
 
 _THEIRS: Final = frozenset({Owner.WEIGHTS, Owner.GRADIENTS, Owner.OPTIMIZER, Owner.BUFFERS})
-"""Owners whose bytes are counted as theirs, in whatever pool they lie."""
+"""Owners whose bytes count as theirs in any pool."""
 
 
 class ByteUse(StrEnum):
-    """What bytes of a pool are counted as."""
+    """Category of pool bytes."""
 
     ONE = "of one graph"
     SHARED = "shared"
@@ -33,27 +32,27 @@ class ByteUse(StrEnum):
 
 
 class SegmentSpan(Struct, frozen=True):
-    """Bytes of one segment that the same graphs use and the same owner holds, if one does."""
+    """Bytes of one segment with the same graphs and the same owner."""
 
     segment: int
     """Index of the segment."""
     begin: int
-    """Offset of its first byte in the segment."""
+    """Offset of the first byte in the segment."""
     end: int
-    """Offset behind its last byte."""
+    """Offset after the last byte."""
     graphs: tuple[str, ...]
-    """The graphs that use it."""
+    """Graphs that use it."""
     owner: Owner | None
-    """Who holds a live allocation there; None where nobody does."""
+    """Owner of a live allocation; None if there is none."""
 
     @property
     def bytes(self) -> int:
-        """Its length."""
+        """Size in bytes."""
         return self.end - self.begin
 
     @property
     def use(self) -> ByteUse:
-        """What it is counted as."""
+        """Category of the bytes."""
         if self.owner in _THEIRS:
             return ByteUse.MODEL
         if self.owner is Owner.UNOWNED:
@@ -64,26 +63,26 @@ class SegmentSpan(Struct, frozen=True):
 
 
 class GraphFootprint(Struct, frozen=True):
-    """What one graph uses of its pool, in bytes."""
+    """Pool usage of one graph, in bytes."""
 
     graph: str
     """Id of the graph."""
     pool: PoolId | None
     """Id of its pool; None for a graph without one."""
     footprint: int
-    """All that it uses: ``exclusive`` and ``shared``."""
+    """Total usage: ``exclusive`` plus ``shared``."""
     exclusive: int
-    """What no other graph uses."""
+    """Memory that no other graph uses."""
     shared: int
-    """What other graphs use too."""
+    """Memory that other graphs use too."""
     kept: int
-    """Alive at the end of its capture."""
+    """Live memory at the end of the capture."""
     peak: int
-    """Most that was alive at once in its capture."""
+    """Peak of live memory during the capture."""
     allocations: int
-    """How many allocations its capture made."""
+    """Number of allocations of the capture."""
     instantiate_device: int | None
-    """Device memory that its instantiation took; None where it was not measured."""
+    """Device memory used by its instantiation; None if not measured."""
 
 
 class PoolBreakdown(Struct):
@@ -92,11 +91,11 @@ class PoolBreakdown(Struct):
     id: PoolId
     """Id of the pool."""
     segments: int = 0
-    """How many segments it has."""
+    """Number of segments."""
     reserved: int = 0
-    """Size of its segments."""
+    """Total size of the segments."""
     graphs: set[str] = field(default_factory=set)
-    """The graphs that use it."""
+    """Graphs that use it."""
     exclusive: int = 0
     """Used by one graph."""
     shared: int = 0
@@ -104,13 +103,13 @@ class PoolBreakdown(Struct):
     unused: int = 0
     """Used by none."""
     workspaces: int = 0
-    """Live allocations that no tensor holds."""
+    """Live allocations without a tensor."""
     owned: dict[Owner, int] = field(default_factory=lambda: defaultdict(int))
-    """Live weights, gradients, optimizer state and buffers that lie in the pool, by owner."""
+    """Live weights, gradients, optimizer state and buffers in the pool, by owner."""
 
 
 def segment_spans(memory_pass: MemoryPass) -> Iterator[SegmentSpan]:
-    """All private pools in pieces, by segment and place, without gaps or overlaps."""
+    """Split all private pools into spans, by segment and offset, without gaps or overlaps."""
     edges: list[list[tuple[int, bool, str | Owner]]] = [[] for _ in memory_pass.segments]
     for graph in memory_pass.graphs:
         for extent in graph.extents:
@@ -123,46 +122,46 @@ def segment_spans(memory_pass: MemoryPass) -> Iterator[SegmentSpan]:
     for number, segment in enumerate(memory_pass.segments):
         graphs: dict[str, None] = {}
         owner: Owner | None = None
-        begin = 0
-        # What ends at a place ends before the next begins there.
-        for offset, opens, who in sorted(
+        start = 0
+        # Ends sort before starts at the same offset.
+        for offset, opens, user in sorted(
             edges[number], key=lambda edge: (edge[0], edge[1], str(edge[2]))
         ):
-            if offset > begin:
-                yield SegmentSpan(number, begin, offset, tuple(graphs), owner)
-                begin = offset
-            if isinstance(who, Owner):
-                owner = who if opens else None
+            if offset > start:
+                yield SegmentSpan(number, start, offset, tuple(graphs), owner)
+                start = offset
+            if isinstance(user, Owner):
+                owner = user if opens else None
             elif opens:
-                graphs[who] = None
+                graphs[user] = None
             else:
-                graphs.pop(who, None)
-        if segment.bytes > begin:
-            yield SegmentSpan(number, begin, segment.bytes, (), None)
+                graphs.pop(user, None)
+        if segment.bytes > start:
+            yield SegmentSpan(number, start, segment.bytes, (), None)
 
 
 class PoolMapRow(Struct, frozen=True):
-    """What one graph uses on a map of its pool: spans ``(begin, end, use)`` in bytes."""
+    """Usage of one graph on a pool map: spans ``(begin, end, use)`` in bytes."""
 
     graph: str
     spans: tuple[tuple[int, int, ByteUse], ...]
 
 
 class PoolMap(Struct, frozen=True):
-    """A pool with its segments end to end."""
+    """A pool with its segments concatenated."""
 
     id: PoolId
     """Id of the pool."""
     size: int
     """Sum of the segments, in bytes."""
     starts: tuple[int, ...]
-    """Where each segment begins, in bytes."""
+    """Start of each segment, in bytes."""
     rows: tuple[PoolMapRow, ...]
-    """What each graph uses, in the order of the captures."""
+    """Usage of each graph, in capture order."""
 
 
 def pool_map(memory_pass: MemoryPass, pool: PoolId) -> PoolMap:
-    """Which graph uses which bytes of ``pool``; graphs in the order of their captures."""
+    """Map the bytes of ``pool`` to the graphs that use them, in capture order."""
     starts: dict[int, int] = {}
     size = 0
     for number, segment in enumerate(memory_pass.segments):
@@ -189,7 +188,7 @@ def pool_map(memory_pass: MemoryPass, pool: PoolId) -> PoolMap:
 
 
 def graph_footprints(memory_pass: MemoryPass) -> tuple[GraphFootprint, ...]:
-    """What each graph uses of its pool, in the order of the captures."""
+    """Compute the pool usage of each graph, in capture order."""
     exclusive: dict[str, int] = defaultdict(int)
     footprint: dict[str, int] = defaultdict(int)
     for piece in segment_spans(memory_pass):
@@ -214,7 +213,7 @@ def graph_footprints(memory_pass: MemoryPass) -> tuple[GraphFootprint, ...]:
 
 
 def pool_breakdowns(memory_pass: MemoryPass) -> tuple[PoolBreakdown, ...]:
-    """Every private pool, by id."""
+    """Break down every private pool, by id."""
     pools: dict[PoolId, PoolBreakdown] = {}
     for segment in memory_pass.segments:
         pool = pools.setdefault(segment.pool, PoolBreakdown(segment.pool))

@@ -1,8 +1,7 @@
-"""What a run's memory is made of, and what CUDA graphs cost in memory against the baseline.
+"""Memory breakdown of a run, and memory cost of CUDA graphs relative to the baseline.
 
-From the memory pass. A run is looked at in the moment of an iteration at which most of the default
-pool is allocated; private pools are reserved all the time. The parts add up to the device memory of
-the process, so the difference of two runs is the sum of the differences of their parts.
+Shows the moment of an iteration with the largest allocation of the default pool. Parts add up to
+the process's device memory.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class MemoryPart(StrEnum):
-    """A part of a run's memory; every byte of the process on the device is in exactly one."""
+    """Part of a run's memory; every device byte of the process is in exactly one part."""
 
     WEIGHTS = "weights"
     GRADIENTS = "gradients"
@@ -53,75 +52,77 @@ GRAPHED_PARTS: Final = (
     MemoryPart.SHARED,
     MemoryPart.UNUSED,
 )
-"""The parts between which a capture moves activations."""
+"""Parts between which a capture moves activations."""
 
 
 class _InParts:
-    """Device memory, or more or less of it, in parts; of all processes where not ``alone``."""
+    """Device memory or a memory difference in parts; covers all processes unless ``alone``."""
 
     parts: Mapping[MemoryPart, int]
     alone: bool
 
     @property
     def total(self) -> int:
-        """All parts together."""
+        """Sum of all parts."""
         return sum(self.parts.values())
 
     @property
     def reserved(self) -> int:
-        """What of it the allocator holds while the run iterates."""
+        """Memory reserved by the allocator while the run iterates."""
         return self.total - self.parts[MemoryPart.OUTSIDE]
 
     @property
     def own(self) -> int:
-        """What is surely this process's: ``total``, or ``reserved`` where it is not ``alone``."""
+        """Memory known to belong to this process: ``total`` if ``alone``, else ``reserved``."""
         return self.total if self.alone else self.reserved
 
 
 class MemoryReport(Struct, _InParts, frozen=True):
-    """The memory of one run, in bytes."""
+    """Memory of one run, in bytes."""
 
     run: str
     """Name of the run."""
     mode: ExecutionMode
-    """Its execution mode."""
+    """Execution mode."""
     parts: Mapping[MemoryPart, int]
-    """A size for every MemoryPart; they add up to ``total``."""
+    """Size of every MemoryPart; they add up to ``total``."""
     pools: tuple[PoolBreakdown, ...]
-    """Its private pools, by id."""
+    """Private pools, by id."""
     graphs: tuple[GraphFootprint, ...]
-    """What each graph uses of its pool, in the order of the captures."""
+    """Pool usage of each graph, in capture order."""
     stages: tuple[MemoryStage, ...]
-    """The stages of the memory pass."""
+    """Stages of the memory pass."""
     method: str
-    """How the pass was measured."""
+    """Measurement method of the pass."""
     alone: bool
-    """Whether the driver gave the memory of this process; else ``total`` has other processes
-    too."""
+    """True if the driver reports the memory of this process; otherwise ``total`` covers all
+    processes."""
 
     def stage(self, stage: Stage) -> MemoryStage:
-        """One stage of the pass."""
+        """Return one stage of the pass."""
         return {row.stage: row for row in self.stages}[stage]
 
 
 class MemoryDifference(Struct, _InParts, frozen=True):
-    """A run against its baseline, in bytes: what it needs more, negative where it needs less."""
+    """Memory difference of a run from its baseline, in bytes; negative for less memory."""
 
     run: str
     """Name of the run."""
     baseline: str
     """Name of the baseline."""
     parts: Mapping[MemoryPart, int]
-    """A difference for every MemoryPart; they add up to ``total``."""
+    """Difference of every MemoryPart; they add up to ``total``."""
     activation_overhead: float | Missing
-    """The metric of that name, as a fraction. Missing where the baseline has next to no
-    activations, and in mode compile."""
+    """Activation overhead as a fraction.
+
+    Missing if the baseline has almost no activations, and in mode compile.
+    """
     alone: bool
-    """Whether both know the memory of their own process."""
+    """True if the memory of the own process is known for both runs."""
 
 
 def memory_report(run: Run) -> MemoryReport | Missing:
-    """The memory of ``run``, or why it cannot be told."""
+    """Build the memory report of ``run``, or explain why it is unavailable."""
     memory_pass = run.memory_pass
     if memory_pass is None:
         return why_missing(run, Fact.MEMORY_PASS)
@@ -147,7 +148,7 @@ def _parts(
         if part.pool == DEFAULT_POOL:
             at_peak[part.owner] += part.bytes
     in_pools = {owner: sum(pool.owned[owner] for pool in pools) for owner in Owner}
-    private = sum(pool.reserved for pool in pools)
+    private_bytes = sum(pool.reserved for pool in pools)
     return {
         MemoryPart.WEIGHTS: at_peak[Owner.WEIGHTS] + in_pools[Owner.WEIGHTS],
         MemoryPart.GRADIENTS: at_peak[Owner.GRADIENTS] + in_pools[Owner.GRADIENTS],
@@ -160,20 +161,21 @@ def _parts(
         MemoryPart.EXCLUSIVE: sum(pool.exclusive for pool in pools),
         MemoryPart.SHARED: sum(pool.shared for pool in pools),
         MemoryPart.UNUSED: sum(pool.unused for pool in pools),
-        MemoryPart.CACHE: last.reserved_bytes - private - sum(at_peak.values()),
+        MemoryPart.CACHE: last.reserved_bytes - private_bytes - sum(at_peak.values()),
         MemoryPart.OUTSIDE: (last.process_used_bytes or last.device_used_bytes)
         - last.reserved_bytes,
     }
 
 
 def memory_difference(report: MemoryReport, base: MemoryReport) -> MemoryDifference:
-    """``report`` against ``base``; with all processes on the device where only one of the two
-    knows its own."""
+    """Compare ``report`` with ``base``; covers all processes if only one of them knows its own."""
     parts = {part: report.parts[part] - base.parts[part] for part in MemoryPart}
     if report.alone != base.alone:
-        own, before = report.stages[-1], base.stages[-1]
-        grown_outside = own.device_used_bytes - before.device_used_bytes
-        parts[MemoryPart.OUTSIDE] = grown_outside - (own.reserved_bytes - before.reserved_bytes)
+        final_stage, base_stage = report.stages[-1], base.stages[-1]
+        grown_outside = final_stage.device_used_bytes - base_stage.device_used_bytes
+        parts[MemoryPart.OUTSIDE] = grown_outside - (
+            final_stage.reserved_bytes - base_stage.reserved_bytes
+        )
     return MemoryDifference(
         run=report.run,
         baseline=base.run,
@@ -184,25 +186,24 @@ def memory_difference(report: MemoryReport, base: MemoryReport) -> MemoryDiffere
 
 
 _SEGMENT: Final = 2 << 20
-"""The least that torch's allocator takes from the device (kSmallBuffer in CUDACachingAllocator)."""
+"""Smallest allocation of torch's allocator on the device (kSmallBuffer, CUDACachingAllocator)."""
 
 
 def _overhead(
     report: MemoryReport, base: MemoryReport, parts: Mapping[MemoryPart, int]
 ) -> float | Missing:
-    """The change of what holds activations, as a fraction of the baseline's activations."""
     activations = base.parts[MemoryPart.ACTIVATIONS]
     if not activations:
         return _no_overhead(f"{base.run} has no activations at its peak")
     if activations < _SEGMENT:
         return _no_overhead(
-            f"{base.run} has {format_bytes(activations)} of activations, less than the "
-            f"{format_bytes(_SEGMENT)} that the allocator takes at a time: rounding outweighs them"
+            f"{base.run} has {format_bytes(activations)} of activations, less than the minimum "
+            f"allocation of {format_bytes(_SEGMENT)}, so rounding dominates"
         )
-    # The cudagraph trees give the blocks of their pool back after each capture: nothing tells its
-    # library workspaces from activations.
+    # cudagraph trees release the blocks of their pool after each capture, so library workspaces and
+    # activations cannot be distinguished.
     if any(side.mode.has_graph_trees for side in (report, base)):
-        return _no_overhead("cudagraph trees keep no account of what is alive in their pool")
+        return _no_overhead("cudagraph trees do not record live memory in their pool")
     return sum(parts[part] for part in (*GRAPHED_PARTS, MemoryPart.TENSORS)) / activations
 
 
@@ -224,11 +225,11 @@ _ALONE: Final[dict[str, Callable[[MemoryReport], int]]] = {
     "device_memory": lambda report: report.total,
     "outside_allocator": lambda report: report.parts[MemoryPart.OUTSIDE],
 }
-"""Figures that need the memory of the process by itself."""
+"""Metrics that need the memory of the process alone."""
 
 _NOT_ALONE: Final = Missing(
     Fact.EXCLUSIVE_MEMORY,
-    "the driver does not list the process, and others may be on the device",
+    "the driver does not list the process, and other processes may use the device",
 )
 
 MEMORY_RELATIVE: Final = (
@@ -236,11 +237,11 @@ MEMORY_RELATIVE: Final = (
     "iterate_reserved_change",
     "activation_overhead",
 )
-"""The metrics of this module that need a baseline."""
+"""Metrics of this module that need a baseline."""
 
 
 def memory_pass_figures(run: Run) -> Iterator[Figure]:
-    """The figures of the memory pass that need no baseline."""
+    """Compute the memory pass metrics that need no baseline."""
     report = memory_report(run)
     for metric, read in (_OWN | _ALONE).items():
         if isinstance(report, Missing):
@@ -252,7 +253,7 @@ def memory_pass_figures(run: Run) -> Iterator[Figure]:
 
 
 def memory_relative_figures(run: Run, against: Run | Missing) -> Iterator[Figure]:
-    """The figures of MEMORY_RELATIVE; ``against`` is the baseline, or why there is none."""
+    """Compute the MEMORY_RELATIVE metrics; ``against`` is the baseline, or why there is none."""
     report, base = memory_report(run), _baseline_report(against)
     if isinstance(report, Missing):
         yield from _without(report)

@@ -1,1 +1,1 @@
-"""The nodes of a captured graph with what replays and the capture say of them."""
+"""Nodes of a captured graph, with their origins and replay times."""

@@ -1,4 +1,4 @@
-"""A measured graph with the edges that it does not need."""
+"""Measured graph with its redundant edges."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from graphviz_dash.model.run import Run
 
 
 class Concurrency(Struct, frozen=True):
-    """A measured graph and the edges that it does not need."""
+    """A measured graph and its redundant edges."""
 
     measured: MeasuredGraph
     needless: NeedlessEdges
 
 
 def graph_concurrency(measured: MeasuredGraph, tables: Mapping[str, NodeTable]) -> Concurrency:
-    """The findings on a measured graph; ``tables`` are those of its run's graphs by id."""
+    """Find the redundant edges of a measured graph; ``tables`` covers its run's graphs by id."""
     return Concurrency(measured, _needless_of(measured, tables))
 
 
@@ -44,7 +44,8 @@ def _needless_of(measured: MeasuredGraph, tables: Mapping[str, NodeTable]) -> Ne
     by_id = {name: table.graph for name, table in tables.items()}
     flat = flatten(by_id[measured.graph], by_id).graph if measured.graph in by_id else None
     if flat is not None:
-        # Collectives reach buffers, and the memory of other ranks, by addresses that lie in memory.
+        # Collectives access buffers and the memory of other ranks through addresses stored in
+        # memory.
         nodes = tuple(
             msgspec.structs.replace(node, operands=None)
             if row is not None and row.category is Category.COMMUNICATION
@@ -57,8 +58,10 @@ def _needless_of(measured: MeasuredGraph, tables: Mapping[str, NodeTable]) -> Ne
 
 
 def run_concurrency(run: Run, tables: Sequence[NodeTable]) -> dict[str, Concurrency | Missing]:
-    """For each graph of ``run`` that is launched by itself what its concurrency comes to, or why
-    that is not known; ``tables`` are those of all its graphs."""
+    """Analyze the concurrency of each directly launched graph of ``run``, or explain why not.
+
+    ``tables`` covers all graphs of the run.
+    """
     matched = node_timing_replays(run)
     by_id = {table.graph.id: table for table in tables}
     by_graph: dict[str, Concurrency | Missing] = {}
@@ -76,7 +79,7 @@ def run_concurrency(run: Run, tables: Sequence[NodeTable]) -> dict[str, Concurre
 def p99_and_slack(
     concurrency: Concurrency | Missing | None, table: NodeTable, row: NodeRow
 ) -> tuple[int | None, int | None]:
-    """p99 and slack of a node, in ns; None where it was not measured."""
+    """Return p99 and slack of a node, in ns; None if not measured."""
     if concurrency is None or isinstance(concurrency, Missing):
         return None, None
     index = concurrency.measured.index_of.get((table.graph.id, row.node.index))

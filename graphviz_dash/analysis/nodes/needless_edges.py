@@ -1,10 +1,7 @@
-"""Edges that serialise work without need, as far as that can be told.
+"""Redundant edges, which serialize work without need.
 
-A graph captured from one stream is a line: every launch depends on the one before, whether it needs
-its result or not. Two things tell of edges that are without need. The memory that nodes can reach,
-where the bundle has it: nodes that share none need no order (:mod:`shared_memory`). And the meaning
-of operators: the parts of a backward of a product (the gradients of its operands, and of its bias)
-each need the incoming gradient only, and none needs another, though all reach that gradient.
+Nodes that share no memory need no order (:mod:`shared_memory`). The parts of a product's backward
+(gradients of operands and bias) are independent, although they share the incoming gradient.
 """
 
 from __future__ import annotations
@@ -36,8 +33,10 @@ _PARTS: Final = frozenset({"aten::mm", "aten::bmm", "aten::sum"})
 
 
 class IndependentParts(Struct, frozen=True):
-    """Parts of one backward operator that follow each other and need not: tuples of places, a
-    tuple for each part; ``operator`` and ``module`` are theirs."""
+    """Consecutive parts of one backward operator that are independent.
+
+    ``parts`` has a tuple of node indices per part; ``operator`` and ``module`` apply to all parts.
+    """
 
     operator: str
     module: str | None
@@ -45,21 +44,23 @@ class IndependentParts(Struct, frozen=True):
 
 
 class NeedlessEdges(Struct, frozen=True):
-    """What is known of a graph's needless edges."""
+    """Redundant edges of a graph."""
 
     groups: tuple[IndependentParts, ...]
-    """Parts of backward operators that follow each other and need not."""
+    """Consecutive parts of backward operators that are independent."""
     edges: tuple[tuple[int, int], ...]
-    """The needless edges, source and target."""
+    """Redundant edges, source and target."""
     by_meaning: int
-    """How many of the edges the meaning of operators alone shows to be needless."""
+    """Number of edges that only the meaning of operators shows to be redundant."""
     path_ns: int
-    """The critical path without the edges, with the same durations, in ns."""
+    """Critical path without the redundant edges, with the same durations, in ns."""
     unknown: int | None
-    """Kernels, memcpys and memsets that do not tell what memory they reach, and so keep their order
-    to all others; None where memory says nothing at all."""
+    """Number of kernels, memcpys and memsets with unknown operands, which keep their order.
+
+    None if no operands are known.
+    """
     needed: tuple[tuple[int, int], ...]
-    """The dependencies that are left, source and target: enough of them to imply all."""
+    """Remaining dependencies, source and target; they imply all others."""
 
 
 def needless_edges(
@@ -68,24 +69,28 @@ def needless_edges(
     origins: Sequence[NodeOrigin | None],
     graph: CapturedGraph | None = None,
 ) -> NeedlessEdges:
-    """The needless among ``edges`` (k, 2) between places that a trace shows, with ``duration``
-    (places,) in ns, -1 for what it does not show, and the origin of each place (None: not told).
-    Of ``graph``, whose nodes are the places, the operands are used. Near-linear in all of it."""
+    """Find the redundant edges among ``edges`` (k, 2); near-linear.
+
+    ``duration`` (nodes,) is in ns, -1 for untraced nodes. The nodes of ``graph`` have the same
+    indices.
+    """
     count = len(duration)
     groups = tuple(_groups(_only_followers(edges, count), origins))
-    took = np.maximum(duration, 0)
+    durations = np.maximum(duration, 0)
     if graph is not None and knows_memory(graph):
         shown = duration >= 0
         needed = _needed(graph, shown, groups)
-        alone = _needed(graph, shown, ()) if groups else needed
-        if needed is not None and alone is not None:
-            gone = _lacking(edges, needed)
-            path = critical_path(Dependencies.of(count, needed), took).length
-            more = len(gone) - len(_lacking(edges, alone))
-            return NeedlessEdges(groups, gone, more, path, unknown_nodes(graph), _pairs(needed))
-    gone, changed = _with_parts_apart(edges, groups)
-    path = critical_path(Dependencies.of(count, changed), took).length
-    return NeedlessEdges(groups, gone, len(gone), path, None, _pairs(changed))
+        needed_by_memory = _needed(graph, shown, ()) if groups else needed
+        if needed is not None and needed_by_memory is not None:
+            redundant = _lacking(edges, needed)
+            path = critical_path(Dependencies.of(count, needed), durations).length
+            extra_count = len(redundant) - len(_lacking(edges, needed_by_memory))
+            return NeedlessEdges(
+                groups, redundant, extra_count, path, unknown_nodes(graph), _pairs(needed)
+            )
+    redundant, changed = _with_parts_apart(edges, groups)
+    path = critical_path(Dependencies.of(count, changed), durations).length
+    return NeedlessEdges(groups, redundant, len(redundant), path, None, _pairs(changed))
 
 
 def _pairs(edges: Ints) -> tuple[tuple[int, int], ...]:
@@ -95,14 +100,13 @@ def _pairs(edges: Ints) -> tuple[tuple[int, int], ...]:
 def _needed(
     graph: CapturedGraph, shown: npt.NDArray[np.bool_], groups: tuple[IndependentParts, ...]
 ) -> Ints | None:
-    """What memory says that the shown nodes need of each other, through those that are not."""
-    apart = {
-        index: (number, which)
+    parts_by_node = {
+        index: (number, part_index)
         for number, group in enumerate(groups)
-        for which, part in enumerate(group.parts)
+        for part_index, part in enumerate(group.parts)
         for index in part
     }
-    needed = memory_edges(graph, apart)
+    needed = memory_edges(graph, parts_by_node)
     if needed is None:
         return None
     edges = tuple(GraphEdge(source, target) for source, target in needed.tolist())
@@ -110,34 +114,38 @@ def _needed(
 
 
 def _lacking(edges: Ints, needed: Ints) -> tuple[tuple[int, int], ...]:
-    """Those of ``edges`` that are not among ``needed``."""
-    kept = {(source, target) for source, target in needed.tolist()}
-    return tuple((a, b) for a, b in edges.tolist() if (a, b) not in kept)
+    """Select the edges that are not in ``needed``."""
+    needed_pairs = {(source, target) for source, target in needed.tolist()}
+    return tuple((a, b) for a, b in edges.tolist() if (a, b) not in needed_pairs)
 
 
 def _with_parts_apart(
     edges: Ints, groups: tuple[IndependentParts, ...]
 ) -> tuple[tuple[tuple[int, int], ...], Ints]:
-    """The edges between the parts of a group, and all edges with the parts beside each other."""
-    gone: list[tuple[int, int]] = []
+    """Remove the edges between parts of a group, and connect the parts in parallel.
+
+    Returns the removed edges and all remaining edges.
+    """
+    removed: list[tuple[int, int]] = []
     added: list[tuple[int, int]] = []
-    before: dict[int, list[int]] = {}
-    after: dict[int, list[int]] = {}
+    predecessors: dict[int, list[int]] = {}
+    successors: dict[int, list[int]] = {}
     for source, target in edges.tolist():
-        before.setdefault(target, []).append(source)
-        after.setdefault(source, []).append(target)
+        predecessors.setdefault(target, []).append(source)
+        successors.setdefault(source, []).append(target)
     for group in groups:
         heads = [part[0] for part in group.parts]
         tails = [part[-1] for part in group.parts]
-        gone += list(zip(tails[:-1], heads[1:], strict=True))
-        added += [(source, head) for source in before.get(heads[0], ()) for head in heads[1:]]
-        added += [(tail, target) for target in after.get(tails[-1], ()) for tail in tails[:-1]]
-    kept = {(a, b) for a, b in edges.tolist()} - set(gone)
-    return tuple(gone), np.array(sorted(kept | set(added)), dtype=np.int64).reshape(-1, 2)
+        removed += list(zip(tails[:-1], heads[1:], strict=True))
+        added += [(source, head) for source in predecessors.get(heads[0], ()) for head in heads[1:]]
+        added += [(tail, target) for target in successors.get(tails[-1], ()) for tail in tails[:-1]]
+    remaining = {(a, b) for a, b in edges.tolist()} - set(removed)
+    return tuple(removed), np.array(sorted(remaining | set(added)), dtype=np.int64).reshape(-1, 2)
 
 
 def _only_followers(edges: Ints, count: int) -> dict[int, int]:
-    """For each place with one successor, of which it is the one predecessor: that successor."""
+    """Map each node with a single successor, of which it is the only predecessor, to that
+    successor."""
     outgoing = np.bincount(edges[:, 0], minlength=count)
     incoming = np.bincount(edges[:, 1], minlength=count)
     return {a: b for a, b in edges.tolist() if outgoing[a] == 1 and incoming[b] == 1}
@@ -147,9 +155,9 @@ def _groups(
     following: dict[int, int], origins: Sequence[NodeOrigin | None]
 ) -> list[IndependentParts]:
     groups: list[IndependentParts] = []
-    later = set(following.values())
+    successors = set(following.values())
     for head in range(len(origins)):
-        if head in later:
+        if head in successors:
             continue
         chain = [head]
         while chain[-1] in following:
@@ -159,23 +167,23 @@ def _groups(
 
 
 def _of_chain(chain: list[int], origins: Sequence[NodeOrigin | None]) -> list[IndependentParts]:
-    """Stretches of a chain that are the parts of one backward operator of a product."""
-    stretches = []
-    begin = 0
-    while begin < len(chain):
-        first = _backward(origins[chain[begin]])
-        end = begin + 1
+    """Find ranges of a chain that are parts of one backward operator of a product."""
+    ranges = []
+    start = 0
+    while start < len(chain):
+        first = _backward(origins[chain[start]])
+        end = start + 1
         while first is not None and end < len(chain) and _backward(origins[chain[end]]) == first:
             end += 1
-        parts = _parts([(index, origins[index]) for index in chain[begin:end]]) if first else []
+        parts = _parts([(index, origins[index]) for index in chain[start:end]]) if first else []
         if first is not None and len(parts) > 1:
-            stretches.append(IndependentParts(first[0], first[1], tuple(parts)))
-        begin = end
-    return stretches
+            ranges.append(IndependentParts(first[0], first[1], tuple(parts)))
+        start = end
+    return ranges
 
 
 def _backward(origin: NodeOrigin | None) -> tuple[str, str | None, str | None] | None:
-    """Operator, module and line of a part of a product's backward; None for other work."""
+    """Return operator, module and line of a part of a product's backward; None for other work."""
     if origin is None or not origin.op_path or origin.op not in _PARTS:
         return None
     name = origin.op_path[0].removeprefix(_ENGINE)
@@ -183,18 +191,16 @@ def _backward(origin: NodeOrigin | None) -> tuple[str, str | None, str | None] |
 
 
 def _parts(run: list[tuple[int, NodeOrigin | None]]) -> list[tuple[int, ...]]:
-    """The run cut where operator or input shapes change. Two products of equal shapes cannot be
-    told from two kernels of one, and stay together; a part that shows twice belongs to a second
-    backward operator, and ends the first."""
+    """Split the run where operator or input shapes change; a repeated part ends it."""
     parts: list[tuple[int, ...]] = []
-    seen: list[tuple[str | None, str | None]] = []
+    keys: list[tuple[str | None, str | None]] = []
     for index, origin in run:
         key = (origin.op, origin.input_dims) if origin is not None else (None, None)
-        if seen and seen[-1] == key:
+        if keys and keys[-1] == key:
             parts[-1] = (*parts[-1], index)
-        elif key in seen:
+        elif key in keys:
             return parts
         else:
             parts.append((index,))
-            seen.append(key)
+            keys.append(key)
     return parts

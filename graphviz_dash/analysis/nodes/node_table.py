@@ -1,7 +1,4 @@
-"""Everything known of each node of a captured graph, in one row: the driver's facts, where the node
-comes from, and its times over the replays. The DAG, the node card, the CLI and the exports all take
-this one table.
-"""
+"""Table of a captured graph's nodes: driver facts, origin, and replay times."""
 
 from __future__ import annotations
 
@@ -45,28 +42,28 @@ __all__ = [
 
 
 class NodeTimes(msgspec.Struct, frozen=True, gc=False):
-    """A node's duration over the replays of one pass, in ns, and how its rows were matched."""
+    """Duration of a node over the replays of one pass, in ns, and the matching method."""
 
     method: str
     """"graph node id", "alignment: order", "alignment: branches" or "none"."""
     confidence: float
-    """How sure the match is, 0 to 1: the least over the replays."""
+    """Confidence of the match, 0 to 1: the minimum over the replays."""
     samples: int
-    """How many replays show the node; 0 for one that the profiler did not show."""
+    """Number of replays that show the node; 0 if the profiler did not record it."""
     median_ns: float | None
     """Median duration; None without samples."""
     min_ns: int | None
-    """Least duration; None without samples."""
+    """Minimum duration; None without samples."""
     max_ns: int | None
-    """Longest duration; None without samples."""
+    """Maximum duration; None without samples."""
     start_median_ns: float | None
-    """Median start since the start of its replay's first row; None without samples."""
+    """Median start relative to the first row of its replay; None without samples."""
     stream: int | None
     """Stream in the first replay; None without samples."""
     note: str | None = None
-    """Why there are no samples, or what the times leave out; None where there is nothing to say."""
+    """Reason for missing samples, or limits of the times; None if there is none."""
     timed_in: str | None = None
-    """The pass; None without samples."""
+    """Pass of the times; None without samples."""
 
 
 NOT_SEEN = NodeTimes(UNMATCHED, 0.0, 0, None, None, None, None, None)
@@ -76,42 +73,43 @@ class NodeRow(msgspec.Struct, frozen=True, gc=False):
     """One node: driver facts, origin, times."""
 
     node: GraphNode
-    """What the driver says of it."""
+    """Driver facts."""
     category: Category
-    """Kernel category, read from its name."""
+    """Kernel category, derived from the name."""
     origin: NodeOrigin
-    """Operator, module and source line that it comes from."""
+    """Operator, module and source line of the launch."""
     times: NodeTimes
-    """Its times over the replays."""
+    """Times over the replays."""
 
 
 class NodeTable(Struct, frozen=True):
-    """All nodes of one graph, by index, with the counts that tell how far to trust them."""
+    """All nodes of one graph, by index, with counts that show the data quality."""
 
     graph: CapturedGraph
-    """The captured graph."""
+    """Captured graph."""
     rows: tuple[NodeRow, ...]
-    """A row for each node."""
+    """One row per node."""
     attributed: int
-    """How many nodes have an operator."""
+    """Number of nodes with an operator."""
     capture_launches: int
-    """Launches seen inside the capture."""
+    """Number of launches during the capture."""
     replays: int
-    """How many replays of the graph were seen."""
+    """Number of recorded replays of the graph."""
     replay_kernels: int
     """GPU rows of all replays."""
     matched_kernels: int
-    """GPU rows that were matched to a node."""
+    """GPU rows matched to a node."""
     timed_in: str = TRACED_PASS
-    """The pass that the replays are of."""
+    """Pass of the replays."""
 
 
 def node_table(run: Run, graph_id: str) -> NodeTable:
-    """The table of one graph of ``run``, from its capture trace and from the pass that
-    :func:`timed_replays` chooses.
+    """Build the table of one graph of ``run``, from its capture trace and its timed replays.
+
+    See :func:`timed_replays` for the choice of the pass.
 
     Raises:
-        KeyError: the run has no graph of that id.
+        KeyError: the run has no graph with that id.
     """
     graph = next((graph for graph in run.graphs if graph.id == graph_id), None)
     if graph is None:
@@ -120,8 +118,7 @@ def node_table(run: Run, graph_id: str) -> NodeTable:
 
 
 def node_tables(run: Run, graphs: Iterable[CapturedGraph] | None = None) -> dict[str, NodeTable]:
-    """The tables of ``graphs`` (all of the run, if not given), by their ids: its traces are read
-    for all of them at once."""
+    """Build the tables of ``graphs`` (default: all of the run) by id, reading the traces once."""
     graphs = run.graphs if graphs is None else tuple(graphs)
     if not graphs:
         return {}
@@ -141,17 +138,18 @@ def build_node_table(
     matched: ReplayMatch | None,
     graphs: tuple[CapturedGraph, ...] = (),
 ) -> NodeTable:
-    """The table of ``graph`` from results that are already there; ``graphs`` are all of its run,
-    which a body needs to be known as one."""
+    """Build the table of ``graph`` from existing results; ``graphs`` are all graphs of its run."""
     replays = 0 if matched is None else matched.replays_of(graph.id)
-    around = conditionals_around(graph, {captured.id: captured for captured in graphs})
-    seen = {} if matched is None else _times(matched, graph, what_is_left_out(around))
+    conditionals = conditionals_around(graph, {captured.id: captured for captured in graphs})
+    times_by_node = (
+        {} if matched is None else _times(matched, graph, what_is_left_out(conditionals))
+    )
     times = [
-        seen.get(node.index)
+        times_by_node.get(node.index)
         or _unseen(
             "there is no trace of replays"
             if matched is None
-            else why_no_times(node, around, replays)
+            else why_no_times(node, conditionals, replays)
         )
         for node in graph.nodes
     ]
@@ -159,7 +157,7 @@ def build_node_table(
         NodeRow(node, categorise(node.kind.value, node.label), origin, time)
         for node, origin, time in zip(graph.nodes, attribution.origins, times, strict=True)
     )
-    mine = None if matched is None else matched.of_graph(graph.id)
+    is_own_row = None if matched is None else matched.of_graph(graph.id)
     return NodeTable(
         graph=graph,
         rows=rows,
@@ -167,9 +165,11 @@ def build_node_table(
         capture_launches=attribution.capture_launches,
         timed_in=TRACED_PASS if matched is None else matched.source,
         replays=replays,
-        replay_kernels=0 if mine is None else int(np.count_nonzero(mine)),
+        replay_kernels=0 if is_own_row is None else int(np.count_nonzero(is_own_row)),
         matched_kernels=(
-            0 if matched is None or mine is None else int(np.count_nonzero(matched.node[mine] >= 0))
+            0
+            if matched is None or is_own_row is None
+            else int(np.count_nonzero(matched.node[is_own_row] >= 0))
         ),
     )
 
@@ -180,9 +180,8 @@ def _unseen(note: str | None) -> NodeTimes:
 
 
 def _times(matched: ReplayMatch, graph: CapturedGraph, note: str | None) -> dict[int, NodeTimes]:
-    """The times of every node that the rows show, over those that were matched to it."""
     rows = np.flatnonzero(matched.of_graph(graph.id) & (matched.node >= 0))
-    # Stable, so that the rows of one node stay in the order of replays.
+    # A stable sort keeps the rows of one node in replay order.
     rows = rows[np.argsort(matched.node[rows], kind="stable")]
     if not len(rows):
         return {}
@@ -191,7 +190,9 @@ def _times(matched: ReplayMatch, graph: CapturedGraph, note: str | None) -> dict
     counts = np.diff(first, append=len(rows))
     low, median, high = _spread(matched.duration[rows], node, first, counts)
     _, start, _ = _spread(matched.start[rows], node, first, counts)
-    named = zip(node[first].tolist(), matched.method[rows[first]].tolist(), strict=True)
+    nodes_with_methods = zip(
+        node[first].tolist(), matched.method[rows[first]].tolist(), strict=True
+    )
     columns = zip(
         np.minimum.reduceat(matched.confidence[rows], first).tolist(),
         counts.tolist(),
@@ -204,16 +205,25 @@ def _times(matched: ReplayMatch, graph: CapturedGraph, note: str | None) -> dict
     )
     return {
         index: NodeTimes(
-            METHODS[method], sure, samples, middle, low, high, begin, stream, note, matched.source
+            METHODS[method],
+            confidence,
+            samples,
+            median_ns,
+            low,
+            high,
+            start_ns,
+            stream,
+            note,
+            matched.source,
         )
-        for (index, method), (sure, samples, middle, low, high, begin, stream) in zip(
-            named, columns, strict=True
+        for (index, method), (confidence, samples, median_ns, low, high, start_ns, stream) in zip(
+            nodes_with_methods, columns, strict=True
         )
     }
 
 
 def _spread(values: Ints, node: Narrow, first: Ints, counts: Ints) -> tuple[Ints, Floats, Ints]:
-    """Least, median and greatest of each node's values, which begin at ``first``."""
+    """Compute minimum, median and maximum of each node's values, which start at ``first``."""
     ordered = values[np.lexsort((values, node))]
     last = first + counts - 1
     median = (ordered[first + (counts - 1) // 2] + ordered[first + counts // 2]) / 2
@@ -221,6 +231,6 @@ def _spread(values: Ints, node: Narrow, first: Ints, counts: Ints) -> tuple[Ints
 
 
 def nodes_by_duration(table: NodeTable) -> list[NodeRow]:
-    """The nodes that were timed, those of the longest median first."""
+    """List the timed nodes, longest median first."""
     timed = [row for row in table.rows if row.times.median_ns is not None]
     return sorted(timed, key=lambda row: (-(row.times.median_ns or 0.0), row.node.index))

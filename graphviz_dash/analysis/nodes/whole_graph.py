@@ -1,7 +1,7 @@
-"""A graph with all that it holds: child graphs and bodies of conditional nodes, as one table.
+"""A graph with its child graphs and conditional bodies as one table.
 
-The nodes of the graph keep their indices; those of its bodies come after them. A node's number in
-the whole is its *place*; pages and addresses name nodes by it.
+Own nodes keep their indices; those of bodies follow. The index in the table is the *place* of a
+node, used by pages and URLs.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from graphviz_dash.model.run import Run
 
 
 class GraphBody(Struct, frozen=True):
-    """A graph inside a node: its id, what it is to the node ("then", "case 2"), and the places of
-    its own nodes."""
+    """A graph inside a node: its id, its role ("then", "case 2"), and the places of its nodes."""
 
     graph: str
     title: str
@@ -34,25 +33,25 @@ class GraphBody(Struct, frozen=True):
 
 
 class WholeGraph(Struct, frozen=True):
-    """A graph with what its nodes hold. A node's number in it is its *place*."""
+    """A graph with the contents of its nodes. The index of a node in it is its *place*."""
 
     table: NodeTable
-    """A row for each place, whose node's index is the place."""
+    """One row per place; the node's index is its place."""
     owner: tuple[tuple[str, int], ...]
-    """Each place's graph and its index there."""
+    """Graph id and index in that graph, by place."""
     bodies: Mapping[int, tuple[GraphBody, ...]]
-    """What each node holds, by place, for those that hold any."""
+    """Bodies of each node that has any, by place."""
     top: tuple[int, ...]
-    """The places of the graph itself."""
+    """Places of the graph's own nodes."""
 
     @classmethod
     def of(cls, table: NodeTable) -> WholeGraph:
-        """A graph whose nodes hold none, or without what they hold."""
+        """Build from a graph without bodies, or ignoring its bodies."""
         owner = tuple((table.graph.id, row.node.index) for row in table.rows)
         return cls(table, owner, {}, tuple(range(len(table.rows))))
 
     def place(self, graph: str, index: int) -> int | None:
-        """The place of a node; None if the whole does not hold it."""
+        """Find the place of a node; None if absent."""
         try:
             return self.owner.index((graph, index))
         except ValueError:
@@ -60,7 +59,7 @@ class WholeGraph(Struct, frozen=True):
 
     @property
     def inside_body(self) -> frozenset[int]:
-        """The places that lie in the body of a conditional node, which may run or not."""
+        """Places inside bodies of conditional nodes, which do not always run."""
         optional_nodes: set[int] = set()
         pending = [
             (body, self.table.rows[index].node.kind is NodeKind.CONDITIONAL)
@@ -72,13 +71,18 @@ class WholeGraph(Struct, frozen=True):
             if optional:
                 optional_nodes.update(body.nodes)
             for index in body.nodes:
-                inner = optional or self.table.rows[index].node.kind is NodeKind.CONDITIONAL
-                pending += [(inner_body, inner) for inner_body in self.bodies.get(index, ())]
+                is_nested_optional = (
+                    optional or self.table.rows[index].node.kind is NodeKind.CONDITIONAL
+                )
+                pending += [
+                    (inner_body, is_nested_optional) for inner_body in self.bodies.get(index, ())
+                ]
         return frozenset(optional_nodes)
 
     @property
     def work_ns(self) -> float:
-        """GPU work of a replay: the nodes' medians, each by the share of replays that show it."""
+        """GPU work of a replay in ns: node medians, weighted by the share of replays with the
+        node."""
         replays = self.table.replays
         return sum(
             (row.times.median_ns or 0.0) * row.times.samples / replays
@@ -88,23 +92,23 @@ class WholeGraph(Struct, frozen=True):
 
 
 def whole_graph(run: Run, graph_id: str) -> WholeGraph:
-    """A graph of ``run`` with all that it holds.
+    """Build a graph of ``run`` with all nested graphs.
 
     Raises:
-        KeyError: the run has no graph of that id.
+        KeyError: the run has no graph with that id.
     """
     by_id = {graph.id: graph for graph in run.graphs}
-    tables = node_tables(run, [by_id[held] for held in _family(by_id[graph_id], by_id)])
+    tables = node_tables(run, [by_id[nested] for nested in _family(by_id[graph_id], by_id)])
     return assemble_whole_graph(graph_id, run.graphs, tables.__getitem__)
 
 
 def assemble_whole_graph(
     graph_id: str, graphs: tuple[CapturedGraph, ...], table_of: Callable[[str], NodeTable]
 ) -> WholeGraph:
-    """The whole of graph ``graph_id`` from the tables of it and of its bodies.
+    """Combine the tables of graph ``graph_id`` and its bodies.
 
     Raises:
-        KeyError: there is no graph of that id.
+        KeyError: there is no graph with that id.
     """
     by_id = {graph.id: graph for graph in graphs}
     root = table_of(graph_id)
@@ -115,15 +119,15 @@ def assemble_whole_graph(
     first: dict[str, int] = {}
     rows: list[NodeRow] = []
     edges: list[GraphEdge] = []
-    owner: list[tuple[str, int]] = []
+    owners: list[tuple[str, int]] = []
     for name, table in zip(order, tables, strict=True):
-        begin = first[name] = len(rows)
+        offset = first[name] = len(rows)
         for row in table.rows:
-            owner.append((name, row.node.index))
-            node = msgspec.structs.replace(row.node, index=begin + row.node.index)
-            rows.append(msgspec.structs.replace(row, node=node) if begin else row)
+            owners.append((name, row.node.index))
+            node = msgspec.structs.replace(row.node, index=offset + row.node.index)
+            rows.append(msgspec.structs.replace(row, node=node) if offset else row)
         edges += [
-            msgspec.structs.replace(edge, source=begin + edge.source, target=begin + edge.target)
+            msgspec.structs.replace(edge, source=offset + edge.source, target=offset + edge.target)
             for edge in table.graph.edges
         ]
     top = tuple(range(len(root.rows)))
@@ -137,7 +141,7 @@ def assemble_whole_graph(
         if any(body in first for body in row.node.bodies)
     }
     nodes = tuple(row.node for row in rows)
-    whole = replace(
+    combined = replace(
         root,
         graph=msgspec.structs.replace(root.graph, nodes=nodes, edges=tuple(edges)),
         rows=tuple(rows),
@@ -145,11 +149,11 @@ def assemble_whole_graph(
         replay_kernels=sum(table.replay_kernels for table in tables),
         matched_kernels=sum(table.matched_kernels for table in tables),
     )
-    return WholeGraph(whole, tuple(owner), bodies, top)
+    return WholeGraph(combined, tuple(owners), bodies, top)
 
 
 def _family(graph: CapturedGraph, by_id: Mapping[str, CapturedGraph]) -> list[str]:
-    """The ids of a graph and of all that lies in it, the outer before the inner."""
+    """List the ids of a graph and its nested graphs, outer before inner."""
     ids = [graph.id]
     for name in ids:
         for node in by_id[name].nodes:
@@ -162,13 +166,12 @@ def _places(first: int, count: int) -> tuple[int, ...]:
 
 
 def _title(node: GraphNode, number: int) -> str:
-    """What a body is to the node that holds it."""
     params = node.params
     match params.type if isinstance(params, ConditionalParams) else None:
         case ConditionalType.IF:
             return "else" if number else "then"
         case ConditionalType.WHILE:
-            return "each turn"
+            return "each iteration"
         case ConditionalType.SWITCH:
             return f"case {number}"
         case _:

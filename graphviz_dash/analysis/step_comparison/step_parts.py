@@ -1,4 +1,4 @@
-"""What the parts of a compiled step's time are for."""
+"""Purposes of a compiled step's time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class StepPart(StrEnum):
-    """What a part of a step's time is for."""
+    """Purpose of a part of a step's time."""
 
     REPLAY = "graph replay"
     COPIES = "input copies"

@@ -1,7 +1,6 @@
-"""Whether an experiment got worse than a baseline by more than is allowed, with the spread of both
-taken into account: exact counts are compared as they are, times by resampling both series.
+"""Regression gate: compare an experiment with a baseline, including the spread of both.
 
-docs/gate.md tells users what is gated and how often the gate is wrong.
+docs/gate.md describes the gated metrics and the false alarm rate.
 """
 
 from __future__ import annotations
@@ -44,92 +43,94 @@ if TYPE_CHECKING:
     from graphviz_dash.model.timings import CleanTimings
 
 TIMES: Final = ("step_time", "step_interval", "launch_cpu_time")
-"""The gated times: medians of series."""
+"""Gated times: medians of series."""
 
 COUNTS: Final = ("peak_reserved", "launches", "graph_nodes")
-"""The gated figures that are exact."""
+"""Gated metrics without spread."""
 
 DEFAULT_LIMIT: Final = 0.05
 
 OF_THE_CPU: Final = 0.8
-"""Launch CPU time over step time from which on the CPU decides how long a step takes."""
+"""Ratio of launch CPU time to step time above which a step is CPU-bound."""
 
 _HOST: Final = (
-    "All that is worse are times of steps that launching decides. A busier or slower host does "
-    "that too: record both on one host in one session, or several recordings into the baseline."
+    "All regressions are step times limited by launching. A busy or slow host has the same "
+    "effect: record both on one host in one session, or add recordings to the baseline."
 )
 
 
 class Broken(Struct, frozen=True):
-    """An offence that is no figure: a run that failed or is missing, a figure that is gone."""
+    """A gate failure without a value: a failed or missing run, or a missing metric."""
 
     run: str
     text: str
 
 
 class GateResult(Struct, frozen=True):
-    """An experiment held against a baseline."""
+    """Result of comparing an experiment with a baseline."""
 
     limit: float
-    """The largest change allowed, as a fraction."""
+    """Largest allowed change, as a fraction."""
     experiment: str
     """Name of the experiment."""
     baseline: str
     """Name of the baseline's last recording."""
     recordings: int
-    """How many recordings the baseline has."""
+    """Number of recordings in the baseline."""
     figures: tuple[GatedFigure, ...]
-    """All that were compared."""
+    """All compared metrics."""
     broken: tuple[Broken, ...]
-    """What offends and is no figure."""
+    """Failures without a value."""
     differences: tuple[str, ...]
-    """Those of the machine and the software."""
+    """Differences in machine and software."""
     notes: tuple[str, ...]
-    """What was not gated, and why."""
+    """Metrics that were not gated, with the reason."""
 
     @property
     def worse(self) -> tuple[GatedFigure, ...]:
-        """The figures that offend."""
+        """Metrics that exceed the limit."""
         return tuple(figure for figure in self.figures if figure.verdict is Verdict.WORSE)
 
     @property
     def unsure(self) -> tuple[GatedFigure, ...]:
-        """The figures that are too noisy to tell."""
+        """Metrics that are too noisy for a verdict."""
         return tuple(figure for figure in self.figures if figure.verdict is Verdict.UNSURE)
 
     @property
     def host(self) -> str | None:
-        """A word of caution where all that offends are times that the CPU decides: another load of
-        the host does that as well as a change of the code. None where anything else offends."""
+        """Warning if all regressions are CPU-bound times, which host load can also cause.
+
+        None if there is any other failure.
+        """
         if not self.worse or self.broken or any(figure.exact for figure in self.worse):
             return None
         values = {(figure.run, figure.metric.id): figure.now for figure in self.figures}
         for figure in self.worse:
-            launch, step = (
+            launch_ns, step_ns = (
                 values.get((figure.run, metric), 0.0) for metric in ("launch_cpu_time", "step_time")
             )
-            if not step or launch < OF_THE_CPU * step:
+            if not step_ns or launch_ns < OF_THE_CPU * step_ns:
                 return None
         return _HOST
 
     @property
     def passed(self) -> bool:
-        """Whether nothing offends."""
+        """True if there are no regressions and no failures."""
         return not self.worse and not self.broken
 
 
 def record(experiment: Experiment) -> BaselineRecording:
-    """What of an experiment a later one can be held against; examinations are left out."""
+    """Record the baseline values of an experiment; doctor examinations are excluded."""
     return BaselineRecording(
         experiment.name, tuple(_record_run(run) for run in measured(experiment).runs)
     )
 
 
 def baseline_of(experiments: Sequence[Experiment]) -> Baseline:
-    """The baseline made of recordings of the same thing.
+    """Build a baseline from recordings of the same workload.
 
     Raises:
-        InputError: they are not of the same workload on the same kind of GPU.
+        InputError: workloads or kinds of GPU differ.
     """
     recordings = tuple(record(experiment) for experiment in experiments)
     for experiment, recording in zip(experiments[1:], recordings[1:], strict=True):
@@ -142,47 +143,47 @@ def baseline_of(experiments: Sequence[Experiment]) -> Baseline:
 def gate(
     experiment: Experiment, baseline: Baseline, where: object, limit: float = DEFAULT_LIMIT
 ) -> GateResult:
-    """Holds ``experiment`` against ``baseline``; ``where`` is where the baseline lies, for errors.
+    """Compare ``experiment`` with ``baseline``; ``where`` is the baseline's path, for errors.
 
     Raises:
-        InputError: a run is of another workload, or on another kind of GPU, than the baseline's.
+        InputError: workload or kind of GPU of a run differs from the baseline's.
     """
-    now = record(experiment)
+    recording_now = record(experiment)
     names = dict.fromkeys(run.name for recording in baseline.recordings for run in recording.runs)
     figures: list[GatedFigure] = []
     broken: list[Broken] = []
     notes: list[str] = []
     differences: dict[str, None] = {}
-    present = {run.name: run for run in now.runs}
+    runs_by_name = {run.name: run for run in recording_now.runs}
     for name in names:
         befores = _called(baseline.recordings, name)
-        run = present.get(name)
+        run = runs_by_name.get(name)
         if run is None:
-            broken.append(Broken(name, "the baseline has this run, the experiment does not"))
+            broken.append(Broken(name, "the experiment lacks this run of the baseline"))
             continue
         for before in befores:
             _check_same(run, before, experiment.path, str(where))
         differences |= dict.fromkeys(_differences(befores[-1], run))
         if run.failure is not None:
-            # Only what failed before and fails still is no news.
+            # A run that failed before and still fails is not a new failure.
             if all(before.failure is not None for before in befores):
                 notes.append(f"{run.failure}, as in the baseline")
             else:
                 broken.append(Broken(name, run.failure))
-        gone, compared, skipped = _compare(run, befores, limit)
-        broken += gone if run.failure is None else []
+        missing, compared, skipped = _compare(run, befores, limit)
+        broken += missing if run.failure is None else []
         figures += compared
         notes += skipped
-    for run in now.runs:
+    for run in recording_now.runs:
         if run.name in names:
             continue
         if run.failure is not None:
             broken.append(Broken(run.name, run.failure))
         else:
-            notes.append(f"{run.name}: not in the baseline, so not gated")
+            notes.append(f"{run.name}: not gated, because it is not in the baseline")
     return GateResult(
         limit,
-        now.name,
+        recording_now.name,
         baseline.recordings[-1].name,
         len(baseline.recordings),
         tuple(figures),
@@ -193,12 +194,12 @@ def gate(
 
 
 def _record_run(run: Run) -> BaselineRun:
-    reads: dict[str, Callable[[CleanTimings], tuple[int, ...]]] = {
+    readers: dict[str, Callable[[CleanTimings], tuple[int, ...]]] = {
         "step_time": lambda clean: tuple(step.wall_ns for step in clean.steps),
         "step_interval": lambda clean: clean.back_to_back_ns,
         "launch_cpu_time": lambda clean: tuple(step.launch_cpu_ns for step in clean.steps),
     }
-    series = {metric: reads[metric](run.clean) if run.clean else () for metric in TIMES}
+    series = {metric: readers[metric](run.clean) if run.clean else () for metric in TIMES}
     reason = why_missing(run, Fact.STEP_TIMES).reason
     absent = {metric: reason for metric, values in series.items() if not values}
     counts: dict[str, int | float] = {}
@@ -229,7 +230,7 @@ def _record_run(run: Run) -> BaselineRun:
 
 
 def _processes(clean: CleanTimings) -> dict[str, tuple[int, ...]]:
-    """How many of each series each process timed, where there were several."""
+    """Count the iterations of each series per process; empty for a single process."""
     if len(clean.processes) < 2:
         return {}
     steps = tuple(process.steps for process in clean.processes)
@@ -242,19 +243,19 @@ def _called(recordings: Sequence[BaselineRecording], name: str) -> tuple[Baselin
 
 
 def _check_same(run: BaselineRun, before: BaselineRun, experiment: object, where: str) -> None:
-    """Times of two workloads, or of two kinds of GPU, say nothing about one another."""
-    for what, own, other in (
+    """Raise InputError if workload or kind of GPU differ, because such times are not comparable."""
+    for quantity, current, expected in (
         ("workload", run.workload.factory, before.workload.factory),
         ("parameters", _text(run.workload.parameters), _text(before.workload.parameters)),
         ("mode", run.mode.value, before.mode.value),
         ("GPU", run.environment.gpu_name, before.environment.gpu_name),
     ):
-        if own != other:
+        if current != expected:
             raise InputError(
                 experiment,
-                f"{run.name} with {what} {own}",
-                f"{what} {other}, as in {where}",
-                "Write another baseline for it.",
+                f"{run.name} with {quantity} {current}",
+                f"{quantity} {expected}, as in {where}",
+                "Create a new baseline for it.",
             )
 
 
@@ -265,19 +266,19 @@ def _text(parameters: Mapping[str, object]) -> str:
 def _differences(before: BaselineRun, now: BaselineRun) -> Iterator[str]:
     for field, title in (
         ("driver", "driver"),
-        ("cuda_driver", "CUDA of the driver"),
+        ("cuda_driver", "CUDA driver API"),
         ("cuda_runtime", "CUDA runtime"),
         ("torch", "torch"),
         ("python", "Python"),
         ("nccl", "NCCL"),
         ("cpu", "CPU"),
         ("cpu_count", "CPU cores"),
-        ("os", "system"),
+        ("os", "operating system"),
         ("mps", "Multi-Process Service"),
     ):
-        own, other = getattr(now.environment, field), getattr(before.environment, field)
-        if own != other:
-            yield f"{title}: {_known(other)} before, {_known(own)} now"
+        current, previous = getattr(now.environment, field), getattr(before.environment, field)
+        if current != previous:
+            yield f"{title}: {_known(previous)} before, {_known(current)} now"
 
 
 def _known(value: object) -> str:
@@ -287,24 +288,26 @@ def _known(value: object) -> str:
 def _compare(
     run: BaselineRun, befores: Sequence[BaselineRun], limit: float
 ) -> tuple[list[Broken], list[GatedFigure], list[str]]:
-    """What is gone, what was compared, and what could not be."""
-    gone, compared, skipped = [], [], []
+    missing, compared, skipped = [], [], []
     for metric in (*TIMES, *COUNTS):
-        had = [before for before in befores if metric in before.series or metric in before.counts]
-        has = metric in run.series or metric in run.counts
+        earlier_runs = [
+            before for before in befores if metric in before.series or metric in before.counts
+        ]
+        is_recorded = metric in run.series or metric in run.counts
         title = METRICS[metric].title
-        if not had:
-            if has:
-                skipped.append(f"{run.name}: {title}: the baseline does not have it")
-        elif not has:
+        if not earlier_runs:
+            if is_recorded:
+                skipped.append(f"{run.name}: {title}: not in the baseline")
+        elif not is_recorded:
             reason = run.absent.get(metric, "no reason is recorded")
-            gone.append(Broken(run.name, f"{title} is gone: {reason}"))
+            missing.append(Broken(run.name, f"{title} is missing: {reason}"))
         elif metric in COUNTS:
-            most = max(before.counts[metric] for before in had)
-            compared.append(hold_count(run.name, metric, most, run.counts[metric], limit))
+            largest = max(before.counts[metric] for before in earlier_runs)
+            compared.append(hold_count(run.name, metric, largest, run.counts[metric], limit))
         else:
             slowest = max(
-                (_series(before, metric) for before in had), key=lambda series: series.median
+                (_series(before, metric) for before in earlier_runs),
+                key=lambda series: series.median,
             )
             gated = hold_times(run.name, metric, slowest, _series(run, metric), limit)
             if isinstance(gated, Missing):
@@ -315,9 +318,9 @@ def _compare(
     compared += by_key.figures
     skipped += by_key.notes
     timed = by_key.figures or any(metric in run.series for metric in TIMES)
-    if run.failure is None and not timed and not gone:
-        skipped.append(f"{run.name}: no time: {run.absent[TIMES[0]]}")
-    return gone, compared, skipped
+    if run.failure is None and not timed and not missing:
+        skipped.append(f"{run.name}: no times: {run.absent[TIMES[0]]}")
+    return missing, compared, skipped
 
 
 def _series(run: BaselineRun, metric: str) -> TimeSeries:
@@ -327,5 +330,5 @@ def _series(run: BaselineRun, metric: str) -> TimeSeries:
 
 
 def limit_text(limit: float) -> str:
-    """A limit as it is written: ``5%``, ``2.5%``."""
+    """Format a limit: ``5%``, ``2.5%``."""
     return f"{math.floor(limit * 1e6 + 0.5) / 1e4:g}%"

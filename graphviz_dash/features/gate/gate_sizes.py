@@ -1,5 +1,7 @@
-"""The replays of a recorded program's graphs held against a baseline's, key by key: one size that
-became slower is told even where the mean over all did not."""
+"""Gate for the replays of a recorded program's graphs, per key.
+
+Detects a regression of one size that the mean over all sizes hides.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,10 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
 
 METRIC: Final = "loop_replay"
-"""Of one key: the median of the sampled replays of its graphs."""
+"""Gated per key: median of the sampled replays of its graphs."""
 
 _FEWEST: Final = 8
-"""Sampled replays from which a median is held: of seven the true one lies outside of all with more
-than 1%, so that no resample knows of it."""
+"""Minimum number of replays; resampling seven misses the true median in more than 1% of cases."""
 
 _MOST_NAMED: Final = 8
 
@@ -31,8 +32,10 @@ _Keys: TypeAlias = Mapping[tuple[str, tuple[int, ...]], BaselineKey]
 
 
 def record_keys(run: Run) -> tuple[BaselineKey, ...]:
-    """The sampled replays of each known key of the families of ``run``; of several families of one
-    name those of the one with the most steps. None where no program's loop was recorded."""
+    """Collect the sampled replays per known key; empty if no loop was recorded.
+
+    If families share a name, the one with the most steps is used.
+    """
     report = loop_report(run)
     if isinstance(report, Missing):
         return ()
@@ -53,44 +56,47 @@ def record_keys(run: Run) -> tuple[BaselineKey, ...]:
 
 
 class HeldKeys(Struct, frozen=True):
-    """The keys of a run held against the baseline's."""
+    """Keys of a run compared with the baseline's."""
 
     figures: tuple[GatedFigure, ...]
-    """Of the keys that both have, by family and key."""
+    """Changes of keys that both sides have, by family and key."""
     notes: tuple[str, ...]
-    """What was not held, and why."""
+    """Skipped keys, with the reason."""
 
 
 def hold_keys(run: BaselineRun, befores: Sequence[BaselineRun], limit: float) -> HeldKeys:
-    """The replays of each key of ``run`` held against those of the recordings ``befores``, of
-    several against the slowest. A key that only one side has is no offence: another ladder was
-    captured."""
-    own = _by_key(run.keys)
-    earlier = [_renamed(_by_key(before.keys), own) for before in befores]
-    names = sorted({name for keys in (own, *earlier) for name in keys})
+    """Compare the replays of each key with the slowest recording of ``befores``.
+
+    A key on one side only is not a failure.
+    """
+    current = _by_key(run.keys)
+    earlier = [_renamed(_by_key(before.keys), current) for before in befores]
+    names = sorted({name for keys in (current, *earlier) for name in keys})
     figures: list[GatedFigure] = []
-    gone: list[str] = []
-    new: list[str] = []
-    few: list[str] = []
+    missing_keys: list[str] = []
+    new_keys: list[str] = []
+    undersampled_keys: list[str] = []
     for name in names:
-        had = [keys[name] for keys in earlier if name in keys]
-        if name not in own:
-            gone.append(_text(had[0]))
+        earlier_keys = [keys[name] for keys in earlier if name in keys]
+        if name not in current:
+            missing_keys.append(_text(earlier_keys[0]))
             continue
-        if not had:
-            new.append(_text(own[name]))
+        if not earlier_keys:
+            new_keys.append(_text(current[name]))
             continue
-        timed = [key for key in had if len(key.replay_ns) >= _FEWEST]
-        if len(own[name].replay_ns) < _FEWEST or not timed:
-            few.append(_text(own[name]))
+        timed = [key for key in earlier_keys if len(key.replay_ns) >= _FEWEST]
+        if len(current[name].replay_ns) < _FEWEST or not timed:
+            undersampled_keys.append(_text(current[name]))
             continue
         series = [_series(key) for key in timed]
-        slowest = max(series, key=lambda each: each.median)
-        now = _series(own[name])
-        held = hold_times(run.name, METRIC, slowest, now, limit, _text(own[name]))
-        if not isinstance(held, Missing):
-            figures.append(held)
-    return HeldKeys(tuple(figures), tuple(_notes(run.name, gone, new, few)))
+        slowest = max(series, key=lambda candidate: candidate.median)
+        now = _series(current[name])
+        change = hold_times(run.name, METRIC, slowest, now, limit, _text(current[name]))
+        if not isinstance(change, Missing):
+            figures.append(change)
+    return HeldKeys(
+        tuple(figures), tuple(_notes(run.name, missing_keys, new_keys, undersampled_keys))
+    )
 
 
 def _series(key: BaselineKey) -> TimeSeries:
@@ -102,12 +108,16 @@ def _by_key(keys: Sequence[BaselineKey]) -> _Keys:
 
 
 def _renamed(before: _Keys, now: _Keys) -> _Keys:
-    """``before`` with the name of the family that it has now, where either has but one: a family
-    without a name of its own is called after the line that captures it."""
-    (own, other) = ({family for family, _ in keys} for keys in (now, before))
-    if len(own) != 1 or len(other) != 1:
+    """Return ``before`` with the current family name if both sides have a single family.
+
+    Unlabelled families are named after the capturing line, which may move.
+    """
+    (current_families, earlier_families) = (
+        {family for family, _ in keys} for keys in (now, before)
+    )
+    if len(current_families) != 1 or len(earlier_families) != 1:
         return before
-    (name,) = own
+    (name,) = current_families
     return {(name, numbers): key for (_, numbers), key in before.items()}
 
 
@@ -116,12 +126,12 @@ def _text(key: BaselineKey) -> str:
 
 
 def _notes(run: str, gone: Sequence[str], new: Sequence[str], few: Sequence[str]) -> Iterator[str]:
-    for keys, what in (
-        (gone, "captured in the baseline only"),
-        (new, "not captured in the baseline"),
-        (few, f"fewer than {_FEWEST} replays timed on one side"),
+    for keys, reason in (
+        (gone, "only in the baseline"),
+        (new, "missing from the baseline"),
+        (few, f"with fewer than {_FEWEST} timed replays on one side"),
     ):
         if keys:
-            named = "; ".join(keys[:_MOST_NAMED])
+            listed = "; ".join(keys[:_MOST_NAMED])
             more = f" and {len(keys) - _MOST_NAMED} more" if len(keys) > _MOST_NAMED else ""
-            yield f"{run}: {counted(len(keys), 'key')} {what}: {named}{more}"
+            yield f"{run}: {counted(len(keys), 'key')} {reason}: {listed}{more}"

@@ -1,4 +1,4 @@
-"""The memory of the runs of an experiment against each other."""
+"""Comparison of the memory of an experiment's runs."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 
 
 class MemoryComparison(Struct, frozen=True):
-    """The memory of an experiment's runs."""
+    """Memory of an experiment's runs."""
 
     reports: tuple[MemoryReport, ...]
-    """Of the runs that have one."""
+    """Reports of the runs that have one."""
     differences: tuple[MemoryDifference, ...]
-    """Of the runs that can be compared with their baseline."""
+    """Differences of the runs that have a comparable baseline."""
     without: Mapping[str, Missing]
-    """Why the others have no report, by name."""
+    """Reasons for missing reports, by run name."""
 
     def __getitem__(self, run: str) -> MemoryReport:
-        """The report of a run (KeyError if it has none)."""
+        """Return the report of a run (KeyError if it has none)."""
         return {report.run: report for report in self.reports}[run]
 
     def difference(self, run: str) -> MemoryDifference | None:
-        """The run against its baseline; None where it cannot be compared."""
+        """Return the difference of a run from its baseline, or None if not comparable."""
         return {change.run: change for change in self.differences}.get(run)
 
 
 def compare_memory(comparison: Comparison) -> MemoryComparison:
-    """The memory of every run of ``comparison``, against the same baselines."""
+    """Compare the memory of every run of ``comparison`` with the same baselines."""
     results = {run.name: memory_report(run.run) for run in comparison.runs}
     reports = {name: report for name, report in results.items() if isinstance(report, MemoryReport)}
     differences = tuple(

@@ -44,12 +44,12 @@ class TestNothingToGoBy:
     def test_no_trace(self) -> None:
         found = attribute(graph_of([kernel(0)]))
         assert found.origins[0].method == NOT_ATTRIBUTED
-        assert found.origins[0].reason == "there is no trace of the capture"
+        assert found.origins[0].reason == "the capture was not traced"
         assert found.unmatched_nodes == 1
 
     def test_no_capture_in_the_trace(self) -> None:
         found = attribute(graph_of([kernel(0)]), Scene().trace())
-        assert found.origins[0].reason == "the trace shows no capture of this graph"
+        assert found.origins[0].reason == "the trace contains no capture of this graph"
 
     def test_nodes_that_no_launch_makes(self) -> None:
         scene = Scene()
@@ -57,10 +57,10 @@ class TestNothingToGoBy:
         scene.launch(110)
         nodes = [GraphNode(0, NodeKind.EMPTY), kernel(1), GraphNode(2, NodeKind.EVENT_RECORD)]
         found = attribute(graph_of(nodes), scene.trace())
-        assert found.origins[0].reason == "no launch makes a node of kind Empty"
+        assert found.origins[0].reason == "launches do not create nodes of kind Empty"
         assert found.origins[1].method == BY_ORDER
-        assert found.origins[1].reason == "it was launched outside any operator"
-        assert found.origins[2].reason == "no launch makes a node of kind EventRecord"
+        assert found.origins[1].reason == "launched outside any operator"
+        assert found.origins[2].reason == "launches do not create nodes of kind EventRecord"
         assert found.unmatched_nodes == 0
 
     def test_a_graph_without_nodes(self) -> None:
@@ -95,7 +95,7 @@ class TestGaps:
         nodes = [kernel(0), memcpy(1), *(kernel(i) for i in range(2, 20))]
         found = attribute(graph_of(nodes), self._scene(["cudaLaunchKernel"] * 19).trace())
         assert found.origins[1].method == NOT_ATTRIBUTED
-        assert found.origins[1].reason == "no launch of the capture was found for it"
+        assert found.origins[1].reason == "no matching launch found in the capture"
         assert found.unmatched_nodes == 1
         assert found.origins[2].op == "aten::op1"
 
@@ -103,7 +103,7 @@ class TestGaps:
         calls = ["cudaMemcpyAsync"] * 20
         found = attribute(graph_of([kernel(i) for i in range(20)]), self._scene(calls).trace())
         assert all(origin.method == NOT_ATTRIBUTED for origin in found.origins)
-        assert "20 launches, which do not fit 20 nodes" in str(found.origins[0].reason)
+        assert "20 launches, which do not match 20 nodes" in str(found.origins[0].reason)
         assert found.unmatched_launches == 20
 
     @settings(max_examples=60)

@@ -105,4 +105,4 @@ class TestWhichLaunches:
             scene.launch(start + 10, external=scene.op("aten::sum", start + 5, start + 30))
         found = attribute(graph_of([kernel(0)]), scene.trace())
         assert found.origins[0].op is None
-        assert found.origins[0].reason == "the trace shows several captures like this one"
+        assert found.origins[0].reason == "the trace contains several equal captures"

@@ -175,7 +175,7 @@ class TestSource:
         scene.launch(250, external=scene.op("aten::mm", 240, 260))
         origin = attribute(graph_of([kernel(0)]), scene.trace()).origins[0]
         assert origin.source is None
-        assert "no range of the collector" in str(origin.reason)
+        assert "no collector range" in str(origin.reason)
 
     def test_an_external_id_of_a_range_leads_to_the_operator_around(self) -> None:
         scene = Scene()

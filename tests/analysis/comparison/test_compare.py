@@ -33,7 +33,7 @@ class TestBaseline:
         other = compare(make_experiment(eager(), graphed()), "graph")
         assert other.baseline == "graph"
         assert other["eager"]["speedup"].value == 0.125
-        assert other["graph"]["speedup"].missing.reason == "it is the baseline"
+        assert other["graph"]["speedup"].missing.reason == "this run is the baseline"
         assert [run.is_baseline for run in other.runs] == [True, False]
 
     def test_a_name_goes_before_a_mode(self) -> None:
@@ -42,14 +42,14 @@ class TestBaseline:
         assert compare(runs).baseline == "eager"
 
     def test_unknown_ones_are_refused_with_the_choices(self) -> None:
-        with pytest.raises(InputError, match=r"no run or mode 'x\\n'; .* out of eager, graph$"):
+        with pytest.raises(InputError, match=r"no run or mode 'x\\n'; .* one of eager, graph$"):
             compare(make_experiment(eager(), graphed()), "x\n")
 
     def test_without_an_eager_run_there_is_no_speedup(self) -> None:
         found = compare(make_experiment(graphed()))
         assert found.baseline is None
         assert found["graph"]["speedup"].missing.reason == (
-            "the experiment has no eager run; name another baseline"
+            "the experiment has no eager run; choose another baseline"
         )
 
     def test_ranks_are_compared_with_their_own(self) -> None:

@@ -97,10 +97,10 @@ def test_recorded_and_collected_runs_are_never_compared() -> None:
     assert found.value is None
     assert (
         found.missing.reason
-        == "the baseline eager: mode eager is collected in passes, not recorded"
+        == "the baseline eager: mode eager uses collection passes, not the recorder"
     )
     assert result["eager"]["recorded_step"].missing.reason == (
-        "mode eager is collected in passes, not recorded"
+        "mode eager uses collection passes, not the recorder"
     )
 
 

@@ -9,7 +9,7 @@ from graphviz_dash.features.graph.folding.fold import FoldBy, fold
 from graphviz_dash.features.graph.folding.tree import Group
 from graphviz_dash.model.graph import CapturedGraph, GraphEdge, GraphNode, KernelParams, NodeKind
 
-LOST = "no launch of the capture was found for it"
+LOST = "no matching launch found in the capture"
 
 
 def graph(edges: list[tuple[int, int]], *told: str) -> WholeGraph:

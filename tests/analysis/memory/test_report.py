@@ -93,7 +93,7 @@ def test_without_the_process_only_what_the_allocator_holds_is_compared(
     result = compare(replace(experiment, runs=(experiment.runs[0], crowded)))
     graph = result["graph"]
     assert graph["device_memory"].value is None
-    assert "may be on the device" in graph["device_memory_change"].missing.reason
+    assert "may use the device" in graph["device_memory_change"].missing.reason
     assert graph["iterate_reserved_change"].value == 20 * MIB
     assert memory_sentence(compare_memory(result)) == (
         "eager takes 600 MiB of device memory; against it graph +20.0 MiB (its activations +57.5%)"
@@ -128,8 +128,8 @@ def test_rounding_is_no_overhead(experiment: Experiment) -> None:
 
     assert overhead(2 * MIB).value == pytest.approx((63 - 2) / 2)
     assert overhead(MIB).missing.reason == (
-        "eager has 1.00 MiB of activations, less than the 2.00 MiB that the allocator takes at a "
-        "time: rounding outweighs them"
+        "eager has 1.00 MiB of activations, less than the minimum allocation of "
+        "2.00 MiB, so rounding dominates"
     )
     assert overhead(0).missing.reason == "eager has no activations at its peak"
 
@@ -140,5 +140,5 @@ def test_figures_come_with_reasons(experiment: Experiment) -> None:
     assert graph["activation_overhead"].value == pytest.approx(0.575)
     assert graph["prepare_peak"].value == 150 * MIB
     eager = compare(experiment)["eager"]
-    assert eager["device_memory_change"].missing.reason == "it is the baseline"
+    assert eager["device_memory_change"].missing.reason == "this run is the baseline"
     assert eager["pool_shared"].value == 0

@@ -54,4 +54,4 @@ def test_without_replays_it_says_so() -> None:
     said = measure_graph(FORK, (FORK,), None)
     assert said == Missing(Fact.NODE_TIMES, "there is no trace of replays")
     found = measure_graph(FORK, (FORK,), match_replays((FORK,), Scene().trace()))
-    assert found == Missing(Fact.NODE_TIMES, "no replay of this graph was found in the trace")
+    assert found == Missing(Fact.NODE_TIMES, "the trace has no replay of this graph")

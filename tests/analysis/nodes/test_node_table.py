@@ -84,7 +84,7 @@ def test_without_traces_the_driver_s_facts_remain(tmp_path: Path) -> None:
     table = node_table(run, "graph-0")
     assert len(table.rows) == len(STEP)
     assert table.replays == table.replay_kernels == table.attributed == 0
-    assert table.rows[0].origin.reason == "there is no trace of the capture"
+    assert table.rows[0].origin.reason == "the capture was not traced"
     assert table.rows[0].times.samples == 0
 
 

@@ -44,7 +44,7 @@ def test_the_figures_are_the_prediction_and_how_far_it_is_off(toy: Path) -> None
 def test_only_a_graph_of_the_whole_step_is_predicted(toy: Path) -> None:
     result = compare(load_experiment(toy))
     assert result["callables"].prediction.reason == "only a graph of the whole step is predicted"
-    assert result["eager"]["predicted_step_time"].missing.reason == "it is the baseline"
+    assert result["eager"]["predicted_step_time"].missing.reason == "this run is the baseline"
     against_graph = compare(load_experiment(toy), "callables")["graph"]
     assert against_graph["predicted_step_time"].missing.reason == "callables is no eager run"
 

@@ -148,7 +148,7 @@ class TestRuns:
         assert [one.run for one in gone.broken] == ["graph"]
         added = gate(toy, baseline_of([eager]), "b")
         assert added.passed
-        assert added.notes == ("graph: not in the baseline, so not gated",)
+        assert added.notes == ("graph: not gated, because it is not in the baseline",)
 
     def test_a_failed_run_offends_unless_it_always_failed(
         self, tmp_path: Path, toy: Experiment
@@ -169,16 +169,16 @@ class TestRuns:
         now = changed(toy, "graph", replay_trace=None)
         result = gate(now, baseline_of([toy]), "b")
         assert [one.text for one in result.broken] == [
-            "Launches per step is gone: the bundle has no traced pass"
+            "Launches per step is missing: the bundle has no traced pass"
         ]
         back = gate(toy, baseline_of([now]), "b")
-        assert back.notes == ("graph: Launches per step: the baseline does not have it",)
+        assert back.notes == ("graph: Launches per step: not in the baseline",)
 
     def test_runs_without_times_are_named(self, toy: Experiment) -> None:
         untimed = changed(toy, "graph", clean=None)
         result = gate(untimed, baseline_of([untimed]), "b")
         assert result.passed
-        assert result.notes == ("graph: no time: the bundle has no clean pass",)
+        assert result.notes == ("graph: no times: the bundle has no clean pass",)
 
     def test_another_gpu_or_workload_is_refused(self, tmp_path: Path, toy: Experiment) -> None:
         make_run(tmp_path / "other", "graph", workload="toy", gpu="NVIDIA A100")
@@ -308,13 +308,13 @@ class TestKeys:
         assert result.passed
         keys = [figure.key for figure in result.figures if figure.key]
         assert keys == ["decode, batch 4", "decode, batch 16"]
-        assert "recorded: 1 key captured in the baseline only: decode, batch 8" in result.notes
-        assert "recorded: 1 key not captured in the baseline: decode, batch 12" in result.notes
+        assert "recorded: 1 key only in the baseline: decode, batch 8" in result.notes
+        assert "recorded: 1 key missing from the baseline: decode, batch 12" in result.notes
 
     def test_few_replays_are_not_held(self, tmp_path: Path) -> None:
         few = self.server(tmp_path / "a", requests=(4,) * 300 + (8,) * 60)
         notes = gate(few, baseline_of([few]), "base").notes
-        assert any("2 keys fewer than 8 replays timed" in note for note in notes)
+        assert any("2 keys with fewer than 8 timed replays" in note for note in notes)
 
     def test_a_family_is_called_after_another_line(self, tmp_path: Path) -> None:
         server = self.server(tmp_path / "a")

@@ -58,7 +58,7 @@ def test_bodies_are_named_by_when_they_run(whole: WholeGraph) -> None:
     titles = {holder: [body.title for body in bodies] for holder, bodies in whole.bodies.items()}
     assert titles == {
         1: ["then", "else"],
-        2: ["each turn"],
+        2: ["each iteration"],
         3: ["case 0", "case 1", "case 2"],
     }
 

@@ -58,7 +58,7 @@ def test_why_there_is_none(invoke: Invoke, tmp_path: Path) -> None:
     make_segmented(tmp_path)
     result = invoke("ladder", str(tmp_path))
     assert result.code == 0
-    assert "No ladder: the sizes of the family's graphs are not known." in result.out
+    assert "No ladder: the sizes of the family's graphs are unknown." in result.out
 
 
 def test_what_is_refused(service: Path, invoke: Invoke, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_a_trace_alone_shows_times_and_says_that_it_knows_no_cause(invoke: Invok
 def test_a_run_that_compiled_nothing_is_refused(invoke: Invoke) -> None:
     refused = invoke("compile", str(SAMPLE / "eager"))
     assert refused.code == 2
-    assert "nothing was compiled while it was watched" in refused.err
+    assert "nothing was compiled during recording" in refused.err
 
 
 def test_the_doctor_tells_the_same_causes_and_the_rules_of_torch_compile(

@@ -278,7 +278,7 @@ def test_a_split_in_a_graph_that_is_skipped_saves_nothing_by_itself(time: StepTi
     told = compilation(breaks=(), partitionings=(Partitioning("0/0", (made,)),), skips=(skip,))
     saves = causes(told, time)[CompileRuleId.CPU_WORK].saves_ns
     assert isinstance(saves, Missing)
-    assert "mend that first" in saves.reason
+    assert "fix this first" in saves.reason
 
 
 def test_a_graph_from_the_cache_that_is_split_is_told_by_its_trace(time: StepTime) -> None:
@@ -364,7 +364,7 @@ def test_the_tree_leads_from_the_function_to_its_graphs(time: StepTime) -> None:
         (BoxKind.FUNCTION, "forward"),
         (BoxKind.FRAME, "0/0"),
         (BoxKind.GRAPH, "graph 0 of the trees"),
-        (BoxKind.REST, "behind line 8"),
+        (BoxKind.REST, "after line 8"),
         (BoxKind.GRAPH, "graph 1 of the trees"),
     ]
     assert tree.boxes == 5

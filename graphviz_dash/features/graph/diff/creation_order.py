@@ -1,7 +1,7 @@
-"""One graph created in two orders: what the order alone does to the end-to-end time.
+"""Effect of the node creation order on the step time.
 
-The driver starts nodes that depend on nothing in the order of their creation, so of two graphs that
-differ in nothing else one may overlap copies with kernels and the other not.
+The driver starts independent nodes in creation order, which affects the overlap of copies and
+kernels.
 """
 
 from __future__ import annotations
@@ -23,22 +23,20 @@ _COPY: Final = "memcpy"
 
 
 class OrderEffect(Struct, frozen=True):
-    """Two runs whose graphs differ in the order of creation only."""
+    """Two runs whose graphs differ only in creation order."""
 
     slower: str
     """Name of the run with the longer step."""
     faster: str
     """Name of the other run."""
     step_ns: tuple[float, float]
-    """Clean step times of the slower and of the faster run, in ns."""
+    """Clean step times of the slower and the faster run, in ns."""
     hidden: tuple[float, float] | None
-    """Of both runs the share of their copies' time in which a kernel ran too, over all traced
-    steps, 0 to 1; None where a run has no trace or no copies."""
+    """Share of copy time that overlaps kernels, per run, 0 to 1; None without a trace or copies."""
 
 
 def order_effects(experiment: Experiment) -> tuple[OrderEffect, ...]:
-    """Each pair of runs of ``experiment`` whose one graph is the same but for the order in which
-    its nodes were created, in the order of the experiment."""
+    """Find pairs of runs whose single graphs differ only in creation order."""
     single = [run for run in experiment.runs if len(run.graphs) == 1]
     return tuple(
         effect
@@ -71,8 +69,10 @@ def _effect(first: Run, second: Run) -> OrderEffect | None:
 
 
 def hidden_copies(run: Run) -> float | None:
-    """The share of the time of a run's copies in which a kernel ran too, over all traced steps, 0
-    to 1; None without a trace or without copies."""
+    """Compute the share of copy time that overlaps kernels, over all traced steps, 0 to 1.
+
+    None without a trace or without copies.
+    """
     trace = run.replay_trace
     if trace is None:
         return None
@@ -84,10 +84,10 @@ def hidden_copies(run: Run) -> float | None:
     for step in steps(trace):
         rows = step.gpu_rows
         copies, others = rows[copy[rows]], rows[~copy[rows]]
-        alone = [
+        busy_ns = [
             int(exclusive_ns(begin[selected], end[selected]).sum())
             for selected in (copies, others, rows)
         ]
-        copied += alone[0]
-        hidden += alone[0] + alone[1] - alone[2]
+        copied += busy_ns[0]
+        hidden += busy_ns[0] + busy_ns[1] - busy_ns[2]
     return hidden / copied if copied else None

@@ -1,6 +1,6 @@
-"""What differs between two captured graphs: nodes and edges added, removed, changed or moved.
+"""Difference between two captured graphs: added, removed, changed and moved nodes and edges.
 
-Addresses and kernel arguments are not in a bundle, so a difference in them alone is not seen.
+Bundles contain no addresses or kernel arguments.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Graphs: TypeAlias = Mapping[str, CapturedGraph]
 EdgeData: TypeAlias = tuple[int, int, EdgeType]
 
 _MOST_LOOKS: Final = 200_000
-"""Nodes that are looked at, all rounds together, to find the fewest that explain what moved."""
+"""Maximum number of node visits for finding the fewest moved nodes."""
 
 _UNCOMPARED: Final = frozenset({"name"})
-"""Parameters that another one says better: a kernel's mangled name."""
+"""Parameters that duplicate another one: a kernel's mangled name."""
 
 
 class FieldChange(Struct, frozen=True):
-    """A parameter that differs, in words; None where the node has no such parameter."""
+    """A parameter that differs, as text; None if the node lacks the parameter."""
 
     field: str
     before: str | None
@@ -42,23 +42,25 @@ class FieldChange(Struct, frozen=True):
 
 
 class NodeDiff(Struct, frozen=True):
-    """One node of two graphs that are compared."""
+    """One node of two compared graphs."""
 
     a: int | None
-    """Its index in the first graph; None where it is not in it."""
+    """Index in the first graph; None if absent."""
     b: int | None
-    """Its index in the second graph; None where it is not in it."""
+    """Index in the second graph; None if absent."""
     label: str
-    """What it does, as its graph says."""
+    """Label of the node in its graph."""
     fields: tuple[FieldChange, ...] = ()
-    """The parameters that differ."""
+    """Parameters that differ."""
     moved: bool = False
-    """Of the nodes that both graphs have, whether it depends on others than before; nodes that are
-    new, gone or moved themselves are looked through."""
+    """True if a node of both graphs depends on other nodes than before.
+
+    Dependencies are traced through added, removed and moved nodes.
+    """
 
     @property
     def change(self) -> Change:
-        """What became of it; what is both changed and moved is CHANGED."""
+        """Change of the node; CHANGED takes precedence over MOVED."""
         if self.a is None:
             return Change.ADDED
         if self.b is None:
@@ -69,12 +71,12 @@ class NodeDiff(Struct, frozen=True):
 
 
 class EdgeDiff(Struct, frozen=True):
-    """One dependency of two graphs that are compared."""
+    """One dependency of two compared graphs."""
 
     a: tuple[int, int] | None
-    """Source and target in the first graph; None where it is not in it."""
+    """Source and target in the first graph; None if absent."""
     b: tuple[int, int] | None
-    """Source and target in the second graph; None where it is not in it."""
+    """Source and target in the second graph; None if absent."""
     before: tuple[EdgeData, ...] = ()
     """Ports and type in the first graph."""
     after: tuple[EdgeData, ...] = ()
@@ -82,7 +84,7 @@ class EdgeDiff(Struct, frozen=True):
 
     @property
     def change(self) -> Change:
-        """What became of it; an edge never moves."""
+        """Change of the edge; an edge never moves."""
         if self.a is None:
             return Change.ADDED
         if self.b is None:
@@ -91,27 +93,27 @@ class EdgeDiff(Struct, frozen=True):
 
 
 class GraphDiff(Struct, frozen=True):
-    """Two graphs compared."""
+    """Comparison of two graphs."""
 
     a: CapturedGraph
-    """The first graph."""
+    """First graph."""
     b: CapturedGraph
-    """The second graph."""
+    """Second graph."""
     nodes: tuple[NodeDiff, ...]
-    """Nodes of the second graph by index, then those that only the first has."""
+    """Nodes of the second graph by index, then nodes of the first graph only."""
     edges: tuple[EdgeDiff, ...]
-    """Dependencies of the second graph, then those that only the first has."""
+    """Dependencies of the second graph, then those of the first graph only."""
     bodies: tuple[GraphDiff, ...] = ()
-    """The graphs inside matched nodes, where both have one there."""
+    """Comparisons of the bodies of matched nodes."""
 
     @property
     def whole(self) -> tuple[GraphDiff, ...]:
-        """This comparison and those of all bodies, from the outside in."""
+        """This comparison and those of all bodies, outermost first."""
         return (self, *(inner for body in self.bodies for inner in body.whole))
 
     @property
     def same(self) -> bool:
-        """Whether nothing differs, bodies included."""
+        """True if nothing differs, including bodies."""
         return all(
             all(node.change is Change.SAME for node in level.nodes)
             and all(edge.change is Change.SAME for edge in level.edges)
@@ -120,16 +122,16 @@ class GraphDiff(Struct, frozen=True):
 
     @property
     def reordered(self) -> bool:
-        """Whether nothing differs but the order in which nodes were created, bodies included."""
+        """True if only the creation order differs, including bodies."""
         return self.same and any(node.a != node.b for level in self.whole for node in level.nodes)
 
     def node_counts(self) -> dict[Change, int]:
-        """How many nodes of each change, bodies not counted; all changes are keys."""
+        """Count nodes by change, without bodies; all changes are keys."""
         counts = Counter(node.change for node in self.nodes)
         return {change: counts[change] for change in Change}
 
     def edge_counts(self) -> dict[Change, int]:
-        """How many edges of each change, bodies not counted; all changes are keys."""
+        """Count edges by change, without bodies; all changes are keys."""
         counts = Counter(edge.change for edge in self.edges)
         return {change: counts[change] for change in Change}
 
@@ -147,11 +149,17 @@ def _diff(a: CapturedGraph, b: CapturedGraph, inside_a: Graphs, inside_b: Graphs
     side_a, side_b = Side.of(a, _levels(a, inside_a)), Side.of(b, _levels(b, inside_b))
     partner = match_nodes(side_a, side_b)
     moved = _moved(side_a.topology, side_b.topology, partner)
-    of_b = {other: node for node, other in enumerate(partner) if other != UNMATCHED}
+    a_by_b = {other: node for node, other in enumerate(partner) if other != UNMATCHED}
     nodes = [
         NodeDiff(None, node.index, node.label)
-        if (own := of_b.get(node.index)) is None
-        else NodeDiff(own, node.index, node.label, _field_changes(a.nodes[own], node), own in moved)
+        if (index_in_a := a_by_b.get(node.index)) is None
+        else NodeDiff(
+            index_in_a,
+            node.index,
+            node.label,
+            _field_changes(a.nodes[index_in_a], node),
+            index_in_a in moved,
+        )
         for node in b.nodes
     ]
     nodes += [
@@ -162,14 +170,14 @@ def _diff(a: CapturedGraph, b: CapturedGraph, inside_a: Graphs, inside_b: Graphs
     bodies = tuple(
         _diff(inside_a[first], inside_b[second], inside_a, inside_b)
         for node in b.nodes
-        if node.index in of_b
-        for first, second in zip(a.nodes[of_b[node.index]].bodies, node.bodies, strict=False)
+        if node.index in a_by_b
+        for first, second in zip(a.nodes[a_by_b[node.index]].bodies, node.bodies, strict=False)
         if first in inside_a and second in inside_b
     )
-    return GraphDiff(a, b, tuple(nodes), _edge_diffs(a, b, partner, of_b), bodies)
+    return GraphDiff(a, b, tuple(nodes), _edge_diffs(a, b, partner, a_by_b), bodies)
 
 
-# -- what nodes are compared by ------------------------------------------------------------------
+# -- comparison keys of nodes ----------------------------------------------------------------------
 
 
 def _levels(
@@ -201,8 +209,10 @@ def _loose(node: GraphNode) -> Hashable:
 
 
 def _bodies_key(node: GraphNode, inside: Graphs) -> Hashable:
-    """What the bodies of a node hold, in creation order: bodies that differ in no more than that
-    are found equal when they are compared themselves."""
+    """Build a key of a node's bodies, in creation order.
+
+    Bodies with equal keys but other differences are found when they are compared themselves.
+    """
     return tuple(
         (
             tuple(
@@ -225,7 +235,6 @@ def _hashable(value: Any) -> Hashable:
 
 
 def _field_changes(before: GraphNode, after: GraphNode) -> tuple[FieldChange, ...]:
-    """Parameters that differ, in the order in which the model names them."""
     first, second = _fields(before), _fields(after)
     return tuple(
         FieldChange(name, _text(first.get(name)), _text(second.get(name)))
@@ -265,10 +274,12 @@ def _edge_diffs(
     first, second = _edge_data(a), _edge_data(b)
     differences = []
     for (source, target), data in second.items():
-        own = of_b.get(source), of_b.get(target)
-        if own[0] is not None and own[1] is not None and own in first:
-            before = first[own[0], own[1]]
-            differences.append(EdgeDiff((own[0], own[1]), (source, target), before, data))
+        ends_in_a = of_b.get(source), of_b.get(target)
+        if ends_in_a[0] is not None and ends_in_a[1] is not None and ends_in_a in first:
+            data_in_a = first[ends_in_a[0], ends_in_a[1]]
+            differences.append(
+                EdgeDiff((ends_in_a[0], ends_in_a[1]), (source, target), data_in_a, data)
+            )
         else:
             differences.append(EdgeDiff(None, (source, target), (), data))
     differences += [
@@ -280,40 +291,39 @@ def _edge_diffs(
 
 
 def _edge_data(graph: CapturedGraph) -> dict[tuple[int, int], tuple[EdgeData, ...]]:
-    between: dict[tuple[int, int], list[GraphEdge]] = {}
+    edges_by_ends: dict[tuple[int, int], list[GraphEdge]] = {}
     for edge in graph.edges:
-        between.setdefault((edge.source, edge.target), []).append(edge)
+        edges_by_ends.setdefault((edge.source, edge.target), []).append(edge)
     return {
         ends: tuple(sorted((edge.from_port, edge.to_port, edge.type) for edge in edges))
-        for ends, edges in sorted(between.items())
+        for ends, edges in sorted(edges_by_ends.items())
     }
 
 
-# -- what moved ----------------------------------------------------------------------------------
+# -- moved nodes -----------------------------------------------------------------------------------
 
 
 def _moved(a: GraphTopology, b: GraphTopology, partner: list[int]) -> set[int]:
-    """The matched nodes of ``a`` that depend on other matched nodes in ``b``.
+    """Find the matched nodes of ``a`` that depend on other matched nodes in ``b``.
 
-    A node that was taken out of its place and put elsewhere changes what its old and new followers
-    depend on, so nodes are looked through one by one, the one first that explains most. Where that
-    would be too long, those go first that come in another order.
+    Removes moved nodes greedily, or first those out of order if that is too expensive.
     """
-    left = _depending_otherwise(a, b, partner, set())
-    if len(left) ** 2 * len(partner) <= _MOST_LOOKS:
+    changed = _depending_otherwise(a, b, partner, set())
+    if len(changed) ** 2 * len(partner) <= _MOST_LOOKS:
         moved: set[int] = set()
-        while left:
+        while changed:
             explained = {
-                node: _depending_otherwise(a, b, partner, moved | {node}) for node in sorted(left)
+                node: _depending_otherwise(a, b, partner, moved | {node})
+                for node in sorted(changed)
             }
             best = min(explained, key=lambda node: len(explained[node]))
             moved.add(best)
-            left = explained[best]
+            changed = explained[best]
         return moved
     position = {node: index for index, node in enumerate(b.order)}
     matched = [node for node in a.order if partner[node] != UNMATCHED]
-    steady = set(longest_ascending([position[partner[node]] for node in matched]))
-    moved = left & {node for index, node in enumerate(matched) if index not in steady}
+    ordered = set(longest_ascending([position[partner[node]] for node in matched]))
+    moved = changed & {node for index, node in enumerate(matched) if index not in ordered}
     return moved | _depending_otherwise(a, b, partner, moved)
 
 
@@ -326,17 +336,17 @@ def _depending_otherwise(
     return {
         node
         for node in kept_a
-        if {partner[before] for before in before_a[node]} != before_b[partner[node]]
+        if {partner[predecessor] for predecessor in before_a[node]} != before_b[partner[node]]
     }
 
 
 def _nearest(topology: GraphTopology, kept: set[int]) -> dict[int, frozenset[int]]:
-    """For each node the nearest kept nodes before it, through those that are not kept."""
+    """Find the nearest kept ancestors of each node, skipping nodes that are not kept."""
     nearest: dict[int, frozenset[int]] = {}
     for node in topology.order:
         nearest[node] = frozenset(
             ancestor
-            for before in topology.predecessors[node]
-            for ancestor in ((before,) if before in kept else nearest[before])
+            for predecessor in topology.predecessors[node]
+            for ancestor in ((predecessor,) if predecessor in kept else nearest[predecessor])
         )
     return nearest

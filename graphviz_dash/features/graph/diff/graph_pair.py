@@ -1,6 +1,4 @@
-"""Two graphs of loaded runs side by side: what differs, and whether one could be updated to the
-other, as predicted and as the driver answered.
-"""
+"""Comparison of two graphs of loaded runs, with predicted and recorded updates."""
 
 from __future__ import annotations
 
@@ -20,8 +18,10 @@ from graphviz_dash.model.run import GraphUpdate, Run
 
 
 class GraphPair(Struct, frozen=True):
-    """``recorded`` is the driver's answer to updating ``diff.a`` to ``diff.b``, None where it was
-    not asked: it is asked for graphs of one run only."""
+    """Comparison of two graphs.
+
+    ``recorded`` is the driver's update result, None if not recorded; only for graphs of one run.
+    """
 
     diff: GraphDiff
     prediction: UpdatePrediction
@@ -29,8 +29,7 @@ class GraphPair(Struct, frozen=True):
 
     @property
     def agreed(self) -> bool | None:
-        """Whether the driver answered as predicted, to the result and the offending node; None
-        where there is nothing to compare."""
+        """True if the driver's result and offending node match the prediction; None if unknown."""
         if self.recorded is None or self.prediction.accepted is None:
             return None
         violation, answer = self.prediction.violation, self.recorded.answer
@@ -41,10 +40,10 @@ class GraphPair(Struct, frozen=True):
 
 
 def pair_graphs(run_a: Run, graph_a: str, run_b: Run, graph_b: str) -> GraphPair:
-    """Compares a graph of one run with a graph of another, or of the same.
+    """Compare a graph of one run with a graph of the same or another run.
 
     Raises:
-        KeyError: a run has no graph of that id.
+        KeyError: a run has no graph with that id.
     """
     first, second = with_bodies(run_a.graphs, graph_a), with_bodies(run_b.graphs, graph_b)
     recorded = None
@@ -61,7 +60,7 @@ def pair_graphs(run_a: Run, graph_a: str, run_b: Run, graph_b: str) -> GraphPair
 
 
 def with_bodies(graphs: Sequence[CapturedGraph], graph_id: str) -> tuple[CapturedGraph, ...]:
-    """The graph of that id, then the graphs in it, from the outside in (KeyError: none)."""
+    """Return the graph with that id and its nested graphs, outermost first (KeyError: none)."""
     by_id = {graph.id: graph for graph in graphs}
     nested = [by_id[graph_id]]
     for graph in nested:
@@ -70,5 +69,5 @@ def with_bodies(graphs: Sequence[CapturedGraph], graph_id: str) -> tuple[Capture
 
 
 def check_device_launch(run: Run, graph_id: str) -> DeviceLaunch:
-    """Whether a graph of ``run`` could be launched from the device (KeyError: no such graph)."""
+    """Check whether a graph of ``run`` supports device launch (KeyError: no such graph)."""
     return device_launch(with_bodies(run.graphs, graph_id), run.manifest.environment)

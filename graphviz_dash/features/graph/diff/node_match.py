@@ -1,14 +1,10 @@
-"""Which node of one graph is which of another: by what a node is and by what lies around it.
+"""Matching of nodes between two graphs, by their parameters and neighbourhoods.
 
-No index is compared, so that a graph whose branches were created in another order is the same
-graph. Nodes are matched at three levels, each among those that the level before left over: what is
-equal in everything; what is the same operation with other parameters; what is of the same kind in
-the same place. Within a level the surest evidence comes first: all that lies before and after a
-node, all before, all after, a few steps around it, then the order in which the rest lie.
+Indices are ignored. Three levels: equal nodes, the same operation with other parameters, the same
+kind in the same place. Within a level, larger matching neighbourhoods come first.
 
-Method: hashes of neighbourhoods refined step by step (B. Weisfeiler and A. Leman, 1968), then
-Myers' difference algorithm in what is left. Time grows with nodes plus edges, times the differences
-in a stretch, which are bounded.
+Method: iterative hashing of neighbourhoods (B. Weisfeiler and A. Leman, 1968), then Myers'
+difference algorithm for the remainder.
 """
 
 from __future__ import annotations
@@ -29,33 +25,35 @@ Keys: TypeAlias = Sequence[Hashable]
 UNMATCHED: Final = -1
 
 _RADII: Final = (12, 4, 1)
-"""Steps around a node that are looked at where all before and after it is of no help."""
+"""Neighbourhood radii, used if full ancestors and descendants do not help."""
 
 _MOST_DIFFERENCES: Final = 600
-"""Items left over by an alignment beyond which a stretch is not the same with gaps."""
+"""Maximum number of unaligned items in a section."""
 
 
 _Free: TypeAlias = Callable[[int, int], bool]
-"""Whether nodes of a key may be matched in their order, by how many there are on each side."""
+"""Decides from the counts on both sides whether nodes of a key may be matched in order."""
 
 
 class Side(Struct, frozen=True):
-    """One of the two graphs: its dependencies, and what its nodes are at each level, surest first.
-    ``levels[i][node]`` may be compared with the other side's only."""
+    """One of the two graphs: dependencies, and node keys per level, strictest first.
+
+    ``levels[i][node]`` is comparable only with the same level of the other side.
+    """
 
     topology: GraphTopology
     levels: tuple[Keys, ...]
 
     @classmethod
     def of(cls, graph: CapturedGraph, levels: tuple[Keys, ...]) -> Side:
-        """The side of ``graph``, all of whose nodes count."""
+        """Build the side of ``graph``, including all its nodes."""
         return cls(GraphTopology.of(graph, np.ones(len(graph.nodes), dtype=np.bool_)), levels)
 
 
 def match_nodes(a: Side, b: Side) -> list[int]:
-    """For each node of ``a`` its node of ``b``, or UNMATCHED; no node of ``b`` twice.
+    """Find the node of ``b`` for each node of ``a``, or UNMATCHED; each node of ``b`` at most once.
 
-    Two nodes are matched only if they are equal at the last level.
+    Matched nodes are equal at least at the last level.
     """
     match = _Match(a, b)
     for number, (left, right) in enumerate(zip(a.levels, b.levels, strict=True)):
@@ -65,7 +63,7 @@ def match_nodes(a: Side, b: Side) -> list[int]:
 
 
 class _Match:
-    """What is matched so far."""
+    """Current state of the matching."""
 
     def __init__(self, a: Side, b: Side) -> None:
         self._a, self._b = a.topology, b.topology
@@ -73,7 +71,7 @@ class _Match:
         self._owner = [UNMATCHED] * len(self._b.order)
 
     def level(self, left: Keys, right: Keys, anywhere: bool) -> None:
-        """Matches what is equal by these keys; ``anywhere``: also what moved far."""
+        """Match nodes with equal keys; ``anywhere`` includes nodes that moved far."""
         if UNMATCHED not in self.partner or UNMATCHED not in self._owner:
             return
         up_a, up_b = _context(self._a, left, up=True), _context(self._b, right, up=True)
@@ -93,26 +91,31 @@ class _Match:
             self._assign(left, right, down=True, free=self._alone)
 
     def _assign(self, left: Keys, right: Keys, down: bool, free: _Free) -> None:
-        """Goes along the graph and gives each node one of its key: beside the partner of a node
-        next to it if there is such a one, else what ``free`` picks from all of that key."""
+        """Match nodes in graph order.
+
+        Prefers a neighbour of a matched neighbour's partner; else ``free`` selects among all nodes
+        with the key.
+        """
         order = self._a.order if down else self._a.order[::-1]
-        before = self._a.predecessors if down else self._a.successors
-        after = self._b.successors if down else self._b.predecessors
+        previous_a = self._a.predecessors if down else self._a.successors
+        following_b = self._b.successors if down else self._b.predecessors
         pools: dict[Hashable, deque[int]] = defaultdict(deque)
         for node in self._b.order if down else self._b.order[::-1]:
             if self._owner[node] == UNMATCHED:
                 pools[right[node]].append(node)
-        wanted: dict[Hashable, int] = defaultdict(int)
+        needed: dict[Hashable, int] = defaultdict(int)
         for node in order:
             if self.partner[node] == UNMATCHED:
-                wanted[left[node]] += 1
-        chosen = {key for key in wanted if key in pools and free(wanted[key], len(pools[key]))}
-        pools_beside: dict[int, dict[Hashable, deque[int]]] = {}
+                needed[left[node]] += 1
+        allowed = {key for key in needed if key in pools and free(needed[key], len(pools[key]))}
+        neighbour_pools: dict[int, dict[Hashable, deque[int]]] = {}
         for node in order:
             if self.partner[node] != UNMATCHED or left[node] not in pools:
                 continue
-            partner = self._beside(node, left[node], right, before, after, pools_beside)
-            if partner is None and left[node] in chosen:
+            partner = self._beside(
+                node, left[node], right, previous_a, following_b, neighbour_pools
+            )
+            if partner is None and left[node] in allowed:
                 partner = self._next(pools[left[node]])
             if partner is not None:
                 self.partner[node], self._owner[partner] = partner, node
@@ -126,17 +129,17 @@ class _Match:
         after: list[list[int]],
         pools: dict[int, dict[Hashable, deque[int]]],
     ) -> int | None:
-        """A free node of ``key`` that comes after the partner of one that ``node`` comes after."""
+        """Find a free node of ``key`` next to the partner of a neighbour of ``node``."""
         for neighbour in before[node]:
-            other = self.partner[neighbour]
-            if other == UNMATCHED:
+            partner = self.partner[neighbour]
+            if partner == UNMATCHED:
                 continue
-            if other not in pools:
-                pools[other] = defaultdict(deque)
-                for follower in after[other]:
+            if partner not in pools:
+                pools[partner] = defaultdict(deque)
+                for follower in after[partner]:
                     if self._owner[follower] == UNMATCHED:
-                        pools[other][right[follower]].append(follower)
-            free = self._next(pools[other].get(key, deque()))
+                        pools[partner][right[follower]].append(follower)
+            free = self._next(pools[partner].get(key, deque()))
             if free is not None:
                 return free
         return None
@@ -149,7 +152,7 @@ class _Match:
         return None
 
     def _align(self, left: Keys, right: Keys) -> None:
-        """Aligns the unmatched nodes between matched ones that come in the same order in both."""
+        """Align unmatched nodes between matched nodes that have the same order in both graphs."""
         position = {node: index for index, node in enumerate(self._b.order)}
         anchors = [
             (index, position[self.partner[node]])
@@ -159,15 +162,15 @@ class _Match:
         in_order = longest_ascending([second for _, second in anchors])
         stops = [*(anchors[index] for index in in_order), (len(self._a.order), len(self._b.order))]
         codes: dict[Hashable, int] = {}
-        begin = (-1, -1)
+        start = (-1, -1)
         for stop in stops:
             nodes = [
-                n for n in self._a.order[begin[0] + 1 : stop[0]] if self.partner[n] == UNMATCHED
+                n for n in self._a.order[start[0] + 1 : stop[0]] if self.partner[n] == UNMATCHED
             ]
             others = [
-                n for n in self._b.order[begin[1] + 1 : stop[1]] if self._owner[n] == UNMATCHED
+                n for n in self._b.order[start[1] + 1 : stop[1]] if self._owner[n] == UNMATCHED
             ]
-            begin = stop
+            start = stop
             if not nodes or not others:
                 continue
             first = [codes.setdefault(left[node], len(codes)) for node in nodes]
@@ -199,34 +202,34 @@ def _none(_wanted: int, _offered: int) -> bool:
 
 
 def _context(topology: GraphTopology, keys: Keys, up: bool) -> list[int]:
-    """A hash of each node with all that lies before it (``up``) or after it."""
+    """Hash each node with all its ancestors (``up``) or descendants."""
     order = topology.order if up else topology.order[::-1]
-    beside = topology.predecessors if up else topology.successors
+    neighbours = topology.predecessors if up else topology.successors
     hashes = [0] * len(order)
     for node in order:
-        hashes[node] = hash((keys[node], *sorted(hashes[other] for other in beside[node])))
+        hashes[node] = hash((keys[node], *sorted(hashes[other] for other in neighbours[node])))
     return hashes
 
 
 def _near(topology: GraphTopology, keys: Keys, radius: int) -> list[tuple[int, int]]:
-    """Hashes of each node with what lies at most ``radius`` steps before and after it."""
+    """Hash each node with its neighbourhood of ``radius`` steps in both directions."""
     pair = []
-    for beside in (topology.predecessors, topology.successors):
+    for neighbours in (topology.predecessors, topology.successors):
         hashes = [hash(key) for key in keys]
         for _ in range(radius):
             hashes = [
-                hash((key, *sorted(hashes[other] for other in others)))
-                for key, others in zip(keys, beside, strict=True)
+                hash((key, *sorted(hashes[other] for other in adjacent)))
+                for key, adjacent in zip(keys, neighbours, strict=True)
             ]
         pair.append(hashes)
     return list(zip(*pair, strict=True))
 
 
 def longest_ascending(values: Sequence[int]) -> list[int]:
-    """The indices of a longest ascending subsequence of different values, in order."""
+    """Find the indices of a longest ascending subsequence of distinct values."""
     tails: list[int] = []
     ends: list[int] = []
-    before = [UNMATCHED] * len(values)
+    previous = [UNMATCHED] * len(values)
     for index, value in enumerate(values):
         low, high = 0, len(tails)
         while low < high:
@@ -235,7 +238,7 @@ def longest_ascending(values: Sequence[int]) -> list[int]:
                 low = middle + 1
             else:
                 high = middle
-        before[index] = ends[low - 1] if low else UNMATCHED
+        previous[index] = ends[low - 1] if low else UNMATCHED
         if low == len(tails):
             tails.append(value)
             ends.append(index)
@@ -245,5 +248,5 @@ def longest_ascending(values: Sequence[int]) -> list[int]:
     last = ends[-1] if ends else UNMATCHED
     while last != UNMATCHED:
         chain.append(last)
-        last = before[last]
+        last = previous[last]
     return chain[::-1]

@@ -1,10 +1,8 @@
-"""Whether ``cudaGraphExecUpdate`` would take a second graph for an executable of the first.
+"""Prediction of ``cudaGraphExecUpdate``: can a second graph update an executable of the first?
 
-Rules: CUDA Runtime API, cudaGraphExecUpdate (limitations, results and offending nodes), and CUDA
-Programming Guide, "Updating Instantiated Graphs". Nodes are paired from the sinks up, in the order
-of each node's dependencies, so creation order counts among sinks only. Where the texts leave open
-what is looked at first, and which changes of memcpys and memsets are too many, it is as driver 580
-answered to generated pairs of graphs; the tests hold this module to these answers.
+Rules: CUDA Runtime API, cudaGraphExecUpdate, and CUDA Programming Guide, "Updating Instantiated
+Graphs". Where they are silent (order of checks, memcpys, memsets), driver 580's recorded results
+apply.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from graphviz_dash.units import counted, format_count
 
 
 class UpdateResult(StrEnum):
-    """CUgraphExecUpdateResult, without its prefix."""
+    """CUgraphExecUpdateResult without its prefix."""
 
     SUCCESS = "SUCCESS"
     ERROR = "ERROR"
@@ -46,46 +44,49 @@ class UpdateResult(StrEnum):
 
 
 DEPENDENCY_ORDER: Final = "cuGraphNodeGetDependencies"
-"""In ``read_by`` of a graph whose edges come in the order of each node's dependencies."""
+"""Entry in ``read_by`` of a graph whose edges have the order of each node's dependencies."""
 
 _PARAMETERS: Final = UpdateResult.PARAMETERS_CHANGED
 
 
 class UpdateViolation(Struct, frozen=True):
-    """Why an update is refused."""
+    """Reason for refusing an update."""
 
     result: UpdateResult
-    """What the driver answers."""
+    """Result of the driver."""
     reason: str
-    """The rule that is broken, in words."""
+    """Violated rule."""
     graph: str
-    """Id of the second graph or of the body in it that is to blame."""
+    """Id of the offending graph: the second graph or one of its bodies."""
     node: int | None = None
-    """Index of the node there that is to blame; None where no node alone is."""
+    """Index of the offending node; None if no single node is responsible."""
     from_node: int | None = None
-    """The dependency of it that does not match; None for other reasons."""
+    """Dependency of the node that does not match; None for other reasons."""
 
 
 class UpdatePrediction(Struct, frozen=True):
-    """What the driver would answer: ``violation`` is the first one it would report, None when it
-    would accept. ``unknown``: what could still make it refuse and is not in the bundles; with an
-    violation it stays empty."""
+    """Predicted result of the driver.
+
+    ``violation`` is None if the update is accepted. ``unknown`` lists possible unrecorded
+    violations; empty with a violation.
+    """
 
     violation: UpdateViolation | None
     unknown: tuple[str, ...] = ()
 
     @property
     def accepted(self) -> bool | None:
-        """Whether the update would be accepted; None when that cannot be known."""
+        """True if the update would be accepted; None if unknown."""
         if self.violation is not None:
             return False
         return None if self.unknown else True
 
 
 def predict_update(a: Sequence[CapturedGraph], b: Sequence[CapturedGraph]) -> UpdatePrediction:
-    """Whether an executable of the first graph of ``a`` could be updated to the first of ``b``;
-    the others are their bodies. The executable is taken to be one for launches from the host,
-    instantiated without flags."""
+    """Predict whether an executable of ``a[0]`` can be updated to ``b[0]``; the others are bodies.
+
+    Assumes an executable for host launches, instantiated without flags.
+    """
     inside_a, inside_b = {graph.id: graph for graph in a}, {graph.id: graph for graph in b}
     unknown: dict[str, None] = {}
     violation = _update(a[0], b[0], inside_a, inside_b, unknown)
@@ -99,7 +100,6 @@ def _update(
     inside_b: Graphs,
     unknown: dict[str, None],
 ) -> UpdateViolation | None:
-    """The first violation, as the driver comes upon it: from the sinks up, breadth first."""
     sinks = _sinks(a, b)
     if isinstance(sinks, UpdateViolation):
         return sinks
@@ -110,24 +110,24 @@ def _update(
     queue = deque(sinks)
     while queue:
         x, y = queue.popleft()
-        wanted, offered = before_a[x], before_b[y]
-        if len(wanted) != len(offered):
-            nodes = counted(len(offered), "node")
-            counts = f"it depends on {nodes} instead of {format_count(len(wanted))}"
+        dependencies_a, dependencies_b = before_a[x], before_b[y]
+        if len(dependencies_a) != len(dependencies_b):
+            nodes = counted(len(dependencies_b), "node")
+            counts = f"it depends on {nodes} instead of {format_count(len(dependencies_a))}"
             return UpdateViolation(UpdateResult.TOPOLOGY_CHANGED, counts, b.id, y)
-        refused = _refusal(a.nodes[x], b.nodes[y], b.id, unknown)
-        if refused is not None:
-            return UpdateViolation(refused[0], refused[1], b.id, y)
+        refusal = _refusal(a.nodes[x], b.nodes[y], b.id, unknown)
+        if refusal is not None:
+            return UpdateViolation(refusal[0], refusal[1], b.id, y)
         for first, second in zip(a.nodes[x].bodies, b.nodes[y].bodies, strict=False):
             if first not in inside_a or second not in inside_b:
                 unknown[f"the body of node {y} of {b.id} is not in the bundle"] = None
                 continue
-            inner = _update(inside_a[first], inside_b[second], inside_a, inside_b, unknown)
-            if inner is not None:
-                return inner
-        for (p, data_p), (q, data_q) in zip(wanted, offered, strict=True):
+            body_violation = _update(inside_a[first], inside_b[second], inside_a, inside_b, unknown)
+            if body_violation is not None:
+                return body_violation
+        for (p, data_p), (q, data_q) in zip(dependencies_a, dependencies_b, strict=True):
             if partner.get(p, q) != q or owner.get(q, p) != p:
-                reason = f"it depends on node {q}, its partner (node {x} of {a.id}) on another"
+                reason = f"it depends on node {q}, but node {x} of {a.id} on another"
             elif data_p != data_q:
                 reason = f"its dependency on node {q} has another type or port"
             else:
@@ -143,7 +143,6 @@ def _update(
 
 
 def _sinks(a: CapturedGraph, b: CapturedGraph) -> list[tuple[int, int]] | UpdateViolation:
-    """The nodes on which nothing depends in pairs, the last created first."""
     changed = UpdateResult.TOPOLOGY_CHANGED
     if len(a.nodes) != len(b.nodes):
         counts = f"{counted(len(b.nodes), 'node')} instead of {format_count(len(a.nodes))}"
@@ -155,10 +154,8 @@ def _sinks(a: CapturedGraph, b: CapturedGraph) -> list[tuple[int, int]] | Update
     first, second = pair
     if len(first) == len(second):
         return list(zip(first, second, strict=True))
-    counts = (
-        f"nothing depends on {counted(len(second), 'node')} instead of {format_count(len(first))}"
-    )
-    # With more of them the driver names the first that has no partner, with fewer none.
+    counts = f"{counted(len(second), 'sink')} instead of {format_count(len(first))}"
+    # With too many sinks the driver names the first without a partner, with too few none.
     return UpdateViolation(
         changed, counts, b.id, second[len(first)] if len(second) > len(first) else None
     )
@@ -174,7 +171,7 @@ def _dependencies(graph: CapturedGraph) -> list[list[tuple[int, tuple[int, int, 
 def _note_order(
     a: CapturedGraph, b: CapturedGraph, before: Sequence[Sequence[object]], unknown: dict[str, None]
 ) -> None:
-    """Old bundles hold edges in an order that is not that of each node's dependencies."""
+    """Record that old bundles do not have edges in the order of each node's dependencies."""
     if any(len(sources) > 1 for sources in before):
         for graph in (a, b):
             if DEPENDENCY_ORDER not in graph.read_by:
@@ -191,20 +188,20 @@ _Refused: TypeAlias = tuple[UpdateResult, str]
 def _refusal(
     before: GraphNode, after: GraphNode, graph: str, unknown: dict[str, None]
 ) -> _Refused | None:
-    """Why the second node may not take the place of the first, or None."""
+    """Return the reason why the second node cannot replace the first, or None."""
     if before.kind is not after.kind:
-        text = f"a {after.kind.value} node where a {before.kind.value} node was"
+        text = f"a {after.kind.value} node replaces a {before.kind.value} node"
         return UpdateResult.NODE_TYPE_CHANGED, text
-    where = f"node {after.index} of {graph}"
+    location = f"node {after.index} of {graph}"
     match before.params, after.params:
         case KernelParams() as first, KernelParams() as second:
-            return _kernel(first, second, where, unknown)
+            return _kernel(first, second, location, unknown)
         case MemcpyParams() as first, MemcpyParams() as second:
-            return _memcpy(first, second, where, unknown)
+            return _memcpy(first, second, location, unknown)
         case MemsetParams() as first, MemsetParams() as second:
             return _memset(first, second)
         case ConditionalParams() as first, ConditionalParams() as second:
-            return _conditional(first, second, where, unknown)
+            return _conditional(first, second, location, unknown)
         case _:
             return _other(before, after)
 
@@ -238,7 +235,7 @@ def _kernel(
     if before.cooperative is None or after.cooperative is None:
         unknown[f"whether the kernel of {where} is launched cooperatively was not read"] = None
     elif before.cooperative != after.cooperative:
-        words = "became cooperative" if after.cooperative else "is cooperative no more"
+        words = "becomes cooperative" if after.cooperative else "is no longer cooperative"
         return UpdateResult.ATTRIBUTES_CHANGED, f"the launch {words}"
     if (
         before.name == after.name
@@ -247,9 +244,9 @@ def _kernel(
     ):
         return None
     if after.dynamic_parallelism is None or before.dynamic_parallelism is None:
-        unknown[f"whether the kernel of {where} launches kernels itself was not read"] = None
+        unknown[f"whether the kernel of {where} launches kernels was not read"] = None
         return None
-    text = "the new kernel launches kernels itself, the old one does not"
+    text = "the new kernel launches kernels, the old one does not"
     return UpdateResult.UNSUPPORTED_FUNCTION_CHANGE, text
 
 
@@ -266,8 +263,10 @@ def _memcpy(
         return None
     shape = (before.width, before.height, before.depth)
     if shape != (after.width, after.height, after.depth):
-        return _PARAMETERS, "of a copy of several rows nothing may change, and its size did"
-    text = f"the copy of {where} has several rows and may not change, and no bundle holds addresses"
+        return _PARAMETERS, "a copy of several rows may not change, and its size changed"
+    text = (
+        f"the copy of {where} has several rows and may not change, and bundles contain no addresses"
+    )
     unknown[text] = None
     return None
 
@@ -278,4 +277,4 @@ def _memset(before: MemsetParams, after: MemsetParams) -> _Refused | None:
     shape = (before.width, before.height, before.element_bytes)
     if shape == (after.width, after.height, after.element_bytes):
         return None
-    return _PARAMETERS, "of a set of several rows only address and value may change"
+    return _PARAMETERS, "only address and value of a memset of several rows may change"

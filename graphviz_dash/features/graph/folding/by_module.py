@@ -1,9 +1,7 @@
-"""A graph folded as its model is written: by phase, then one box for each module, by its path.
+"""Folding of a graph by phase and module path.
 
-Nodes of a module are brought together even where others run between them. Where that would make a
-circle of two boxes, each leading to the other, the module is shown once for each time that it is
-entered again (docs/decisions/0016), so that at every level, and so in every view, edges lead from
-boxes to later ones.
+If groups would depend on each other, a module appears once per visit (docs/decisions/0016), so
+edges lead forward at every level.
 """
 
 from __future__ import annotations
@@ -24,20 +22,20 @@ _BACKWARD: Final = "backward"
 
 
 class OutsideModule(str):
-    """The last step of the path of a node without a module: the reason why it has none."""
+    """Last path element of a node without a module: the reason."""
 
     __slots__ = ()
 
 
 class ModuleFolder(OrderFolder):
-    """Folds by module path; what has no module by the order of execution."""
+    """Folder by module path; nodes without a module are folded by execution order."""
 
     def whole(self, nodes: Sequence[int]) -> Group:
-        """The tree of the graph with ``nodes``; where none has a module its note says why."""
+        """Build the tree of the graph; without any module, its note explains why."""
         return self.tree(nodes, "" if self._any_module(nodes) else self._why_none(nodes))
 
     def row_of(self, nodes: Sequence[int]) -> list[GroupDraft]:
-        """The modules in order, outermost first; the order of execution where there are none."""
+        """Return the modules in order, outermost first; falls back to execution order."""
         if not self._any_module(nodes):
             return super().row_of(nodes)
         order = self.topological(nodes)
@@ -47,15 +45,15 @@ class ModuleFolder(OrderFolder):
             len(order),
             0,
         )
-        # One phase alone need not be told.
+        # Omit the level of a single phase.
         return list(row[0].children) if [item.kind for item in row] == [FoldKind.MODULE] else row
 
     def tangled(self, items: list[GroupDraft]) -> list[GroupDraft]:
-        """Modules stay in their row, one after another, however they depend on each other."""
+        """Keep modules in a sequential row, regardless of their dependencies."""
         return items if self._has_modules(items) else super().tangled(items)
 
     def joined(self, items: list[GroupDraft]) -> list[GroupDraft]:
-        """A row short enough; what has no modules is grouped as it follows."""
+        """Shorten a row; items without modules are grouped in order."""
         if not self._has_modules(items):
             return super().joined(items)
         return self.shorten(self.repeats(items))
@@ -68,34 +66,30 @@ class ModuleFolder(OrderFolder):
         return any(self.rows[node].origin.module is not None for node in nodes)
 
     def _why_none(self, nodes: Sequence[int]) -> str:
-        """Why no node has a module, by what holds for most."""
         if not nodes:
             return ""
         reasons = Counter(self._reason(self.rows[node].origin) for node in nodes)
         reason = reasons.most_common(1)[0][0]
-        return f"no node has a module, so that the order of execution folds it: {reason}"
+        return f"folded by execution order because no node has a module: {reason}"
 
     def _reason(self, origin: NodeOrigin) -> str:
-        """Why a node has no module."""
         if origin.method == NOT_ATTRIBUTED:
             return origin.reason or "its origin is unknown"
         match origin.phase:
             case "optimizer":
-                return "the optimizer's own work"
+                return "part of the optimizer"
             case "backward":
-                return "no operator of a module's forward leads to it"
+                return "not linked to an operator of a module's forward"
             case _:
-                return "launched outside every module's call"
+                return "launched outside any module call"
 
     # -- paths -----------------------------------------------------------------------------------
 
     def paths_of(self, order: Sequence[int]) -> list[Path]:
-        """For each of ``order`` the groups that it lies in, outermost first.
+        """Find the enclosing groups of each node in ``order``, outermost first.
 
-        A node without a module lies in a group for these and the reason. In forward it ran outside
-        the calls of the modules around it, and stands outside of them. In backward, and where
-        nothing is known of a node, no call tells: it stands in the innermost module that its
-        neighbours have in common.
+        A forward node without a module is placed outside modules. Other nodes without a module are
+        placed in the innermost module shared by their neighbours.
         """
         origins = [self.rows[node].origin for node in order]
         own_paths: list[Path | None] = []
@@ -116,16 +110,17 @@ class ModuleFolder(OrderFolder):
     # -- groups ----------------------------------------------------------------------------------
 
     def _row(self, levels: Levels, begin: int, end: int, depth: int) -> list[GroupDraft]:
-        """The items of leaves ``begin`` to ``end``, which are one group at the level before."""
+        """Build the items of leaves ``begin`` to ``end``, which form one group at the previous
+        level."""
         items: list[GroupDraft] = []
-        leaf = begin
-        while leaf < end:
-            until = levels.until(depth, leaf)
-            items.append(self._item(levels, leaf, until, depth))
-            leaf = until
-        after = levels.after(depth, begin)
-        if after is not None:
-            items = self.series(items, after)
+        start = begin
+        while start < end:
+            group_end = levels.until(depth, start)
+            items.append(self._item(levels, start, group_end, depth))
+            start = group_end
+        successors = levels.after(depth, begin)
+        if successors is not None:
+            items = self.series(items, successors)
         return self.joined(items)
 
     def _item(self, levels: Levels, begin: int, end: int, depth: int) -> GroupDraft:
@@ -133,34 +128,40 @@ class ModuleFolder(OrderFolder):
             return self.leaf(levels.nodes[begin])
         path, note = levels.path(depth, begin), levels.note(depth, begin)
         if isinstance(path[-1], OutsideModule):
-            inside = super().row_of(levels.nodes[begin:end])
-            group = self.group(FoldKind.OUTSIDE, _NO_MODULE, inside)
+            children = super().row_of(levels.nodes[begin:end])
+            group = self.group(FoldKind.OUTSIDE, _NO_MODULE, children)
             group.note = "; ".join(filter(None, (path[-1], note)))
             return group
-        inside = self._row(levels, begin, end, depth + 1)
-        only = inside[0] if len(inside) == 1 else None
-        if only is not None and only.kind is FoldKind.MODULE and not note and depth:
-            return only
-        if only is not None and only.kind in (FoldKind.MODULE, FoldKind.OUTSIDE):
-            # A group of its own would say nothing new.
-            inside = list(only.children)
-            note = "; ".join(filter(None, (note, only.note)))
-        group = self.group(FoldKind.MODULE, ".".join(path[1:]) or path[0], inside)
+        children = self._row(levels, begin, end, depth + 1)
+        single = children[0] if len(children) == 1 else None
+        if single is not None and single.kind is FoldKind.MODULE and not note and depth:
+            return single
+        if single is not None and single.kind in (FoldKind.MODULE, FoldKind.OUTSIDE):
+            # A separate group would add nothing.
+            children = list(single.children)
+            note = "; ".join(filter(None, (note, single.note)))
+        group = self.group(FoldKind.MODULE, ".".join(path[1:]) or path[0], children)
         group.note = note
         return group
 
 
 def _between(own_paths: list[Path | None], phases: Sequence[str]) -> list[Path]:
-    """``known`` with the paths that are not known taken from the neighbours: what the nearest ones
-    before and after have in common, those of the same phase where there is one in backward."""
+    """Fill unknown paths with the common prefix of the nearest known paths.
+
+    In backward, neighbours of the same phase are preferred.
+    """
     if None not in own_paths:
         return [path for path in own_paths if path is not None]
-    before = _nearest(own_paths, phases, 1)
-    after = _nearest(own_paths, phases, -1)
+    earlier_paths = _nearest(own_paths, phases, 1)
+    later_paths = _nearest(own_paths, phases, -1)
     paths = []
-    for path, earlier, later, phase in zip(own_paths, before, after, phases, strict=True):
-        own = (_BACKWARD,) if phase == _BACKWARD else ()
-        inferred = own if earlier is None or later is None else shared(earlier, later) or own
+    for path, earlier, later, phase in zip(
+        own_paths, earlier_paths, later_paths, phases, strict=True
+    ):
+        phase_path = (_BACKWARD,) if phase == _BACKWARD else ()
+        inferred = (
+            phase_path if earlier is None or later is None else shared(earlier, later) or phase_path
+        )
         paths.append(inferred if path is None else path)
     return paths
 
@@ -168,7 +169,7 @@ def _between(own_paths: list[Path | None], phases: Sequence[str]) -> list[Path]:
 def _nearest(
     own_paths: Sequence[Path | None], phases: Sequence[str], step: int
 ) -> list[Path | None]:
-    """For each place the known path nearest before it (after it for a ``step`` of -1)."""
+    """Find the nearest known path before each place (after it for ``step`` -1)."""
     nearest: list[Path | None] = [None] * len(own_paths)
     last: Path | None = None
     last_backward: Path | None = None

@@ -1,4 +1,4 @@
-"""A captured graph folded into a tree that can be read, in one of two ways."""
+"""Folding of a captured graph into a readable tree, by execution order or module path."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["MOST_CHILDREN", "FoldBy", "fold"]
 
 
 class FoldBy(StrEnum):
-    """What comes first: the order of execution, with its branches, or the path of modules."""
+    """Folding criterion: execution order with branches, or module path."""
 
     ORDER = "order"
     MODULE = "module"
     DATA = "data"
-    """As ORDER, of a graph whose edges are those that its data needs."""
+    """Like ORDER, for a graph with only its data dependencies."""
 
 
 def fold(whole: WholeGraph, by: FoldBy = FoldBy.ORDER) -> Group:
-    """The tree of a graph's nodes; deterministic, near-linear in nodes and edges."""
+    """Fold a graph into a tree; deterministic, near-linear in nodes and edges."""
     if by is FoldBy.MODULE:
         return ModuleFolder(whole).whole(whole.top)
     return OrderFolder(whole).tree(whole.top)

@@ -1,9 +1,7 @@
-"""Groups of a graph by the paths of its nodes, depth by depth, with edges that lead forward.
+"""Grouping of nodes by path, depth by depth, with forward edges only.
 
-Where the groups of one row lead to each other in a circle, the nodes of each are taken apart by how
-often it is entered again: along a dependency that leads from a group that begins later to one that
-began earlier the count goes up by one. Within one count edges then follow the order in which groups
-begin, and from one count to the next they lead forward.
+Groups in a cycle are split by visit. The visit count increases along each edge from a
+later-starting group to an earlier one.
 """
 
 from __future__ import annotations
@@ -20,36 +18,39 @@ from graphviz_dash.features.graph.folding.by_order import Path
 
 
 class _Level(Struct, frozen=True):
-    """One depth of the tree. What is by leaf is a list with an item for each leaf."""
+    """One depth of the tree. Lists have an item for each leaf."""
 
     until: list[int]
-    """Where the group of each leaf ends."""
+    """End of each leaf's group."""
     name: list[int]
-    """Index of the path of each leaf's group."""
+    """Path index of each leaf's group."""
     visits: dict[int, tuple[int, int]]
-    """Of groups of which one row has several of a name, by their first leaf: the number of this
-    one, and how many there are."""
+    """Visit number and number of visits of groups that occur several times in a row, by first
+    leaf."""
     after: dict[int, list[list[int]]]
-    """What each item leads to, of rows that are more than one item after another, by the first leaf
-    of the row."""
+    """Successors of each item of non-sequential rows, by first leaf of the row."""
 
 
 class Levels:
-    """The groups at each depth, as stretches of one order of the leaves, which is ``nodes``. At
-    each depth, and so in every view, edges lead from groups to later ones."""
+    """Groups at each depth, as ranges of one leaf order (``nodes``).
+
+    Edges lead from groups to later ones at each depth and in every view.
+    """
 
     def __init__(
         self, nodes: int, order: Sequence[int], paths: Sequence[Path], source: Ints, target: Ints
     ) -> None:
-        """The groups of ``order``, which are nodes, of ``nodes`` in all, in the order of
-        dependencies; ``paths`` are the names of the groups around each, outermost first, ``source``
-        and ``target`` (edges,) the edges of all."""
+        """Build the groups of ``order``, a topological order of nodes (of ``nodes`` in total).
+
+        ``paths`` are the groups of each node, outermost first. ``source`` and ``target`` (edges,)
+        cover all nodes.
+        """
         count = len(order)
         position = np.full(nodes, -1, dtype=np.int64)
         position[np.asarray(order, dtype=np.int64)] = np.arange(count)
         source, target = position[source], position[target]
-        inside = (source >= 0) & (target >= 0)
-        edges = (source[inside], target[inside])
+        is_inside = (source >= 0) & (target >= 0)
+        edges = (source[is_inside], target[is_inside])
         keys, self._names = _keys(paths)
         group = np.zeros(count, dtype=np.int64)
         splits = []
@@ -57,7 +58,7 @@ class Levels:
             split = _Split(group, keys[:, depth], *edges)
             splits.append((split, group))
             group = split.child
-        # The last numbers tell each leaf's place.
+        # The last child numbers are the leaf positions.
         leaf_at = group
         ordered = np.argsort(leaf_at)
         self.nodes: list[int] = np.asarray(order, dtype=np.int64)[ordered].tolist()
@@ -67,150 +68,151 @@ class Levels:
         ]
 
     def until(self, depth: int, leaf: int) -> int:
-        """Where the group around ``leaf`` ends."""
+        """Return the end of the group around ``leaf``."""
         return self._levels[depth].until[leaf]
 
     def path(self, depth: int, leaf: int) -> Path:
-        """The names of the group around ``leaf`` and of those around it."""
+        """Return the path of the group around ``leaf``."""
         return self._names[self._levels[depth].name[leaf]]
 
     def note(self, depth: int, leaf: int) -> str:
-        """Which visit of a module the group is that begins with ``leaf``."""
+        """Describe the visit of the group that starts with ``leaf``."""
         visit = self._levels[depth].visits.get(leaf)
         return "" if visit is None else f"visit {visit[0]} of {visit[1]}"
 
     def after(self, depth: int, begin: int) -> list[list[int]] | None:
-        """What each item of the row that begins with a leaf leads to; None in a plain row."""
+        """Return the successors of each item of the row that starts with a leaf; None for a
+        sequence."""
         if depth == len(self._levels):
             return None
         return self._levels[depth].after.get(begin)
 
 
 def _keys(paths: Sequence[Path]) -> tuple[Ints, list[Path]]:
-    """A number for each node's group at each depth, shape (nodes, depths), and the groups' paths.
-    Below the end of its path a node is a group by itself, whose number has no path."""
+    """Number each node's group at each depth, shape (nodes, depths), and list the groups' paths."""
     numbers: dict[Path, int] = {}
     depth = 1 + max(map(len, paths))
     rows: dict[Path, list[int]] = {}
     for path in dict.fromkeys(paths):
-        row = [numbers.setdefault(path[: at + 1], len(numbers)) for at in range(len(path))]
+        row = [numbers.setdefault(path[: index + 1], len(numbers)) for index in range(len(path))]
         rows[path] = row + [-1] * (depth - len(path))
     keys = np.array([rows[path] for path in paths], dtype=np.int64)
-    own = len(numbers) + np.arange(len(paths))
-    return np.where(keys < 0, own[:, None], keys), list(numbers)
+    node_numbers = len(numbers) + np.arange(len(paths))
+    return np.where(keys < 0, node_numbers[:, None], keys), list(numbers)
 
 
 class _Split:
-    """Groups of nodes taken apart into their children. ``child`` (nodes,) numbers these, those of
-    one group together and in an order in which edges lead forward; ``visit`` (nodes,) is how often
-    the child's module was shown before."""
+    """Split of groups into their children.
+
+    ``child`` (nodes,) numbers the children topologically; ``visit`` (nodes,) counts earlier visits
+    of the module.
+    """
 
     def __init__(self, group: Ints, key: Ints, source: Ints, target: Ints) -> None:
         self.visit = np.zeros(len(group), dtype=np.int64)
-        number, first, of = _numbered(group, key, self.visit)
-        within = (group[source] == group[target]) & (number[source] != number[target])
-        backward = within & (first[number[source]] > first[number[target]])
+        number, first, group_of = _numbered(group, key, self.visit)
+        is_within = (group[source] == group[target]) & (number[source] != number[target])
+        backward = is_within & (first[number[source]] > first[number[target]])
         rank = first
         if backward.any():
-            doubtful = np.zeros(len(group), dtype=np.bool_)
-            doubtful[group[source[backward]]] = True
-            near = (group[source] == group[target]) & doubtful[group[source]]
-            source, target = source[near], target[near]
+            is_cyclic = np.zeros(len(group), dtype=np.bool_)
+            is_cyclic[group[source[backward]]] = True
+            is_near = (group[source] == group[target]) & is_cyclic[group[source]]
+            source, target = source[is_near], target[is_near]
             _enter_again(number, first, source, target, self.visit)
-            number, first, of = _numbered(group, key, self.visit)
+            number, first, group_of = _numbered(group, key, self.visit)
             rank = first.copy()
-            children = np.flatnonzero(doubtful[of])
+            children = np.flatnonzero(is_cyclic[group_of])
             ordered = _forward(children, number[source], number[target], first)
             rank[ordered] = np.arange(len(ordered))
-        placed = np.empty(len(rank), dtype=np.int64)
-        placed[np.lexsort((rank, of))] = np.arange(len(rank))
-        self.child = placed[number]
+        positions = np.empty(len(rank), dtype=np.int64)
+        positions[np.lexsort((rank, group_of))] = np.arange(len(rank))
+        self.child = positions[number]
 
 
 def _numbered(group: Ints, key: Ints, visit: Ints) -> tuple[Ints, Ints, Ints]:
-    """The number (nodes,) of each node's child, and of each child its first node and its group."""
+    """Number each node's child (nodes,), and find the first node and the group of each child."""
     order = np.lexsort((visit, key, group))
-    fresh = np.ones(len(order), dtype=np.bool_)
-    before, after = order[:-1], order[1:]
-    fresh[1:] = (
-        (group[before] != group[after])
-        | (key[before] != key[after])
-        | (visit[before] != visit[after])
+    is_new = np.ones(len(order), dtype=np.bool_)
+    previous, following = order[:-1], order[1:]
+    is_new[1:] = (
+        (group[previous] != group[following])
+        | (key[previous] != key[following])
+        | (visit[previous] != visit[following])
     )
     number = np.empty(len(order), dtype=np.int64)
-    number[order] = np.cumsum(fresh) - 1
-    # The sort is stable: the first of a child is its first node.
-    first = order[fresh]
+    number[order] = np.cumsum(is_new) - 1
+    # The sort is stable, so the first entry of a child is its first node.
+    first = order[is_new]
     return number, first, group[first]
 
 
 def _enter_again(number: Ints, first: Ints, source: Ints, target: Ints, visit: Ints) -> None:
-    """Counts for each node how often its child is entered again, where children lead to each other
-    in a circle: on the way there the order in which they first begin is broken so often."""
     circle = _circles(number[source].tolist(), number[target].tolist())
-    begun = first.tolist()
-    by = np.argsort(source, kind="stable")
-    ends = zip(source[by].tolist(), target[by].tolist(), strict=True)
+    starts = first.tolist()
+    edge_order = np.argsort(source, kind="stable")
+    ends = zip(source[edge_order].tolist(), target[edge_order].tolist(), strict=True)
     for (begin, end), child, next_child in zip(
-        ends, number[source[by]].tolist(), number[target[by]].tolist(), strict=True
+        ends, number[source[edge_order]].tolist(), number[target[edge_order]].tolist(), strict=True
     ):
         if child in circle and circle.get(next_child) == circle[child]:
-            visit[end] = max(visit[end], visit[begin] + (begun[child] > begun[next_child]))
+            visit[end] = max(visit[end], visit[begin] + (starts[child] > starts[next_child]))
 
 
 def _circles(source: list[int], target: list[int]) -> dict[int, int]:
-    """Of the places on circles a number for each, the same for those that reach each other: the
-    strongly connected components of more than one, by Kosaraju's way."""
-    after: dict[int, list[int]] = {}
-    before: dict[int, list[int]] = {}
+    """Find strongly connected components of more than one place, by Kosaraju's algorithm.
+
+    Maps each place to a number that its component shares.
+    """
+    successors: dict[int, list[int]] = {}
+    predecessors: dict[int, list[int]] = {}
     for begin, end in zip(source, target, strict=True):
-        after.setdefault(begin, []).append(end)
-        before.setdefault(end, []).append(begin)
+        successors.setdefault(begin, []).append(end)
+        predecessors.setdefault(end, []).append(begin)
     seen: set[int] = set()
-    order = [member for start in after for member in _reached(start, after, seen)]
+    order = [member for start in successors for member in _reached(start, successors, seen)]
     seen = set()
     circles: dict[int, int] = {}
     for start in reversed(order):
-        members = _reached(start, before, seen)
+        members = _reached(start, predecessors, seen)
         if len(members) > 1:
             circles.update(dict.fromkeys(members, start))
     return circles
 
 
 def _reached(start: int, near: Mapping[int, list[int]], seen: set[int]) -> list[int]:
-    """What is reached from ``start`` without what was ``seen`` before, each after what it leads
-    to."""
+    """List the places reachable from ``start``, excluding ``seen``, in post-order."""
     if start in seen:
         return []
     seen.add(start)
     path = [(start, iter(near.get(start, ())))]
-    done = []
+    finished = []
     while path:
         node, neighbours = path[-1]
         unseen = next((neighbour for neighbour in neighbours if neighbour not in seen), None)
         if unseen is None:
             path.pop()
-            done.append(node)
+            finished.append(node)
         else:
             seen.add(unseen)
             path.append((unseen, iter(near.get(unseen, ()))))
-    return done
+    return finished
 
 
 def _forward(children: Ints, source: Ints, target: Ints, first: Ints) -> list[int]:
-    """``children`` in an order in which all edges lead forward, the first to begin first."""
-    after: dict[int, set[int]] = {child: set() for child in children.tolist()}
+    """Sort ``children`` topologically, by their start among equals."""
+    successors: dict[int, set[int]] = {child: set() for child in children.tolist()}
     for begin, end in zip(source.tolist(), target.tolist(), strict=True):
         if begin != end:
-            after[begin].add(end)
-    degree = Counter(end for reached in after.values() for end in reached)
-    ready = [(int(first[child]), child) for child in after if not degree[child]]
+            successors[begin].add(end)
+    degree = Counter(end for following in successors.values() for end in following)
+    ready = [(int(first[child]), child) for child in successors if not degree[child]]
     heapq.heapify(ready)
     order = []
     while ready:
         _, child = heapq.heappop(ready)
         order.append(child)
-        for end in after[child]:
+        for end in successors[child]:
             degree[end] -= 1
             if not degree[end]:
                 heapq.heappush(ready, (int(first[end]), end))
@@ -220,7 +222,8 @@ def _forward(children: Ints, source: Ints, target: Ints, first: Ints) -> list[in
 def _level(
     split: _Split, above: Ints, keys: Ints, ordered: Ints, edges: tuple[Ints, Ints]
 ) -> _Level:
-    """The level of ``split``; ``ordered`` are the nodes by leaf, ``above`` their groups before."""
+    """Build the level of ``split``; ``ordered`` lists nodes by leaf, ``above`` their parent
+    groups."""
     child, group = split.child[ordered], above[ordered]
     count = len(child)
     begins = np.flatnonzero(np.append(True, child[1:] != child[:-1]))
@@ -236,18 +239,18 @@ def _level(
 
 
 def _visits(begins: Ints, group: Ints, name: Ints, visit: Ints) -> dict[int, tuple[int, int]]:
-    """The groups that are one of several of a name in one row: the number of each, and of all."""
-    again = begins[visit[begins] > 0]
-    if not len(again):
+    """Find groups that occur several times in a row, with visit number and number of visits."""
+    revisited = begins[visit[begins] > 0]
+    if not len(revisited):
         return {}
-    wanted = set(zip(group[again].tolist(), name[again].tolist(), strict=True))
+    revisited_keys = set(zip(group[revisited].tolist(), name[revisited].tolist(), strict=True))
     rows: dict[tuple[int, int], list[int]] = {}
     for begin, key in zip(
         begins.tolist(),
         zip(group[begins].tolist(), name[begins].tolist(), strict=True),
         strict=True,
     ):
-        if key in wanted:
+        if key in revisited_keys:
             rows.setdefault(key, []).append(begin)
     return {
         begin: (number + 1, len(begins_of_name))
@@ -259,38 +262,38 @@ def _visits(begins: Ints, group: Ints, name: Ints, visit: Ints) -> dict[int, tup
 def _rows_apart(
     begins: Ints, child: Ints, group: Ints, child_of: Ints, above: Ints, edges: tuple[Ints, Ints]
 ) -> dict[int, list[list[int]]]:
-    """Of the rows in which an edge passes by an item what each item leads to, by the first leaf."""
+    """List the successors of each item of rows with a bypassing edge, by first leaf."""
     source, target = edges
-    within = (above[source] == above[target]) & (child_of[source] != child_of[target])
-    # Children are numbered from 0 in the order of the leaves: their places among ``begins``.
-    begin, end = child_of[source[within]], child_of[target[within]]
+    is_within = (above[source] == above[target]) & (child_of[source] != child_of[target])
+    # Children are numbered from 0 in leaf order: their positions in ``begins``.
+    begin, end = child_of[source[is_within]], child_of[target[is_within]]
     row = group[begins]
     size = len(begins)
     first = np.flatnonzero(np.append(True, row[1:] != row[:-1]))
     last = np.append(first[1:], size)
     row_at = np.repeat(np.arange(len(first)), last - first)
-    entered, left = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
-    entered[end] = True
-    left[begin] = True
-    over = np.zeros(size + 1, dtype=np.int64)
-    # Roots and sinks hang on the outside of their row.
-    roots, sinks = np.flatnonzero(~entered), np.flatnonzero(~left)
-    for opened, closed in (
+    has_predecessor, has_successor = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
+    has_predecessor[end] = True
+    has_successor[begin] = True
+    open_edges = np.zeros(size + 1, dtype=np.int64)
+    # Roots and sinks count as connected to the outside of their row.
+    roots, sinks = np.flatnonzero(~has_predecessor), np.flatnonzero(~has_successor)
+    for source_item, target_item in (
         (begin + 1, end),
         (first[row_at[roots]], roots),
         (sinks + 1, last[row_at[sinks]]),
     ):
-        np.add.at(over, opened, 1)
-        np.add.at(over, closed, -1)
-    passed = np.cumsum(over)[:-1] > 0
-    apart = np.unique(row_at[passed])
+        np.add.at(open_edges, source_item, 1)
+        np.add.at(open_edges, target_item, -1)
+    is_bypassed = np.cumsum(open_edges)[:-1] > 0
+    bypassed_rows = np.unique(row_at[is_bypassed])
     leads_to: dict[int, list[list[int]]] = {
         number: [[] for _ in range(int(first[number]), int(last[number]))]
-        for number in apart.tolist()
+        for number in bypassed_rows.tolist()
     }
     pairs = np.unique(begin * size + end)
-    for pair in pairs[np.isin(row_at[pairs // size], apart)].tolist():
-        opened, closed = divmod(pair, size)
-        number = int(row_at[opened])
-        leads_to[number][opened - int(first[number])].append(closed - int(first[number]))
-    return {int(begins[first[number]]): after for number, after in leads_to.items()}
+    for pair in pairs[np.isin(row_at[pairs // size], bypassed_rows)].tolist():
+        source_item, target_item = divmod(pair, size)
+        number = int(row_at[source_item])
+        leads_to[number][source_item - int(first[number])].append(target_item - int(first[number]))
+    return {int(begins[first[number]]): following for number, following in leads_to.items()}

@@ -1,4 +1,4 @@
-"""What the blocks of a repeat have in common and in what they differ: kernels, launches, times."""
+"""Differences between the blocks of a repeat: kernels, launches, times."""
 
 from __future__ import annotations
 
@@ -20,49 +20,52 @@ from graphviz_dash.model.graph import KernelParams, MemcpyParams, MemsetParams
 _Look: TypeAlias = tuple[str, str]
 
 _MOST_ALIGNED: Final = 2_000
-"""Nodes of a block up to which the nodes that differ are found one by one."""
+"""Maximum block size for finding individual nodes that differ."""
 
 
 class LaunchShape(NamedTuple):
-    """How a node is launched, as far as its kind has it."""
+    """Launch parameters of a node, if its kind has them."""
 
     grid: tuple[int, int, int] | None = None
-    """Blocks of a kernel; None where it was not read, and for other kinds."""
+    """Grid of a kernel; None for other kinds, and if not recorded."""
     block: tuple[int, int, int] | None = None
-    """Threads of a block; None where it was not read, and for other kinds."""
+    """Block of a kernel; None for other kinds, and if not recorded."""
     dynamic_shared: int | None = None
-    """Dynamic shared memory of a kernel in bytes; None where it was not read."""
+    """Dynamic shared memory of a kernel in bytes; None if not recorded."""
     bytes: int | None = None
-    """Size of a copy or a set; None for a kernel."""
+    """Bytes of a copy or set; None for a kernel."""
 
 
 class BlockVariant(Struct, frozen=True):
-    """Blocks of a repeat that are equal. Those that most are have nothing more and nothing less."""
+    """Equal blocks of a repeat, compared with the most common block."""
 
     blocks: tuple[int, ...]
-    """Their numbers, from 0."""
+    """Block numbers from 0."""
     more: tuple[tuple[str, int], ...] = ()
-    """Kernels that they have and most blocks lack: short name and count, the most first."""
+    """Additional kernels: short name and count, most frequent first."""
     less: tuple[tuple[str, int], ...] = ()
-    """Kernels that most blocks have and they lack. With neither, the order is another."""
+    """Missing kernels: short name and count. With neither, only the order differs."""
 
 
 class LaunchDifference(Struct, frozen=True):
-    """A node that in some blocks is launched in another way."""
+    """A node whose launch differs between blocks."""
 
     offset: int
-    """Its number within the block."""
+    """Index within the block."""
     name: str
-    """Short name of its kernel, or its label."""
+    """Short kernel name, or label."""
     usual: LaunchShape
-    """How most are launched."""
+    """Most common launch."""
     others: tuple[tuple[LaunchShape, int], ...]
-    """Each other way, and how often it occurs."""
+    """Other launches and their counts."""
 
 
 class RepeatFacts(Struct, frozen=True):
-    """``times`` (blocks,) are the sums of the nodes' medians in ns, NaN where none was seen;
-    ``variants`` by frequency, ``launches`` of the blocks that are as most are."""
+    """Facts about a repeat.
+
+    ``times`` (blocks,) sums the node medians in ns, NaN if none was recorded. ``launches`` covers
+    the most common blocks.
+    """
 
     times: Floats
     variants: tuple[BlockVariant, ...]
@@ -70,17 +73,17 @@ class RepeatFacts(Struct, frozen=True):
 
 
 def repeat_facts(whole: WholeGraph, repeat: Group) -> RepeatFacts:
-    """The facts of a REPEAT of a fold of ``whole``; near-linear in its nodes."""
+    """Compute the facts of a REPEAT of a fold of ``whole``; near-linear in its nodes."""
     rows = whole.table.rows
     blocks = [_nodes(block) for block in repeat.blocks]
-    looks = [tuple(_look(rows[node]) for node in nodes) for nodes in blocks]
+    signatures = [tuple(_look(rows[node]) for node in nodes) for nodes in blocks]
     groups: dict[tuple[_Look, ...], list[int]] = {}
-    for number, look in enumerate(looks):
-        groups.setdefault(look, []).append(number)
-    often = sorted(groups.items(), key=lambda item: -len(item[1]))
-    usual, members = often[0]
+    for number, signature in enumerate(signatures):
+        groups.setdefault(signature, []).append(number)
+    by_frequency = sorted(groups.items(), key=lambda item: -len(item[1]))
+    usual, members = by_frequency[0]
     variants = [BlockVariant(tuple(members))]
-    variants += [_variant(numbers, look, usual) for look, numbers in often[1:]]
+    variants += [_variant(numbers, signature, usual) for signature, numbers in by_frequency[1:]]
     times = np.array([_time(rows, nodes) for nodes in blocks])
     return RepeatFacts(
         times, tuple(variants), _launches(rows, [blocks[number] for number in members])
@@ -88,19 +91,21 @@ def repeat_facts(whole: WholeGraph, repeat: Group) -> RepeatFacts:
 
 
 def unlike_most(whole: WholeGraph, repeat: Group, block: int) -> tuple[int, ...]:
-    """The nodes of one block that most blocks do not have there, as indices in the whole."""
+    """Find the nodes of one block that most blocks lack, as indices in the whole graph."""
     rows = whole.table.rows
     nodes = [_nodes(repeated) for repeated in repeat.blocks]
-    looks = [tuple(_look(rows[node]) for node in members) for members in nodes]
-    usual = Counter(looks).most_common(1)[0][0]
-    own = looks[block]
-    if own == usual or max(len(own), len(usual)) > _MOST_ALIGNED:
+    signatures = [tuple(_look(rows[node]) for node in members) for members in nodes]
+    usual = Counter(signatures).most_common(1)[0][0]
+    block_signature = signatures[block]
+    if block_signature == usual or max(len(block_signature), len(usual)) > _MOST_ALIGNED:
         return ()
-    unlike: list[int] = []
-    for what, _, _, begin, end in SequenceMatcher(None, usual, own, autojunk=False).get_opcodes():
-        if what != "equal":
-            unlike += nodes[block][begin:end]
-    return tuple(unlike)
+    differing: list[int] = []
+    for operation, _, _, begin, end in SequenceMatcher(
+        None, usual, block_signature, autojunk=False
+    ).get_opcodes():
+        if operation != "equal":
+            differing += nodes[block][begin:end]
+    return tuple(differing)
 
 
 def _nodes(block: Fold) -> tuple[int, ...]:
@@ -112,8 +117,10 @@ def _look(row: NodeRow) -> _Look:
 
 
 def _variant(numbers: Sequence[int], look: Sequence[_Look], usual: Sequence[_Look]) -> BlockVariant:
-    own, most = Counter(look), Counter(usual)
-    return BlockVariant(tuple(numbers), _named(own - most), _named(most - own))
+    counts, usual_counts = Counter(look), Counter(usual)
+    return BlockVariant(
+        tuple(numbers), _named(counts - usual_counts), _named(usual_counts - counts)
+    )
 
 
 def _named(looks: Counter[_Look]) -> tuple[tuple[str, int], ...]:
@@ -121,8 +128,8 @@ def _named(looks: Counter[_Look]) -> tuple[tuple[str, int], ...]:
 
 
 def _time(rows: Sequence[NodeRow], nodes: Sequence[int]) -> float:
-    seen = [rows[node].times.median_ns for node in nodes]
-    medians = [time for time in seen if time is not None]
+    times = [rows[node].times.median_ns for node in nodes]
+    medians = [time for time in times if time is not None]
     return float(sum(medians)) if medians else float("nan")
 
 
@@ -131,9 +138,9 @@ def _launches(
 ) -> tuple[LaunchDifference, ...]:
     differences = []
     for offset, nodes in enumerate(zip(*blocks, strict=True)):
-        ways = Counter(_launch(rows[node]) for node in nodes)
-        if len(ways) > 1:
-            (usual, _), *others = ways.most_common()
+        shapes = Counter(_launch(rows[node]) for node in nodes)
+        if len(shapes) > 1:
+            (usual, _), *others = shapes.most_common()
             name = short_name(rows[nodes[0]].node.label)
             differences.append(LaunchDifference(offset, name, usual, tuple(others)))
     return tuple(differences)

@@ -1,6 +1,6 @@
-"""Rows of a folded graph made short enough to be read: repeats, runs of nodes, even parts.
+"""Shortening of rows of a folded graph: repeats, runs of nodes, even parts.
 
-What a row is made of, by_order.py and by_module.py say.
+by_order.py and by_module.py build the rows.
 """
 
 from __future__ import annotations
@@ -23,84 +23,85 @@ from graphviz_dash.features.graph.folding.similarity import alike, alike_blocks,
 from graphviz_dash.features.graph.folding.tree import Fold, FoldKind, Group, Leaf, LeafOrder
 
 MOST_CHILDREN: Final = 64
-"""Children of one group, a graph inside a node and its node included; longer rows are cut into even
-parts, and these again, so that every group can be unfolded."""
+"""Maximum number of children of a group; longer rows are split into even parts recursively."""
 
 _LONGEST_PERIOD: Final = 512
-"""Longest repeated block that is looked for, in items."""
+"""Longest repeated block to search for, in items."""
 
 _FOLD_FROM: Final = 48
-"""Rows of at least this many items are searched for repeats and runs; shorter ones are read as
-they are."""
+"""Minimum row length for searching repeats and runs."""
 
 _SHORT: Final = 8
-"""Items of a row, its equal blocks folded, up to which no blocks are looked for that are only
-alike. They are preferred where they make it half as long."""
+"""Row length, with equal blocks folded, above which similar blocks are searched.
+
+They are preferred if they halve the row.
+"""
 
 _FEWEST_ALIKE: Final = 3
-"""Numbered groups in a row that are a repeat though they are not all equal."""
+"""Minimum number of consecutive numbered groups for a repeat of similar groups."""
 
 _MOST_NAMED: Final = 3
-"""Groups that the title of a row of them names."""
+"""Maximum number of groups named in a title."""
 
 _SHORTEST_RUN: Final = 8
-"""Single nodes in a row that are folded in a row of _FOLD_FROM or more."""
+"""Minimum number of consecutive single nodes to fold in a long row."""
 
 
 class GroupDraft(Struct):
-    """A group before it has its id; a leaf has a node and no children."""
+    """A group without an id yet; a leaf has a node and no children."""
 
     kind: FoldKind
-    """What the group is."""
+    """Kind of the group."""
     title: str
     """Title of the group; empty for a leaf."""
     children: Sequence[GroupDraft]
-    """What lies in it, in order."""
+    """Children in order."""
     node: int = -1
-    """Index of a leaf's node; -1 for a group."""
+    """Node index of a leaf; -1 for a group."""
     size: int = 1
-    """Nodes in all that lies in it."""
+    """Number of nodes inside."""
     shape: int = 0
-    """Number of its look: equal for equal groups."""
+    """Shape number; equal for equal groups."""
     repeats: int = 0
-    """Blocks of a REPEAT; 0 for other groups."""
+    """Number of blocks of a REPEAT; 0 for other groups."""
     part: bool = False
-    """Whether it is some of the blocks of the REPEAT around it."""
+    """True if it holds some of the blocks of the enclosing REPEAT."""
     note: str = ""
-    """What is said beside the title; empty where there is nothing to say."""
+    """Note next to the title; may be empty."""
 
 
 class FoldRows(ABC):
-    """What all ways to fold a graph have in common: leaves with what they hold, rows made short."""
+    """Base of all folders: leaves with their contents, and shortening of rows."""
 
     def __init__(self, whole: WholeGraph) -> None:
         self.rows: Sequence[NodeRow] = whole.table.rows
         self._bodies = whole.bodies
         self._codes: dict[object, int] = {}
-        # Blocks of a repeat are rows of the same shapes, over and over.
+        # Blocks of a repeat are rows with the same shapes, so results are cached.
         self._borders_of: dict[tuple[int, ...], list[list[tuple[int, int]]]] = {}
 
     @abstractmethod
     def row_of(self, nodes: Sequence[int]) -> list[GroupDraft]:
-        """The items of a graph, or of one inside a node, whose nodes are ``nodes``."""
+        """Build the items of a graph, or of a nested graph, with the given nodes."""
 
     def tree(self, nodes: Sequence[int], note: str = "") -> Group:
-        """The tree of a graph with the nodes ``nodes`` and all that lies in them."""
+        """Build the tree of a graph with the given nodes and their contents."""
         root = GroupDraft(FoldKind.GRAPH, "graph", self.row_of(nodes), note=note)
         return self._numbered(root, "g", 0, LeafOrder(leaves(root)))
 
     # -- making a row shorter --------------------------------------------------------------------
 
     def repeats(self, items: list[GroupDraft]) -> list[GroupDraft]:
-        """Groups in a row that are equal, or numbered and alike, become one repeat."""
+        """Merge consecutive groups that are equal, or numbered and similar, into a repeat."""
         if all(item.node >= 0 for item in items):
             return items
         result: list[GroupDraft] = []
-        for _, alike_ones in neighbours(items, self._families(items)):
-            rows = [alike_ones]
-            if len(alike_ones) < _FEWEST_ALIKE:
+        for _, similar_items in neighbours(items, self._families(items)):
+            rows = [similar_items]
+            if len(similar_items) < _FEWEST_ALIKE:
                 rows = [
-                    run for _, run in neighbours(alike_ones, [item.shape for item in alike_ones])
+                    run
+                    for _, run in neighbours(similar_items, [item.shape for item in similar_items])
                 ]
             for run in rows:
                 if len(run) < 2 or run[0].node >= 0:
@@ -110,10 +111,10 @@ class FoldRows(ABC):
         return result
 
     def _families(self, items: list[GroupDraft]) -> list[int]:
-        """A number for each item, the same for neighbours that belong to one repeat."""
+        """Number the items; neighbours of one repeat share a number."""
         families = [0]
-        for before, item in pairwise(items):
-            families.append(families[-1] if self._akin(before, item) else families[-1] + 1)
+        for previous, item in pairwise(items):
+            families.append(families[-1] if self._akin(previous, item) else families[-1] + 1)
         return families
 
     def _akin(self, earlier: GroupDraft, later: GroupDraft) -> bool:
@@ -127,11 +128,11 @@ class FoldRows(ABC):
         return alike(self._inside(earlier), self._inside(later))
 
     def _inside(self, draft: GroupDraft) -> Counter[int]:
-        """What the nodes of a group look like."""
+        """Count the shapes of the nodes of a group."""
         return Counter(self._look(self.rows[node]) for node in leaves(draft))
 
     def shorten(self, items: list[GroupDraft]) -> list[GroupDraft]:
-        """Repeated blocks, runs and even parts, until a row is short enough to be read."""
+        """Fold repeated blocks and runs, and split into even parts, until a row is short."""
         if len(items) < _FOLD_FROM:
             return items
         items = self._blocks(items)
@@ -142,8 +143,10 @@ class FoldRows(ABC):
     def parts(
         self, items: list[GroupDraft], group: Callable[[list[GroupDraft], int, int], GroupDraft]
     ) -> list[GroupDraft]:
-        """A row as it is, or in even parts where it is too long; ``group`` makes a part from its
-        items and where they begin and end."""
+        """Split a row that is too long into even parts.
+
+        ``group`` builds a part from its items, start and end.
+        """
         return self._even(items, group, 0, MOST_CHILDREN)
 
     def _even(
@@ -158,24 +161,23 @@ class FoldRows(ABC):
         levels = 2
         while most**levels < len(items):
             levels += 1
-        # As wide on each level, so that no level has two parts and the next one sixty.
-        wide = min(most, math.ceil(len(items) ** (1 / levels)))
-        size = -(-len(items) // wide)
+        # Equal width on each level, to avoid two parts on one level and sixty on the next.
+        width = min(most, math.ceil(len(items) ** (1 / levels)))
+        size = -(-len(items) // width)
         parts = []
         for start in range(0, len(items), size):
             part = items[start : start + size]
-            inside = self._even(part, group, begin + start, most)
-            parts.append(group(inside, begin + start, begin + start + len(part)))
+            children = self._even(part, group, begin + start, most)
+            parts.append(group(children, begin + start, begin + start + len(part)))
         return parts
 
     def _repeat(self, title: str, blocks: list[GroupDraft]) -> GroupDraft:
-        """Blocks in a row that are equal or alike."""
 
         def part(items: list[GroupDraft], begin: int, end: int) -> GroupDraft:
             first, last = blocks[begin].title, blocks[end - 1].title
             span = _span_title(first, last)
-            of = span if first != last else f"{title}, {begin + 1} to {end}"
-            group = self._repeat_of(of, items, end - begin)
+            part_title = span if first != last else f"{title}, {begin + 1} to {end}"
+            group = self._repeat_of(part_title, items, end - begin)
             group.part = True
             return group
 
@@ -187,7 +189,6 @@ class FoldRows(ABC):
         return group
 
     def _blocks(self, items: list[GroupDraft]) -> list[GroupDraft]:
-        """Folds repeats of blocks of items."""
         result: list[GroupDraft] = []
         folded = 0
         for borders in self._borders(tuple(item.shape for item in items)):
@@ -199,34 +200,34 @@ class FoldRows(ABC):
         return result + items[folded:]
 
     def _borders(self, row: tuple[int, ...]) -> list[list[tuple[int, int]]]:
-        """Where the blocks of repeats in a row of shapes begin and end: tandem repeats, those that
-        cover most first; of blocks that are only alike, where that leaves a much shorter row."""
+        """Find the borders of repeated blocks: tandem repeats, or similar blocks if much
+        shorter."""
         cached = self._borders_of.get(row)
         if cached is not None:
             return cached
         shapes = np.array(row, dtype=np.int64)
         covered_items = np.zeros(len(row), dtype=bool)
-        chosen: list[list[tuple[int, int]]] = []
+        selected: list[list[tuple[int, int]]] = []
         for covered, start, period in _tandem(shapes):
             if not covered_items[start : start + covered].any():
                 covered_items[start : start + covered] = True
                 starts = range(start, start + covered, period)
-                chosen.append([(begin, begin + period) for begin in starts])
-        left = len(row) - int(covered_items.sum()) + len(chosen)
-        if left > _SHORT:
+                selected.append([(begin, begin + period) for begin in starts])
+        remaining = len(row) - int(covered_items.sum()) + len(selected)
+        if remaining > _SHORT:
             covered, blocks = alike_blocks(shapes)
             runs = runs_of(blocks)
-            if 2 * (len(row) - covered + len(runs)) <= left:
-                chosen = runs
-        self._borders_of[row] = sorted(chosen)
+            if 2 * (len(row) - covered + len(runs)) <= remaining:
+                selected = runs
+        self._borders_of[row] = sorted(selected)
         return self._borders_of[row]
 
     def _long_runs(self, items: list[GroupDraft]) -> list[GroupDraft]:
         result: list[GroupDraft] = []
-        for single, run in neighbours(items, [item.node >= 0 for item in items]):
-            if single and len(run) >= _SHORTEST_RUN:
+        for is_leaf, run in neighbours(items, [item.node >= 0 for item in items]):
+            if is_leaf and len(run) >= _SHORTEST_RUN:
                 size = -(-len(run) // max(1, round(len(run) / 24)))
-                parts = [run[at : at + size] for at in range(0, len(run), size)]
+                parts = [run[start : start + size] for start in range(0, len(run), size)]
                 result += [self._run(part) for part in parts]
             else:
                 result += run
@@ -240,7 +241,7 @@ class FoldRows(ABC):
     # -- pieces ----------------------------------------------------------------------------------
 
     def leaf(self, node: int) -> GroupDraft:
-        """A node by itself, or with what it holds."""
+        """Build a leaf, or a group of a node and its contents."""
         row = self.rows[node]
         shape = self._look(row)
         leaf = GroupDraft(FoldKind.RUN, "", (), node, 1, shape)
@@ -257,18 +258,18 @@ class FoldRows(ABC):
             )
             for body in bodies
         ]
-        inside = self._even(groups, self._cases, 0, MOST_CHILDREN - 1)
-        return self.group(FoldKind.HOLDER, _holder_title(row, len(bodies)), [leaf, *inside])
+        children = self._even(groups, self._cases, 0, MOST_CHILDREN - 1)
+        return self.group(FoldKind.HOLDER, _holder_title(row, len(bodies)), [leaf, *children])
 
     def _look(self, row: NodeRow) -> int:
         return self._code((row.node.kind, row.node.label))
 
     def _cases(self, items: list[GroupDraft], begin: int, end: int) -> GroupDraft:
-        """Bodies ``begin`` to ``end`` of many."""
+        """Group bodies ``begin`` to ``end`` of many."""
         return self.group(FoldKind.PARALLEL, f"bodies {begin + 1} to {end}", items)
 
     def group(self, kind: FoldKind, title: str, children: Sequence[GroupDraft]) -> GroupDraft:
-        """A group of ``children``; those of one kind with children of the same shapes are equal."""
+        """Build a group of ``children``; groups with equal kinds and child shapes are equal."""
         shape = self._code((kind, tuple(child.shape for child in children)))
         size = sum(child.size for child in children)
         return GroupDraft(kind, title, children, size=size, shape=shape)
@@ -277,11 +278,10 @@ class FoldRows(ABC):
         return self._codes.setdefault(key, len(self._codes))
 
     def work_title(self, items: list[GroupDraft]) -> str:
-        """What a run is of: the groups that it is made of, or what it does most, by operator or
-        kernel."""
-        inner = [item for item in items if item.kind is FoldKind.MODULE]
-        if 2 * sum(item.size for item in inner) > sum(item.size for item in items):
-            titles = list(dict.fromkeys(item.title for item in inner))
+        """Build the title of a run from its groups, or from its most common operator or kernel."""
+        modules = [item for item in items if item.kind is FoldKind.MODULE]
+        if 2 * sum(item.size for item in modules) > sum(item.size for item in items):
+            titles = list(dict.fromkeys(item.title for item in modules))
             span = _span_title(titles[0], titles[-1])
             if span != titles[0]:
                 return span
@@ -324,7 +324,7 @@ class FoldRows(ABC):
 
 
 def leaves(draft: GroupDraft) -> Iterator[int]:
-    """The nodes of a group in the order of its leaves."""
+    """Iterate over the nodes of a group in leaf order."""
     pending = [draft]
     while pending:
         item = pending.pop()
@@ -335,12 +335,12 @@ def leaves(draft: GroupDraft) -> Iterator[int]:
 
 
 def neighbours(items: Sequence[Any], keys: Sequence[Any]) -> Iterator[tuple[Any, list[Any]]]:
-    """Neighbours with equal keys, and their key."""
-    begin = 0
+    """Group consecutive items with equal keys."""
+    start = 0
     for index in range(1, len(items) + 1):
-        if index == len(items) or keys[index] != keys[begin]:
-            yield keys[begin], list(items[begin:index])
-            begin = index
+        if index == len(items) or keys[index] != keys[start]:
+            yield keys[start], list(items[start:index])
+            start = index
 
 
 def _holder_title(row: NodeRow, bodies: int) -> str:
@@ -352,18 +352,28 @@ _NUMBERED: Final = re.compile(r"(.*)\.(\d+)(?:-(\d+))?")
 
 
 def _span_title(first: str, last: str) -> str:
-    """ "layers.0" and "layers.3" are "layers.0-3", as are "layers.0-1" and "layers.2-3"; titles of
-    another form keep the first."""
-    begin, end = _NUMBERED.fullmatch(first), _NUMBERED.fullmatch(last)
-    if first == last or begin is None or end is None or begin[1] != end[1]:
+    """Merge titles: "layers.0" and "layers.3" give "layers.0-3", as do "layers.0-1" and
+    "layers.2-3".
+
+    Titles of another form give the first.
+    """
+    first_match, last_match = _NUMBERED.fullmatch(first), _NUMBERED.fullmatch(last)
+    if (
+        first == last
+        or first_match is None
+        or last_match is None
+        or first_match[1] != last_match[1]
+    ):
         return first
-    numbers = [int(text) for text in (*begin.groups()[1:], *end.groups()[1:]) if text]
-    return f"{begin[1]}.{min(numbers)}-{max(numbers)}"
+    numbers = [int(text) for text in (*first_match.groups()[1:], *last_match.groups()[1:]) if text]
+    return f"{first_match[1]}.{min(numbers)}-{max(numbers)}"
 
 
 def _tandem(shapes: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[tuple[int, int, int]]:
-    """Blocks that repeat directly: (items covered, start, period), those that cover most first and
-    of these the shortest period first. A period of one must repeat often to count."""
+    """Find directly repeating blocks: (items covered, start, period).
+
+    Sorted by descending coverage, then by period. A period of one needs many repetitions.
+    """
     tandems = []
     for period in range(1, min(_LONGEST_PERIOD, len(shapes) // 2) + 1):
         equal = shapes[:-period] == shapes[period:]

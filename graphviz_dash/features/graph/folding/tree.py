@@ -1,4 +1,4 @@
-"""The tree that a graph is folded into: leaves, groups, and the order that they stand in."""
+"""Tree of a folded graph: leaves, groups, and leaf order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphviz_dash.analysis.arrays import Ints
 
 
 class FoldKind(StrEnum):
-    """What a group is."""
+    """Kind of a group."""
 
     GRAPH = "graph"
     MODULE = "module"
@@ -31,68 +31,67 @@ class FoldKind(StrEnum):
 
 
 class Leaf(NamedTuple):
-    """One node of the graph, by its place in the whole. ``id`` is unique among leaves and groups of
-    the tree."""
+    """One node of the graph, by its index in the whole graph.
+
+    ``id`` is unique among leaves and groups of the tree.
+    """
 
     id: str
     node: int
 
     @property
     def nodes(self) -> tuple[int, ...]:
-        """The node itself."""
+        """Indices of the nodes: the node itself."""
         return (self.node,)
 
 
 class LeafOrder:
-    """The leaves of a tree from the first to the last: the nodes of any group are a stretch of it.
-
-    ``nodes`` (count,) holds each leaf's node, ``at`` (count,) the leaf of each node.
-    """
+    """Leaves of a tree in order; the nodes of any group are a contiguous range."""
 
     def __init__(self, nodes: Iterable[int]) -> None:
         self.nodes: Ints = np.fromiter(nodes, dtype=np.int64)
 
     @cached_property
     def at(self) -> Ints:
-        """Where each node stands."""
-        places = np.empty(len(self.nodes), dtype=np.int64)
-        places[self.nodes] = np.arange(len(self.nodes))
-        return places
+        """Leaf position of each node."""
+        positions = np.empty(len(self.nodes), dtype=np.int64)
+        positions[self.nodes] = np.arange(len(self.nodes))
+        return positions
 
 
 @dataclass(frozen=True)
 class Group:
-    """Nodes that belong together."""
+    """A group of nodes."""
 
     id: str
-    """Unique among leaves and groups of the tree."""
+    """Unique id among leaves and groups of the tree."""
     kind: FoldKind
-    """What the group is."""
+    """Kind of the group."""
     title: str
-    """What it is called."""
+    """Title of the group."""
     children: tuple[Fold, ...]
-    """They follow one another, except those of a PARALLEL group, which stand side by side, and of a
-    TANGLE, whose order is given by the edges alone. A HOLDER has the node that holds graphs, and
-    then their BODY groups, which stand side by side."""
+    """Children in sequence; those of PARALLEL groups and BODY groups of a HOLDER are side by side.
+
+    Edges alone order the children of a TANGLE.
+    """
     first: int
-    """The first of its leaves in ``order``."""
+    """First leaf in ``order``."""
     count: int
-    """Leaves from there on."""
+    """Number of leaves."""
     order: LeafOrder = field(repr=False, compare=False)
-    """The leaves of the whole tree."""
+    """Leaves of the whole tree."""
     repeats: int = 0
-    """Blocks of a REPEAT, which are equal or alike: its children, or what lies in them where they
-    are parts of it, REPEATs again. 0 for other groups."""
+    """Number of equal or similar blocks of a REPEAT, including those of parts; 0 otherwise."""
     shape: int = 0
-    """Number of its look: groups of one shape hold equal nodes, put together alike."""
+    """Shape number; groups of one shape have equal nodes and structure."""
     part: bool = False
-    """Whether it is some of the blocks of the REPEAT around it."""
+    """True if it holds some of the blocks of the enclosing REPEAT."""
     note: str = ""
-    """What is said of it beside its title; empty where there is nothing to say."""
+    """Note next to the title; may be empty."""
 
     @cached_property
     def blocks(self) -> tuple[Fold, ...]:
-        """Of a REPEAT the blocks, those of its parts included; none of other groups."""
+        """Blocks of a REPEAT, including those of its parts; empty for other groups."""
         if self.kind is not FoldKind.REPEAT:
             return ()
         blocks: list[Fold] = []
@@ -102,13 +101,13 @@ class Group:
 
     @cached_property
     def block_starts(self) -> tuple[int, ...]:
-        """The number of the first leaf of each block."""
+        """Number of the first leaf of each block."""
         sizes = (child.count if isinstance(child, Group) else 1 for child in self.blocks)
         return tuple(accumulate(sizes, initial=self.first))[:-1]
 
     @property
     def nodes(self) -> tuple[int, ...]:
-        """The places of all nodes inside, in topological order."""
+        """Indices of all nodes inside, in topological order."""
         return tuple(self.order.nodes[self.first : self.first + self.count].tolist())
 
 
@@ -116,7 +115,7 @@ Fold: TypeAlias = Leaf | Group
 
 
 def ancestors(root: Group, node: int) -> tuple[str, ...]:
-    """The ids of the groups around a node, outermost first, the root included."""
+    """List the ids of the groups around a node, from the root inwards."""
     leaf = int(root.order.at[node])
     path = []
     group: Fold | None = root
@@ -127,13 +126,13 @@ def ancestors(root: Group, node: int) -> tuple[str, ...]:
 
 
 def block_of(repeat: Group, leaf: int) -> int:
-    """Which block of a REPEAT has the leaf of that number, counted over the whole tree."""
+    """Find the block of a REPEAT that contains the leaf with that number."""
     starts = repeat.block_starts
     return bisect_right(starts, leaf) - 1
 
 
 def _inner_at(children: Sequence[Fold], leaf: int) -> Group | None:
-    """The group among ``children`` that holds the leaf of that number."""
+    """Find the group among ``children`` that contains the leaf with that number."""
     inner = [child for child in children if isinstance(child, Group)]
     index = bisect_right(inner, leaf, key=lambda child: child.first) - 1
     if index < 0 or leaf >= inner[index].first + inner[index].count:
@@ -142,7 +141,7 @@ def _inner_at(children: Sequence[Fold], leaf: int) -> Group | None:
 
 
 def groups(root: Group) -> dict[str, Group]:
-    """All groups of the tree by id."""
+    """Index all groups of the tree by id."""
     by_id: dict[str, Group] = {}
     pending = [root]
     while pending:
@@ -155,19 +154,21 @@ def groups(root: Group) -> dict[str, Group]:
 def mirrored(
     by_id: Mapping[str, Group], wanted: Iterable[str], shown: Mapping[str, int]
 ) -> set[str]:
-    """Ids of groups, those inside a block of a REPEAT as they are called in the block that is shown
-    for all (the first unless ``shown`` tells; -1: all are); those that it lacks are left out."""
+    """Translate group ids into the shown block of each REPEAT; ids that it lacks are omitted.
+
+    ``shown`` is the block by REPEAT (default 0; -1 for all).
+    """
     ids = set()
     for ident in wanted:
         current: str | None = ident
-        depth, of_parts = 1, False
+        depth, in_parts = 1, False
         while current is not None and depth < current.count(".") + 1:
             outer = by_id[".".join(current.split(".")[:depth])]
-            # Where one block stands for all, the parts of the repeat are not seen.
-            of_parts = of_parts and outer.part
-            if outer.kind is FoldKind.REPEAT and shown.get(outer.id, 0) >= 0 and not of_parts:
+            # If one block represents all, the parts of the repeat are hidden.
+            in_parts = in_parts and outer.part
+            if outer.kind is FoldKind.REPEAT and shown.get(outer.id, 0) >= 0 and not in_parts:
                 current = _in_block(outer, by_id[current], shown.get(outer.id, 0), by_id)
-                of_parts = True
+                in_parts = True
             depth += 1
         if current is not None:
             ids.add(current)
@@ -175,10 +176,13 @@ def mirrored(
 
 
 def _in_block(repeat: Group, group: Group, block: int, by_id: Mapping[str, Group]) -> str | None:
-    """The id, in another block of ``repeat``, of what ``group`` is in its own."""
+    """Translate the id of ``group`` to another block of ``repeat``."""
     blocks = repeat.blocks
-    own, other = blocks[block_of(repeat, group.first)], blocks[min(block, len(blocks) - 1)]
-    if not (group.id == own.id or group.id.startswith(f"{own.id}.")):
+    source_block, target_block = (
+        blocks[block_of(repeat, group.first)],
+        blocks[min(block, len(blocks) - 1)],
+    )
+    if not (group.id == source_block.id or group.id.startswith(f"{source_block.id}.")):
         return group.id  # A part of the repeat.
-    ident = f"{other.id}{group.id.removeprefix(own.id)}"
+    ident = f"{target_block.id}{group.id.removeprefix(source_block.id)}"
     return ident if ident in by_id else None

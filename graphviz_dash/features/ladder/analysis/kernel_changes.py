@@ -1,4 +1,4 @@
-"""Where along the sizes of a family other kernels are chosen."""
+"""Sizes of a family at which kernel selection changes."""
 
 from __future__ import annotations
 
@@ -14,50 +14,47 @@ from graphviz_dash.model.node_names import NodeNames
 
 
 class Replacement(Struct, frozen=True):
-    """A kernel that stands where another one stood."""
+    """A kernel replaced by another one."""
 
     before: str | None
-    """The smaller size's; None where there is one more."""
+    """Kernel of the smaller size; None for an added kernel."""
     after: str | None
-    """The larger size's; None where there is one less."""
+    """Kernel of the larger size; None for a removed kernel."""
     count: int
-    """In how many places."""
+    """Number of occurrences."""
 
 
 class KernelChange(Struct, frozen=True):
-    """Two neighbouring sizes whose graphs are of other kernels."""
+    """Two neighbouring sizes with different kernels."""
 
     before: MemberReport
-    """The smaller."""
+    """Smaller size."""
     after: MemberReport
-    """The larger."""
+    """Larger size."""
     replacements: tuple[Replacement, ...]
-    """The most frequent first."""
+    """Replacements, most frequent first."""
 
     @property
     def nodes(self) -> int:
-        """How many nodes differ."""
+        """Number of nodes that differ."""
         return sum(replacement.count for replacement in self.replacements)
 
 
 def kernel_changes(
     members: Sequence[MemberReport], node_names: NodeNames
 ) -> tuple[KernelChange, ...]:
-    """Neighbours among ``members``, which stand by size, of equal other numbers of their keys,
-    whose nodes are of other names. Near-linear in the nodes where names are alike; graphs whose
-    names were not read are passed over.
-    """
-    lines: dict[tuple[int, ...], list[MemberReport]] = {}
+    """Find neighbouring sizes with equal other axes and different node names."""
+    groups: dict[tuple[int, ...], list[MemberReport]] = {}
     for member in members:
         if member.size is not None and all(
             graph in node_names.codes for graph in member.member.graphs
         ):
-            lines.setdefault(member.rest, []).append(member)
+            groups.setdefault(member.rest, []).append(member)
     changes = []
-    for line in lines.values():
-        for before, after in pairwise(line):
+    for group in groups.values():
+        for before, after in pairwise(group):
             if _codes(before, node_names) != _codes(after, node_names):
-                names = [node_names.of(each.member.graphs) for each in (before, after)]
+                names = [node_names.of(neighbour.member.graphs) for neighbour in (before, after)]
                 changes.append(KernelChange(before, after, _replacements(*names)))
     changes.sort(key=lambda change: change.after.size or 0)
     return tuple(changes)
@@ -79,11 +76,11 @@ def _replacements(before: list[str], after: list[str]) -> tuple[Replacement, ...
 def _aligned(before: list[str], after: list[str]) -> list[tuple[str | None, str | None]]:
     pairs: list[tuple[str | None, str | None]] = []
     matcher = SequenceMatcher(None, before, after, autojunk=False)
-    for kind, first, last, since, until in matcher.get_opcodes():
+    for kind, first, last, new_start, new_end in matcher.get_opcodes():
         if kind == "equal":
             continue
         old: list[str | None] = [*before[first:last]]
-        new: list[str | None] = [*after[since:until]]
+        new: list[str | None] = [*after[new_start:new_end]]
         longest = max(len(old), len(new))
         old += [None] * (longest - len(old))
         new += [None] * (longest - len(new))

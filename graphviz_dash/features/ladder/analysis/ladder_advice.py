@@ -1,4 +1,4 @@
-"""Which sizes to capture, what they gain over today's, and how sure that is."""
+"""Recommended capture sizes, their gain over the current sizes, and its confidence interval."""
 
 from __future__ import annotations
 
@@ -39,122 +39,125 @@ from graphviz_dash.features.ladder.analysis.ladder_search import (
 from graphviz_dash.model.absence import Fact, Missing
 
 _MOST_COUNTED: Final = 128
-"""Numbers of graphs of which the least time is told."""
+"""Maximum number of graphs for which the least time is computed."""
 
 
 class Ceiling(Struct, frozen=True):
-    """The largest size of a ladder, and the requests above it."""
+    """Largest size of a ladder, and the requests above it."""
 
     size: int
-    """The largest size; 0 where there is none."""
+    """Largest size; 0 if there is none."""
     replay_ns: float | None
-    """What a request of that size takes, in ns; None where there is none."""
+    """Time of a request of that size, in ns; None if there is none."""
     above_ns: float | None
-    """What the next larger request takes, without a graph; None where no such step was timed."""
+    """Time of the next larger request without a graph, in ns; None if not timed."""
     largest_request: int
-    """The largest size that was asked for."""
+    """Largest requested size."""
     requests_above: int
-    """How many requests are above it."""
+    """Number of requests above the largest size."""
     raised_ns: float | None
-    """What a graph for the largest request would take, in ns, if times went on rising as between
-    the two largest that were sampled: a guess, for no such graph was seen. None where no request is
-    above today's largest size, or fewer than two sizes were sampled."""
+    """Time of a graph for the largest request in ns, extrapolated from the two largest samples.
+
+    None if no request is above the largest current size, or with fewer samples.
+    """
     raised_gain_ns: float | None
-    """What such a graph would save of a request's time, over all requests; None as ``raised_ns``,
-    and where no step without a graph was timed."""
+    """Gain per request from such a graph, over all requests, in ns.
+
+    None if ``raised_ns`` is None or no step without a graph was timed.
+    """
 
 
 class LadderAdvice(Struct, frozen=True):
-    """The best ladder for the requests of a family, beside the one that was captured."""
+    """Best ladder for the requests of a family, compared with the captured one."""
 
     budget: Budget
-    """What it was to keep within."""
+    """Applied limits."""
     today: tuple[int, ...]
-    """The sizes that were captured."""
+    """Captured sizes."""
     today_use: LadderUse
-    """What they come to."""
+    """Cost of the captured sizes."""
     ladder: Ladder
-    """The best sizes."""
+    """Best sizes."""
     use: LadderUse
-    """What they come to."""
+    """Cost of the best sizes."""
     gain: Spread
-    """The 95% interval of what the best sizes save of a request's time, in ns: each half of the
-    requests and samples judges the sizes that are best for the other half, and the interval always
-    holds ``gain_ns``."""
+    """Cross-fitted 95% interval of the gain per request, in ns; always contains ``gain_ns``."""
     interpolated: tuple[int, ...]
-    """Those of the best sizes whose times lie between two that were sampled."""
+    """Best sizes whose times are interpolated between two sampled sizes."""
     requests: int
-    """How many requests the ladders were judged by."""
+    """Number of requests."""
     size_sum: int
-    """Their real sizes together: tokens, where a size counts tokens."""
+    """Sum of the real sizes: tokens if a size counts tokens."""
     step_ns: float | None
-    """What a request takes besides, in ns, whatever the ladder; None where it is not known."""
+    """Time per request outside graphs, in ns, for any ladder; None if unknown."""
     ceiling: Ceiling
-    """What a request above the largest size costs."""
+    """Cost of requests above the largest size."""
     curve: tuple[tuple[int, float], ...]
-    """For each number of graphs the least time of a request, in ns, without the other budgets."""
+    """Least time per request in ns for each number of graphs, without other limits."""
 
     @property
     def gain_ns(self) -> float:
-        """What the best sizes save of a request's time, in ns."""
+        """Gain per request from the best sizes, in ns."""
         return (self.today_use.total_ns - self.use.total_ns) / self.requests
 
     @property
     def is_better(self) -> bool:
-        """Whether the best sizes are better than today's for sure."""
+        """True if the best sizes are significantly better than the current ones."""
         return self.ladder.sizes != self.today and self.gain.low > 0
 
     def request_ns(self, use: LadderUse) -> float | None:
-        """The whole time of a request with a ladder, in ns; None where it is not known."""
+        """Compute the total time of a request with a ladder, in ns; None if unknown."""
         if self.step_ns is None or not math.isfinite(use.total_ns):
             return None
         return self.step_ns + use.total_ns / self.requests
 
     def rate(self, use: LadderUse) -> float | None:
-        """Units of size a second, such as tokens, with a ladder; None where that is not known."""
+        """Compute the throughput in size units per second, such as tokens; None if unknown."""
         request_ns = self.request_ns(use)
         return None if not request_ns else self.size_sum / self.requests / request_ns * 1e9
 
 
 class LadderBasis(Struct, frozen=True):
-    """What advice on a family rests on, whatever the budget."""
+    """Budget-independent basis of the advice for a family."""
 
     data: LadderData
-    """What was measured and asked for."""
+    """Measurements and requests."""
     times: Estimates
-    """The medians of all samples."""
+    """Medians of all samples."""
     problem: LadderProblem
-    """Among all sizes that were captured or asked for."""
+    """Problem over all captured or requested sizes."""
     halves: tuple[JudgedHalf, ...]
-    """By which the gain is judged."""
+    """Halves that judge the gain."""
     chosen_from: LadderProblem
-    """Among the candidates alone."""
+    """Problem over the candidates only."""
     counted: CountedLadders
-    """The best of these for each number of graphs."""
+    """Best candidate ladders for each number of graphs."""
 
 
 def ladder_basis(data: LadderData) -> LadderBasis:
-    """What advice on ``data``, which has at least one request and one sample, rests on."""
+    """Build the basis for advice on ``data``, which has at least one request and one sample."""
     times = estimates(data)
     requests, counts = np.unique(data.requests, return_counts=True)
     sizes = all_sizes(data, data.requests)
     problem = problem_of(data, times, sizes, requests, counts.astype(float))
     candidates = candidate_places(sizes, data.requests)
     chosen_from = problem.only(candidates)
-    most = min(2 * len(data.today), _MOST_COUNTED)
+    max_count = min(2 * len(data.today), _MOST_COUNTED)
     return LadderBasis(
         data=data,
         times=times,
         problem=problem,
-        halves=judged_halves(data, times, sizes, candidates, most),
+        halves=judged_halves(data, times, sizes, candidates, max_count),
         chosen_from=chosen_from,
-        counted=ladders_by_count(chosen_from, most),
+        counted=ladders_by_count(chosen_from, max_count),
     )
 
 
 def advise(basis: LadderBasis, budget: Budget) -> LadderAdvice | Missing:
-    """The best ladder within ``budget``; without a limit on the number of graphs as many sizes as
-    there are today."""
+    """Find the best ladder within ``budget``.
+
+    Without a limit on graphs, the current number of sizes applies.
+    """
     data, times, problem = basis.data, basis.times, basis.problem
     limits = Budget(
         len(data.today) if budget.graphs is None else budget.graphs,
@@ -165,8 +168,8 @@ def advise(basis: LadderBasis, budget: Budget) -> LadderAdvice | Missing:
     if ladder is None:
         return Missing(
             Fact.LADDER,
-            "no ladder within the budget reaches the largest request, and no step without a graph "
-            "was timed that it could fall back to",
+            "no ladder within the budget covers the largest request, and no fallback step without "
+            "a graph was timed",
         )
     use, today_use = use_of(problem, ladder.sizes), use_of(problem, data.today)
     gain_ns = (today_use.total_ns - use.total_ns) / len(data.requests)
@@ -193,15 +196,17 @@ def advise(basis: LadderBasis, budget: Budget) -> LadderAdvice | Missing:
 def _ceiling(problem: LadderProblem, times: Estimates, ladder: Ladder) -> Ceiling:
     top = ladder.sizes[-1] if ladder.sizes else 0
     replay = float(problem.replay_ns[ladder_places(problem, [top])[0]]) if top else None
-    above = None
+    above_ns = None
     if len(times.fallback_sizes):
-        above = float(np.interp(top + 1, times.fallback_sizes, times.fallback_ns))
+        above_ns = float(np.interp(top + 1, times.fallback_sizes, times.fallback_ns))
     largest = int(problem.requests[-1])
-    beyond = problem.requests > top
-    raised = gain = None
+    is_above = problem.requests > top
+    raised_ns = gain_ns = None
     if largest > problem.sizes[-1] and len(times.sizes) > 1:
-        raised = float(times_at(problem.requests[-1:], times.sizes, times.replay_ns)[0])
-        if above is not None:
-            saved = problem.counts[beyond] * (problem.fallback_ns[beyond] - raised)
-            gain = float(saved.sum() / problem.counts.sum())
-    return Ceiling(top, replay, above, largest, int(problem.counts[beyond].sum()), raised, gain)
+        raised_ns = float(times_at(problem.requests[-1:], times.sizes, times.replay_ns)[0])
+        if above_ns is not None:
+            saved_ns = problem.counts[is_above] * (problem.fallback_ns[is_above] - raised_ns)
+            gain_ns = float(saved_ns.sum() / problem.counts.sum())
+    return Ceiling(
+        top, replay, above_ns, largest, int(problem.counts[is_above].sum()), raised_ns, gain_ns
+    )

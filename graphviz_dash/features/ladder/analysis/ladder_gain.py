@@ -1,4 +1,4 @@
-"""How sure it is what the best ladder gains."""
+"""Confidence interval of the gain from the best ladder."""
 
 from __future__ import annotations
 
@@ -36,33 +36,34 @@ _SEED: Final = 20_261_123
 
 
 class JudgedHalf(Struct, frozen=True):
-    """One half of the requests and samples, by which ladders are chosen, and resamples of the other
-    half, by which they are judged."""
+    """Half of the requests and samples for choosing ladders, and resamples of the other half."""
 
     chosen_by: LadderProblem
-    """Among the sizes that a ladder is chosen from."""
+    """Problem over the candidate sizes."""
     counted: CountedLadders
-    """The best of these ladders for each number of graphs."""
+    """Best of these ladders for each number of graphs."""
     judged_by: LadderProblem
-    """Among all sizes, with the requests of the other half; its times are those of one resample."""
+    """Problem over all sizes, with the other half's requests and the times of one resample."""
     counts: Floats
-    """How often each of these requests comes in each resample, shape (resamples, requests)."""
+    """Frequency of each request in each resample, shape (resamples, requests)."""
     sizes: Ints
-    """The sampled sizes, shape (sizes,)."""
+    """Sampled sizes, shape (sizes,)."""
     replay_ns: Floats
-    """Their times in each resample, shape (resamples, sizes)."""
+    """Times of these sizes in each resample, shape (resamples, sizes)."""
     requests: int
-    """How many requests the other half has."""
+    """Number of requests in the other half."""
     today_ns: Floats
-    """What all of them take with today's sizes in each resample, shape (resamples,)."""
+    """Total time of these requests with the current sizes, in ns, shape (resamples,)."""
 
 
 def judged_halves(
     data: LadderData, whole: Estimates, sizes: Ints, candidates: Ints, most: int
 ) -> tuple[JudgedHalf, ...]:
-    """Both halves as judged by the other; ladders are chosen among the ``sizes`` at the places
-    ``candidates``, the best of each number of graphs up to ``most`` at once, and ``whole`` are the
-    estimates of all samples."""
+    """Build both halves, each judged by the other.
+
+    Ladders are chosen among ``sizes[candidates]`` with up to ``most`` graphs. ``whole`` holds the
+    estimates from all samples.
+    """
     halves = _halves(data)
     return tuple(
         _judged(*pair, _Choice(whole, sizes, candidates, most), stream)
@@ -71,12 +72,11 @@ def judged_halves(
 
 
 def gain_interval(halves: Sequence[JudgedHalf], budget: Budget, gain_ns: float) -> Spread:
-    """The 95% interval of what the best sizes within ``budget`` save of a request's time over
-    today's, in ns, which by all samples is ``gain_ns``. It holds that in any case.
+    """Compute the 95% interval of the gain per request within ``budget``, in ns.
 
-    A ladder is the best in part because its samples happened to be fast. So that of one half of
-    the requests and samples is judged by resamples of the other half (cross-fitting; V.
-    Chernozhukov and others, "Double/debiased machine learning", 2018, has the idea).
+    Cross-fitting avoids selection bias: ladders chosen by one half are judged by resamples of the
+    other half (V. Chernozhukov and others, "Double/debiased machine learning", 2018). The interval
+    always contains ``gain_ns``.
     """
     gains = [np.full(1, gain_ns)]
     for half in halves:
@@ -90,7 +90,7 @@ def gain_interval(halves: Sequence[JudgedHalf], budget: Budget, gain_ns: float) 
 
 
 class _Choice(Struct, frozen=True):
-    """What both halves have in common; see :func:`judged_halves`."""
+    """Inputs shared by both halves; see :func:`judged_halves`."""
 
     whole: Estimates
     sizes: Ints
@@ -105,23 +105,23 @@ def _judged(
     requests, counts = np.unique(chosen_by.requests, return_counts=True)
     problem = problem_of(chosen_by, estimates(chosen_by), sizes, requests, counts.astype(float))
     generator = np.random.Generator(np.random.PCG64([_SEED, stream]))
-    drawn = np.stack(
+    resampled_medians = np.stack(
         [independent_medians(m.replay_ns, _RESAMPLES, generator) for m in judged_by.samples]
     )
-    sampled, times = size_times(judged_by.samples, drawn)
-    asked = np.unique(judged_by.requests)
-    among = problem.only(choice.candidates)
+    sampled, times = size_times(judged_by.samples, resampled_medians)
+    requested = np.unique(judged_by.requests)
+    candidate_problem = problem.only(choice.candidates)
     half = JudgedHalf(
-        chosen_by=among,
-        counted=ladders_by_count(among, choice.most),
+        chosen_by=candidate_problem,
+        counted=ladders_by_count(candidate_problem, choice.most),
         judged_by=problem_of(
             judged_by,
             Estimates(sampled, times[:, 0], whole.fallback_sizes, whole.fallback_ns),
             sizes,
-            asked,
-            np.ones(len(asked)),
+            requested,
+            np.ones(len(requested)),
         ),
-        counts=_resampled_counts(judged_by.requests, asked, generator),
+        counts=_resampled_counts(judged_by.requests, requested, generator),
         sizes=sampled,
         replay_ns=np.ascontiguousarray(times.T),
         requests=len(judged_by.requests),
@@ -131,30 +131,32 @@ def _judged(
 
 
 def _totals(half: JudgedHalf, ladder: Sequence[int]) -> Floats:
-    """What all requests of the judging half take with ``ladder`` in each resample, in ns."""
+    """Compute the total time of the judging requests with ``ladder`` in each resample, in ns."""
     problem, counts = half.judged_by, half.counts
     padded = padded_places(problem, ladder_places(problem, ladder))
-    graphed = padded >= 0
-    # Requests that are padded to one size take the same time, and stand beside each other.
-    used, firsts = np.unique(padded[graphed], return_index=True)
-    together = np.zeros((_RESAMPLES, 0))
+    has_graph = padded >= 0
+    # Requests padded to one size have the same time and are adjacent.
+    used, firsts = np.unique(padded[has_graph], return_index=True)
+    counts_by_size = np.zeros((_RESAMPLES, 0))
     if len(used):
-        together = np.add.reduceat(counts[:, graphed], firsts, axis=1)
-    replays = together * times_at(problem.sizes[used], half.sizes, half.replay_ns)
-    fixed = _fallbacks(counts[:, ~graphed], problem.fallback_ns[~graphed])
+        counts_by_size = np.add.reduceat(counts[:, has_graph], firsts, axis=1)
+    replays = counts_by_size * times_at(problem.sizes[used], half.sizes, half.replay_ns)
+    fixed = _fallbacks(counts[:, ~has_graph], problem.fallback_ns[~has_graph])
     totals: Floats = replays.sum(axis=1) + fixed
     return totals
 
 
 def _halves(data: LadderData) -> tuple[LadderData, LadderData]:
-    """Every second stretch of requests, and every second sample; a member of one sample has it in
-    both."""
+    """Split requests into alternating blocks and samples into alternating halves.
+
+    A member with one sample has it in both halves.
+    """
     block = max(1, math.isqrt(len(data.requests)))
-    even = np.arange(len(data.requests)) // block % 2 == 0
-    if even.all():
-        even = np.arange(len(data.requests)) % 2 == 0
+    is_even = np.arange(len(data.requests)) // block % 2 == 0
+    if is_even.all():
+        is_even = np.arange(len(data.requests)) % 2 == 0
     halves = []
-    for half, chosen in enumerate((even, ~even)):
+    for half, is_chosen in enumerate((is_even, ~is_even)):
         samples = tuple(
             ReplaySamples(
                 member.size,
@@ -164,7 +166,7 @@ def _halves(data: LadderData) -> tuple[LadderData, LadderData]:
             )
             for member in data.samples
         )
-        requests = data.requests[chosen] if chosen.any() else data.requests
+        requests = data.requests[is_chosen] if is_chosen.any() else data.requests
         halves.append(
             LadderData(
                 data.captured,
@@ -179,22 +181,26 @@ def _halves(data: LadderData) -> tuple[LadderData, LadderData]:
 
 
 def _fallbacks(counts: Floats, fallback_ns: Floats) -> Floats:
-    """What requests without a graph take together, infinite where one of them is not known;
-    ``counts`` are of shape (resamples, sizes), the answer of shape (resamples,)."""
+    """Compute the total fallback time, shape (resamples,); infinite if any time is unknown.
+
+    ``counts`` has shape (resamples, sizes).
+    """
     timed = np.isfinite(fallback_ns)
     total = counts[:, timed] @ fallback_ns[timed]
     return np.where((counts[:, ~timed] > 0).any(axis=1), np.inf, total)
 
 
 def _resampled_counts(requests: Ints, sizes: Ints, generator: np.random.Generator) -> Floats:
-    """How often each of ``sizes`` is asked for in resamples of stretches of requests, neighbours
-    being alike; shape (resamples, sizes)."""
+    """Resample blocks of requests and count each of ``sizes``, shape (resamples, sizes).
+
+    Blocks preserve the correlation of neighbouring requests.
+    """
     block = max(1, math.isqrt(len(requests)))
     places = np.searchsorted(sizes, requests)
-    stretches = -(-len(requests) // block)
+    blocks = -(-len(requests) // block)
     cells = np.arange(len(requests)) // block * len(sizes) + places
-    counts = np.bincount(cells, minlength=stretches * len(sizes)).reshape(stretches, len(sizes))
-    draws = generator.multinomial(stretches, np.full(stretches, 1 / stretches), size=_RESAMPLES)
-    # As floating-point numbers: whole ones would not be multiplied by the fast library.
+    counts = np.bincount(cells, minlength=blocks * len(sizes)).reshape(blocks, len(sizes))
+    draws = generator.multinomial(blocks, np.full(blocks, 1 / blocks), size=_RESAMPLES)
+    # Floats, because integers do not use the fast matrix library.
     resampled: Floats = draws.astype(np.float64) @ counts.astype(np.float64)
     return resampled

@@ -1,4 +1,4 @@
-"""What a ladder is chosen by, of a family as it was recorded."""
+"""Inputs for choosing a ladder, from a recorded family."""
 
 from __future__ import annotations
 
@@ -16,81 +16,80 @@ from graphviz_dash.features.ladder.analysis.ladder_data import LadderData, SizeC
 from graphviz_dash.model.absence import Fact, Missing
 
 _FAR_MORE: Final = 2
-"""From so many times the bytes that are usual for its size on a graph keeps something else:
-allocations are rounded up, by less."""
+"""Ratio to the usual bytes above which a graph keeps other memory; rounding stays below it."""
 
 
 def ladder_data(
     report: LoopReport, family: FamilyReport, requests: Ints | None = None
 ) -> LadderData | Missing:
-    """What a ladder of ``family`` is chosen by, for its own steps or for ``requests`` of sizes from
-    elsewhere, shape (requests,)."""
+    """Build the ladder inputs for the steps of ``family``, or for ``requests``, shape
+    (requests,)."""
     sized = [member for member in family.members if member.size]
     if not sized:
-        return Missing(Fact.LADDER, "the sizes of the family's graphs are not known")
+        return Missing(Fact.LADDER, "the sizes of the family's graphs are unknown")
     if not family.samples:
         return Missing(Fact.LADDER, "no replay was timed on the GPU")
     columns = report.columns
-    own = np.flatnonzero((columns.family == family.index) & (columns.real > 0))
-    own = own[columns.kind[own] != CAPTURE]
-    timed = columns.settled(own)
-    fell = timed[columns.kind[timed] == FALLBACK]
-    asked = columns.real[own] if requests is None else requests
-    if requests is None and 0 < len(own) < family.replays + family.fallbacks:
-        # Not all sizes are known: among the others may be any that today's largest serves.
-        asked = np.append(asked, max(member.size or 0 for member in sized))
-    if not len(asked):
+    rows = np.flatnonzero((columns.family == family.index) & (columns.real > 0))
+    rows = rows[columns.kind[rows] != CAPTURE]
+    timed = columns.settled(rows)
+    fallback_rows = timed[columns.kind[timed] == FALLBACK]
+    requested = columns.real[rows] if requests is None else requests
+    if requests is None and 0 < len(rows) < family.replays + family.fallbacks:
+        # Unknown sizes may be anything up to the largest current size.
+        requested = np.append(requested, max(member.size or 0 for member in sized))
+    if not len(requested):
         return Missing(
             Fact.LADDER,
-            "the real sizes of its steps are not known: name them with collectors.label, or give "
+            "the real sizes of its steps are unknown: set them with collectors.label, or pass "
             "sizes with --traffic",
         )
-    sampled = [each.size for each in family.samples]
-    between = asked[~np.isin(asked, sampled)]
-    if len(between) and bool((between < min(sampled)).all()):
-        # Times are flat below the first timed size: sizes there would seem to gain nothing.
+    sampled = [samples.size for samples in family.samples]
+    unsampled = requested[~np.isin(requested, sampled)]
+    if len(unsampled) and bool((unsampled < min(sampled)).all()):
+        # Times are flat below the first timed size, so sizes there would seem to have no gain.
         return Missing(
             Fact.LADDER,
-            f"no replay of a size below {min(sampled):,} was timed before the traced window, where "
-            "the other requests are: record more steps without a window, by --steps 0",
+            f"no replay of a size below {min(sampled):,} was timed before the traced window, but "
+            "requests have such sizes: record more steps without a window (--steps 0)",
         )
     return LadderData(
         captured=_costs(family.members, sized),
         samples=family.samples,
-        requests=asked,
-        fallback_sizes=columns.real[fell],
-        fallback_ns=np.maximum(columns.period_ns[fell] - (family.step_ns or 0.0), 0.0),
+        requests=requested,
+        fallback_sizes=columns.real[fallback_rows],
+        fallback_ns=np.maximum(columns.period_ns[fallback_rows] - (family.step_ns or 0.0), 0.0),
         step_ns=_besides(report.columns, family, timed),
     )
 
 
 def _besides(columns: LoopColumns, family: FamilyReport, own: Ints) -> float | None:
-    """What the steps at ``own`` take on average besides their replays, waiting and all: the mean
-    time to the next step less that of the replays by their sizes. So the ladder that was captured
-    comes to the throughput that was measured."""
+    """Compute the mean time of the steps ``own`` outside their replays, in ns, including waits."""
     if family.step_ns is None or not len(own):
         return None
-    seen, times = size_times(
-        family.samples, np.array([median(each.replay_ns) for each in family.samples])
+    sizes, times = size_times(
+        family.samples, np.array([median(samples.replay_ns) for samples in family.samples])
     )
     period = columns.period_ns[own].astype(np.float64)
-    fell = columns.kind[own] == FALLBACK
-    replays = times_at(np.maximum(columns.padded[own], 0), seen, times)
-    cost = np.where(fell, np.maximum(period - family.step_ns, 0.0), replays)
+    is_fallback = columns.kind[own] == FALLBACK
+    replays = times_at(np.maximum(columns.padded[own], 0), sizes, times)
+    cost = np.where(is_fallback, np.maximum(period - family.step_ns, 0.0), replays)
     return max(float((period - cost).mean()), 0.0)
 
 
 def _costs(members: Sequence[MemberReport], sized: Sequence[MemberReport]) -> tuple[SizeCosts, ...]:
-    """What each size takes, such that all of them together take what the pool grew by, and their
-    executables: what later captures keep lies where earlier ones had temporary memory, and what
-    captures keep beyond what their sizes explain is no size's: workspaces of libraries."""
+    """Compute the cost of each size, so that the sum equals pool growth plus executables.
+
+    Later captures reuse temporary memory of earlier ones. Unexplained memory belongs to library
+    workspaces.
+    """
     added = sum(member.pool_added_bytes or 0 for member in members)
     explained = _explained_bytes(members)
-    kept = sum(explained.values())
-    once = min(sum(member.own_bytes or 0 for member in members) - kept, added)
-    own_share = min(1.0, (added - once) / kept) if kept else 0.0
+    kept_bytes = sum(explained.values())
+    one_time_bytes = min(sum(member.own_bytes or 0 for member in members) - kept_bytes, added)
+    scale = min(1.0, (added - one_time_bytes) / kept_bytes) if kept_bytes else 0.0
     needs = _pool_needs(members)
-    seen = np.array([0, *(size for size, _ in needs)])
+    sizes = np.array([0, *(size for size, _ in needs)])
     shares = np.array([0.0, *(need for _, need in needs)])
     shares /= shares[-1] or 1.0
     by_size: dict[int, list[MemberReport]] = {}
@@ -99,38 +98,44 @@ def _costs(members: Sequence[MemberReport], sized: Sequence[MemberReport]) -> tu
     return tuple(
         SizeCosts(
             size,
-            sum(explained[m.index] * own_share + (m.executable_bytes or 0) for m in own),
-            once + float(np.interp(size, seen, shares)) * max(added - once - kept, 0),
-            sum(member.startup_ns for member in own),
+            sum(
+                explained[member.index] * scale + (member.executable_bytes or 0)
+                for member in size_members
+            ),
+            one_time_bytes
+            + float(np.interp(size, sizes, shares)) * max(added - one_time_bytes - kept_bytes, 0),
+            sum(member.startup_ns for member in size_members),
         )
-        for size, own in sorted(by_size.items())
+        for size, size_members in sorted(by_size.items())
     )
 
 
 def _explained_bytes(members: Sequence[MemberReport]) -> dict[int, float]:
-    """By the index of each member, the bytes of the pool that it keeps for its size: all, unless
-    they are far more than those that were captured later keep, scaled up to its size. A library
-    takes its workspace in the first captures that call it on a stream, and later ones find it."""
+    """Estimate the pool bytes that each member keeps for its size, by member index.
+
+    Excess over later captures is a library workspace.
+    """
     explained: dict[int, float] = {}
-    most = each = math.inf
+    max_bytes = bytes_per_size = math.inf
     for member in sorted(members, key=lambda member: member.index, reverse=True):
-        own = float(member.own_bytes or 0)
+        own_bytes = float(member.own_bytes or 0)
         if member.size:
-            usual = max(most, each * member.size)
-            own = usual if own > _FAR_MORE * usual else own
-            if math.isinf(most):
-                most = each = 0.0
-            most, each = max(most, own), max(each, own / member.size)
-        explained[member.index] = own
+            usual_bytes = max(max_bytes, bytes_per_size * member.size)
+            own_bytes = usual_bytes if own_bytes > _FAR_MORE * usual_bytes else own_bytes
+            if math.isinf(max_bytes):
+                max_bytes = bytes_per_size = 0.0
+            max_bytes, bytes_per_size = (
+                max(max_bytes, own_bytes),
+                max(bytes_per_size, own_bytes / member.size),
+            )
+        explained[member.index] = own_bytes
     return explained
 
 
 def _pool_needs(members: Sequence[MemberReport]) -> list[tuple[int, int]]:
-    """Sizes whose captures made the pool larger, ascending, with how large it was then; not
-    falling."""
     reserved = largest = 0
     needs: dict[int, int] = {}
-    for member in sorted(members, key=lambda each: each.index):
+    for member in sorted(members, key=lambda member: member.index):
         reserved += member.pool_added_bytes or 0
         if member.pool_added_bytes and member.size:
             needs[member.size] = reserved

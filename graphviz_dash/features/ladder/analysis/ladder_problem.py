@@ -1,4 +1,4 @@
-"""What a ladder of capture sizes is chosen for: costs of each size, requests, and budgets."""
+"""Ladder problem: cost of each size, requests, and budgets."""
 
 from __future__ import annotations
 
@@ -12,30 +12,31 @@ from graphviz_dash.analysis.arrays import Floats, Ints
 
 
 class LadderProblem(Struct, frozen=True):
-    """Sizes that could be captured, and requests that are padded to the next one that is."""
+    """Candidate sizes, and requests that are padded to the next captured size."""
 
     sizes: Ints
-    """The sizes that could be captured, ascending, shape (sizes,)."""
+    """Candidate sizes, ascending, shape (sizes,)."""
     replay_ns: Floats
-    """What a step takes that replays each size, in ns."""
+    """Time of a step that replays each size, in ns."""
     own_bytes: Floats
-    """Device memory that each graph needs whichever others there are: its executable, and what it
-    keeps of the pool."""
+    """Device memory of each graph regardless of others: executable and exclusive pool memory, in
+    bytes."""
     pool_bytes: Floats
-    """The pool that graphs up to each size share, not falling: all use the same memory in turn, so
-    that a ladder needs what its largest size does."""
+    """Pool of graphs up to each size, in bytes, non-decreasing; graphs reuse the same memory."""
     startup_ns: Floats
-    """What each graph takes once: capture, instantiation, first launch."""
+    """One-time cost of each graph: capture, instantiation and first launch, in ns."""
     requests: Ints
-    """Sizes that are asked for, ascending, shape (requests,)."""
+    """Requested sizes, ascending, shape (requests,)."""
     counts: Floats
-    """How often each is asked for."""
+    """Number of requests of each size."""
     fallback_ns: Floats
-    """What a step of each request takes without a graph, in ns; infinite where that is unknown, so
-    that a ladder must reach that far."""
+    """Time of a step without a graph for each request, in ns.
+
+    Infinite if unknown, so that a ladder must cover the request.
+    """
 
     def only(self, places: Ints) -> LadderProblem:
-        """The problem of a ladder among the sizes at ``places`` alone."""
+        """Restrict the problem to the sizes at ``places``."""
         return replace(
             self,
             sizes=self.sizes[places],
@@ -46,89 +47,91 @@ class LadderProblem(Struct, frozen=True):
         )
 
     def covered(self) -> Floats:
-        """Requests that each size, and none below it, would be enough for, shape (sizes,)."""
-        before = np.concatenate(([0.0], np.cumsum(self.counts)))
-        return before[np.searchsorted(self.requests, self.sizes, side="right")]
+        """Count the requests up to each size, shape (sizes,)."""
+        cumulative = np.concatenate(([0.0], np.cumsum(self.counts)))
+        return cumulative[np.searchsorted(self.requests, self.sizes, side="right")]
 
     def beyond_ns(self) -> Floats:
-        """What all requests above each size take together without a graph, in ns, and before them
-        those of an empty ladder, shape (1 + sizes,)."""
-        each = self.counts * np.where(self.counts > 0, self.fallback_ns, 0.0)
-        after = np.concatenate((np.cumsum(each[::-1])[::-1], [0.0]))
-        at = np.searchsorted(self.requests, self.sizes, side="right")
-        return after[np.concatenate(([0], at))]
+        """Compute the fallback time of all requests above each size, in ns, shape (1 + sizes,).
+
+        The first entry is that of an empty ladder.
+        """
+        fallback_by_size = self.counts * np.where(self.counts > 0, self.fallback_ns, 0.0)
+        remaining = np.concatenate((np.cumsum(fallback_by_size[::-1])[::-1], [0.0]))
+        position = np.searchsorted(self.requests, self.sizes, side="right")
+        return remaining[np.concatenate(([0], position))]
 
 
 class Budget(Struct, frozen=True):
-    """The most that a ladder may take; None where it may take any."""
+    """Limits of a ladder; None for no limit."""
 
     graphs: int | None = None
-    """How many graphs."""
+    """Maximum number of graphs."""
     memory_bytes: int | None = None
-    """Device memory of the graphs, their pool included."""
+    """Maximum device memory of the graphs, including their pool, in bytes."""
     startup_ns: int | None = None
-    """Time until the last graph is ready."""
+    """Maximum time until the last graph is ready, in ns."""
 
 
 class Ladder(Struct, frozen=True):
-    """Chosen sizes, and how far they may be from the best."""
+    """Chosen sizes, with a bound on their distance from the optimum."""
 
     sizes: tuple[int, ...]
-    """The sizes to capture, ascending; none where no graph pays."""
+    """Sizes to capture, ascending; empty if no graph pays off."""
     total_ns: float
-    """What all requests take with them, in ns."""
+    """Total time of all requests, in ns."""
     bound_ns: float
-    """What no ladder within the budget goes below, in ns; ``total_ns`` where this is the best."""
+    """Lower bound for all ladders within the budget, in ns; ``total_ns`` for the optimum."""
 
     @property
     def is_best(self) -> bool:
-        """Whether no ladder within the budget takes less."""
+        """True if no ladder within the budget is faster."""
         return self.bound_ns >= self.total_ns
 
 
 class LadderUse(Struct, frozen=True):
-    """What one ladder comes to for the requests of a problem."""
+    """Cost of one ladder for the requests of a problem."""
 
     total_ns: float
-    """What all requests take, in ns; infinite where one falls back and that is unknown."""
+    """Total time of all requests, in ns; infinite if a fallback time is unknown."""
     padding_ns: float
-    """What of it is padding: over what each request would take with a graph of its own size."""
+    """Padding cost: part of the total beyond graphs of the exact sizes, in ns."""
     fallback_ns: float
-    """What of it are requests without a graph."""
+    """Part of the total without a graph, in ns."""
     fallbacks: float
-    """How many requests have no graph."""
+    """Number of requests without a graph."""
     memory_bytes: float
-    """Device memory of its graphs."""
+    """Device memory of the graphs, in bytes."""
     startup_ns: float
-    """Time to prepare its graphs."""
+    """Time to prepare the graphs, in ns."""
 
 
 def padded_places(problem: LadderProblem, places: Ints) -> Ints:
-    """For each request the place among ``problem.sizes`` of the graph that it is padded to, of
-    those at ``places``; -1 where all are smaller. Shape (requests,)."""
+    """Find the padded size of each request among ``places``; -1 if all are smaller. Shape
+    (requests,)."""
     ladder = problem.sizes[places]
-    at = np.searchsorted(ladder, problem.requests, side="left")
-    return np.where(at < len(ladder), np.append(places, -1)[at], -1)
+    position = np.searchsorted(ladder, problem.requests, side="left")
+    return np.where(position < len(ladder), np.append(places, -1)[position], -1)
 
 
 def ladder_places(problem: LadderProblem, sizes: Sequence[int]) -> Ints:
-    """The places of ``sizes``, all of which are among ``problem.sizes``."""
+    """Find the indices of ``sizes`` in ``problem.sizes``."""
     return np.searchsorted(problem.sizes, np.asarray(sorted(sizes), dtype=np.int64))
 
 
 def use_of(problem: LadderProblem, sizes: Sequence[int]) -> LadderUse:
-    """What the ladder of ``sizes``, each one of ``problem.sizes``, comes to."""
+    """Compute the cost of the ladder ``sizes``, a subset of ``problem.sizes``."""
     places = ladder_places(problem, sizes)
     padded = padded_places(problem, places)
     counts = problem.counts
-    graphed = (padded >= 0) & (counts > 0)
+    has_graph = (padded >= 0) & (counts > 0)
     falls_back = (padded < 0) & (counts > 0)
-    replays = counts[graphed] * problem.replay_ns[padded[graphed]]
-    own = np.interp(problem.requests[graphed], problem.sizes, problem.replay_ns)
+    replays = counts[has_graph] * problem.replay_ns[padded[has_graph]]
+    exact_ns = np.interp(problem.requests[has_graph], problem.sizes, problem.replay_ns)
     fallback_ns = float((counts[falls_back] * problem.fallback_ns[falls_back]).sum())
     return LadderUse(
         total_ns=float(replays.sum()) + fallback_ns,
-        padding_ns=float((replays - counts[graphed] * own).sum()),
+        padding_ns=float((replays - counts[has_graph] * exact_ns).sum()),
         fallback_ns=fallback_ns,
         fallbacks=float(counts[falls_back].sum()),
         memory_bytes=memory_of(problem, places),
@@ -137,7 +140,7 @@ def use_of(problem: LadderProblem, sizes: Sequence[int]) -> LadderUse:
 
 
 def memory_of(problem: LadderProblem, places: Ints) -> float:
-    """Device memory of the graphs at ascending ``places``, in bytes."""
+    """Compute the device memory of the graphs at ascending ``places``, in bytes."""
     if not len(places):
         return 0.0
     return float(problem.own_bytes[places].sum() + problem.pool_bytes[places[-1]])

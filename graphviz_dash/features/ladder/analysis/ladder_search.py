@@ -1,9 +1,7 @@
-"""The best ladder of capture sizes within a budget, exactly.
+"""Exact search for the best ladder of capture sizes within a budget.
 
-A request is padded to the next captured size, so the sizes of a ladder divide the requests, and
-each size answers for those above the one before it: a shortest path over ascending sizes. A limit
-on the number of graphs alone makes it a path of so many arcs (one pass for each graph over all
-pairs of sizes). Memory and start-up add up along the path, and are searched for in budget_search.
+Requests are padded to the next captured size, so a ladder is a shortest path over ascending sizes.
+A limit on graphs limits the arcs; budget_search handles memory and startup time.
 """
 
 from __future__ import annotations
@@ -21,35 +19,35 @@ _EQUAL: Final = 1 + 1e-12
 
 
 class CountedLadders(Struct, frozen=True):
-    """The best ladder of each number of graphs, for one problem: what a search within any limit on
-    their number needs first, and takes longest for."""
+    """Best ladder for each number of graphs; the most expensive part of a limited search."""
 
     most: int
-    """Up to how many graphs."""
+    """Maximum number of graphs."""
     places: tuple[Ints, ...]
-    """The places of their sizes, by their number; of the numbers with which the requests whose
-    fallback is unknown are reached."""
+    """Indices of their sizes, by number of graphs.
+
+    Omits numbers of graphs that cannot cover requests with unknown fallback times.
+    """
     totals_ns: tuple[float, ...]
-    """What all requests take with each, in ns."""
+    """Total time of all requests with each ladder, in ns."""
 
     def up_to(self, graphs: int) -> CountedLadders:
-        """Those of at most so many graphs."""
-        kept = [number for number, places in enumerate(self.places) if len(places) <= graphs]
+        """Select the ladders with at most ``graphs`` graphs."""
+        selected = [number for number, places in enumerate(self.places) if len(places) <= graphs]
         return CountedLadders(
             min(self.most, graphs),
-            tuple(self.places[number] for number in kept),
-            tuple(self.totals_ns[number] for number in kept),
+            tuple(self.places[number] for number in selected),
+            tuple(self.totals_ns[number] for number in selected),
         )
 
 
 def best_ladder(
     problem: LadderProblem, budget: Budget, counted: CountedLadders | None = None
 ) -> Ladder | None:
-    """The sizes with which all requests take least; None where no ladder within ``budget`` reaches
-    the requests whose fallback is unknown.
+    """Find the sizes with the least total time.
 
-    O(graphs sizes^2) where the number of graphs is the only limit that binds, O(sizes^2) where none
-    does, or where ``counted`` holds the ladders of as many graphs.
+    None if no ladder within ``budget`` covers the requests with unknown fallback times. O(graphs
+    sizes^2) if the number of graphs binds, else O(sizes^2).
     """
     path = _path(problem)
     limits = _limits(problem, budget)
@@ -57,11 +55,11 @@ def best_ladder(
     if budget.graphs is not None and budget.graphs < len(problem.sizes):
         if counted is None or counted.most < budget.graphs:
             counted = ladders_by_count(problem, budget.graphs)
-        within = counted.up_to(budget.graphs)
-        ladders, totals = within.places, within.totals_ns
+        allowed = counted.up_to(budget.graphs)
+        ladders, totals = allowed.places, allowed.totals_ns
         if not ladders:
             return None
-        # The fewest of those that sums in another order may make differ.
+        # The smallest ladder among totals that are equal up to rounding.
         best, total = next(
             pair for pair in zip(ladders, totals, strict=True) if pair[1] <= min(totals) * _EQUAL
         )
@@ -70,15 +68,14 @@ def best_ladder(
     result = cheapest_within(path, limits, ladders)
     if result is None:
         return None
-    # A size that serves nothing takes no time, and is of no use.
-    served = np.diff(path.covered[result.places], prepend=0.0) > 0
-    sizes = problem.sizes[result.places[served]]
+    # Drop sizes that serve no request.
+    is_used = np.diff(path.covered[result.places], prepend=0.0) > 0
+    sizes = problem.sizes[result.places[is_used]]
     return Ladder(tuple(sizes.tolist()), result.total_ns, result.bound_ns)
 
 
 def ladders_by_count(problem: LadderProblem, most: int) -> CountedLadders:
-    """For each number of graphs up to ``most`` with which all requests can be served, the ladder
-    with which they take least."""
+    """Find the fastest ladder for each feasible number of graphs up to ``most``."""
     path = _path(problem)
     ladders = _by_count(path, min(most, len(problem.sizes)))
     return CountedLadders(most, tuple(ladders), tuple(map(path.total_ns, ladders)))
@@ -89,41 +86,42 @@ def _path(problem: LadderProblem) -> SizePath:
 
 
 def _limits(problem: LadderProblem, budget: Budget) -> Limits:
-    nothing = np.zeros(len(problem.sizes))
+    zeros = np.zeros(len(problem.sizes))
     rows = [
-        (own, end, limit)
-        for own, end, limit in (
-            (nothing + 1, nothing, budget.graphs),
+        (per_size, per_last, limit)
+        for per_size, per_last, limit in (
+            (zeros + 1, zeros, budget.graphs),
             (problem.own_bytes, problem.pool_bytes, budget.memory_bytes),
-            (problem.startup_ns, nothing, budget.startup_ns),
+            (problem.startup_ns, zeros, budget.startup_ns),
         )
         if limit is not None
     ]
-    # Of nothing every share is too much.
+    # A limit of 0 excludes every share.
     shares = np.array([max(float(limit), 0.5) for _, _, limit in rows])
     shape = (len(rows), len(problem.sizes))
-    each = np.array([own for own, _, _ in rows]).reshape(shape).T / shares
-    return Limits(each, np.array([end for _, end, _ in rows]).reshape(shape).T / shares)
+    size_usage = np.array([per_size for per_size, _, _ in rows]).reshape(shape).T / shares
+    return Limits(
+        size_usage, np.array([per_last for _, per_last, _ in rows]).reshape(shape).T / shares
+    )
 
 
 def _by_count(path: SizePath, most: int) -> list[Ints]:
-    """For each number of graphs up to ``most`` the ladder that takes least, where one reaches all
-    that it must."""
+    """Find the fastest feasible ladder for each number of graphs up to ``most``."""
     count = len(path.replay_ns)
     places = np.arange(count)
-    whole = path.replay_ns * path.covered
-    # A row for each size: what a size before it takes off the requests that it answers for.
-    less = np.where(places < places[:, None], np.outer(-path.replay_ns, path.covered), np.inf)
+    total_by_size = path.replay_ns * path.covered
+    # One row per size: time saved by a smaller size that serves part of its requests.
+    reduction = np.where(places < places[:, None], np.outer(-path.replay_ns, path.covered), np.inf)
     ladders = [np.zeros(0, dtype=np.int64)] if np.isfinite(path.beyond_ns[0]) else []
     parents = [np.full(count, -1)]
-    reached = whole
-    sums = np.empty_like(less)
+    best_ns = total_by_size
+    sums = np.empty_like(reduction)
     for number in range(1, most + 1):
         if number > 1:
-            np.add(less, reached, out=sums)
+            np.add(reduction, best_ns, out=sums)
             parents.append(np.argmin(sums, axis=1))
-            reached = sums[places, parents[-1]] + whole
-        totals = reached + path.beyond_ns[1:]
+            best_ns = sums[places, parents[-1]] + total_by_size
+        totals = best_ns + path.beyond_ns[1:]
         last = int(np.argmin(totals))
         if np.isfinite(totals[last]):
             ladders.append(_traced(parents, last))

@@ -1,4 +1,4 @@
-"""A traced step of a program as its replays, the eager work between them, and idle time."""
+"""Traced step of a program as replays, eager work and idle time."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ if TYPE_CHECKING:
 
 
 _SEEN: Final = 1000
-"""Idle time between eager kernels is a piece of its own from this part of the step on: what is
-shorter is no wider than a pixel, and a step of many thousand kernels stays quick to draw."""
+"""Inverse of the smallest share of a step for a separate idle piece; less is below a pixel."""
 
 
 class PieceKind(StrEnum):
-    """What the GPU does in a piece of a step."""
+    """GPU activity in a piece of a step."""
 
     REPLAY = "replay"
     EAGER = "eager work"
@@ -32,70 +31,71 @@ class PieceKind(StrEnum):
 
 
 class Piece(Struct, frozen=True):
-    """A stretch of a step."""
+    """A time span of a step."""
 
     kind: PieceKind
-    """What the GPU does in it."""
+    """GPU activity."""
     graph: str | None
-    """The graph that is replayed; None for other kinds, and where it is not known which."""
+    """Replayed graph; None for other kinds, and if unknown."""
     start_ns: int
-    """Since the begin of the step."""
+    """Start in ns since the start of the step."""
     end_ns: int
-    """Since the begin of the step."""
+    """End in ns since the start of the step."""
     kernels: int
-    """Rows of the trace in it: kernels, copies and sets."""
+    """Number of trace rows: kernels, copies and sets."""
     busy_ns: int = 0
-    """How long any of them runs, what the pieces before it cover left out."""
+    """Busy time in ns, excluding time covered by earlier pieces."""
     replay: int | None = None
-    """Which replay of the trace it is of; one that eager work of another stream runs beside is in
-    several pieces. None for other kinds."""
+    """Index of the replay; a replay with concurrent eager work spans several pieces. None for other
+    kinds."""
 
     @property
     def duration_ns(self) -> int:
-        """How long it lasts."""
+        """Duration in ns."""
         return self.end_ns - self.start_ns
 
 
 class SegmentedStep(Struct, frozen=True):
-    """One traced step, the one of median length."""
+    """The traced step of median length."""
 
     step: int
-    """Its number."""
+    """Step number."""
     duration_ns: int
-    """Its length under the profiler."""
+    """Length under the profiler, in ns."""
     pieces: tuple[Piece, ...]
-    """In the order of their begins, idle time between; where replays overlap eager work a piece
-    begins behind the end of the one before."""
+    """Pieces in order, with idle time between.
+
+    If replays overlap eager work, a piece starts at the end of the previous one.
+    """
 
     def share(self, kind: PieceKind) -> float:
-        """The share of the step's length in which the GPU runs work of a kind, or none, 0 to 1. The
-        gaps between the kernels of a piece are idle time, as in the GPU busy time of the step."""
+        """Compute the share of the step with work of a kind, or idle, 0 to 1; gaps count as
+        idle."""
         if not self.duration_ns:
             return 0.0
         idle = kind is PieceKind.IDLE
-        own = sum(piece.busy_ns for piece in self.pieces if idle or piece.kind is kind)
-        return (self.duration_ns - own if idle else own) / self.duration_ns
+        busy_ns = sum(piece.busy_ns for piece in self.pieces if idle or piece.kind is kind)
+        return (self.duration_ns - busy_ns if idle else busy_ns) / self.duration_ns
 
     @property
     def replays(self) -> int:
-        """How many replays are in it."""
+        """Number of replays."""
         return len({piece.replay for piece in self.pieces if piece.replay is not None})
 
 
 def segmented_step(
     trace: Trace, steps: Sequence[Step], match: ReplayMatch
 ) -> SegmentedStep | Missing:
-    """The step of median length among those that replay the most graphs. Near-linear in the rows of
-    the trace."""
+    """Divide the median step among those with the most graph launches; near-linear in the trace."""
     marked = [step for step in steps if step.method is not StepMethod.WHOLE and len(step.gpu_rows)]
     if not marked:
         return Missing(Fact.TRACED_STEPS, "the trace marks no steps")
-    most = max(step.graph_launches for step in marked)
-    alike = sorted(
-        (step for step in marked if step.graph_launches == most),
+    max_launches = max(step.graph_launches for step in marked)
+    candidates = sorted(
+        (step for step in marked if step.graph_launches == max_launches),
         key=lambda step: step.duration_ns,
     )
-    step = alike[len(alike) // 2]
+    step = candidates[len(candidates) // 2]
     owner = np.full(trace.gpu.height, -1, dtype=np.int64)
     owner[match.gpu_row] = np.arange(len(match.gpu_row))
     return SegmentedStep(step.index, step.duration_ns, _pieces(trace, step, match, owner))
@@ -109,8 +109,8 @@ def _pieces(trace: Trace, step: Step, match: ReplayMatch, owner: Ints) -> tuple[
     replay = np.where(matched >= 0, match.replay[matched], -1)
     busy = exclusive_ns(np.clip(begin, 0, step.duration_ns), np.clip(end, 0, step.duration_ns))
     covered = np.maximum.accumulate(np.concatenate(([0], end[:-1])))
-    rests = (replay < 0) & ((begin - covered) * _SEEN >= step.duration_ns)
-    bounds = np.flatnonzero((np.diff(replay, prepend=replay[0] - 1) != 0) | rests)
+    is_gap = (replay < 0) & ((begin - covered) * _SEEN >= step.duration_ns)
+    bounds = np.flatnonzero((np.diff(replay, prepend=replay[0] - 1) != 0) | is_gap)
     pieces: list[Piece] = []
     clock = 0
     for first, last in zip(bounds.tolist(), [*bounds[1:].tolist(), len(rows)], strict=True):

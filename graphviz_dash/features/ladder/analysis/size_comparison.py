@@ -1,4 +1,4 @@
-"""The families of one name in several runs, size by size: two ladders, or two versions."""
+"""Comparison of a family across runs, size by size."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ class SizeRow(Struct, frozen=True):
     """One key in the runs that have it."""
 
     size: int
-    """The number of the key that is padded."""
+    """Padded number of the key."""
     rest: tuple[int, ...]
-    """The other numbers."""
+    """Other numbers of the key."""
     members: Mapping[str, MemberReport]
-    """What serves it, by the names of the runs."""
+    """Family members by run name."""
 
     def change(self, before: str, after: str) -> float | None:
-        """The replay time in the run ``after`` over that in ``before``, less one; None where one of
-        them was not timed."""
+        """Compute the relative change of the replay time; None if either was not timed."""
         first, second = self.members.get(before), self.members.get(after)
         if first is None or second is None or first.gpu is None or second.gpu is None:
             return None
@@ -32,24 +31,27 @@ class SizeComparison(Struct, frozen=True):
     """A family in several runs."""
 
     family: str
-    """Its name."""
+    """Name of the family."""
     axis: str
-    """What is padded."""
+    """Padded axis."""
     families: Mapping[str, FamilyReport]
-    """The family by the names of the runs, two at least."""
+    """Family by run name; at least two."""
     rows: tuple[SizeRow, ...]
-    """By size."""
+    """Rows by size."""
 
 
 def compare_sizes(reports: Sequence[LoopReport]) -> tuple[SizeComparison, ...]:
-    """The families of known sizes that several of ``reports`` have under one name; of several of
-    that name in a run the one with the most steps."""
-    named: dict[str, dict[str, FamilyReport]] = {}
+    """Compare families of known sizes that occur in several reports under one name."""
+    families_by_name: dict[str, dict[str, FamilyReport]] = {}
     for report in reports:
         for family in report.families:
             if family.has_sizes:
-                named.setdefault(family.family.name, {}).setdefault(report.run, family)
-    return tuple(_compared(name, families) for name, families in named.items() if len(families) > 1)
+                families_by_name.setdefault(family.family.name, {}).setdefault(report.run, family)
+    return tuple(
+        _compared(name, families)
+        for name, families in families_by_name.items()
+        if len(families) > 1
+    )
 
 
 def _compared(name: str, families: Mapping[str, FamilyReport]) -> SizeComparison:

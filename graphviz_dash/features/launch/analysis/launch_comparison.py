@@ -1,4 +1,4 @@
-"""Recordings of launch costs compared: how far they differ, and whether that means much."""
+"""Comparison of launch cost recordings, with the significance of differences."""
 
 from __future__ import annotations
 
@@ -18,43 +18,41 @@ _BY_EVENTS: Final = (
 )
 
 _EVENT_NS: Final = 500.0
-"""What CUDA's documentation of cudaEventElapsedTime gives as its resolution."""
+"""Resolution of cudaEventElapsedTime according to CUDA's documentation."""
 
 
 class MeasureDifference(Struct, frozen=True):
-    """One measure of one graph in all recordings, in their order."""
+    """One measure of one graph in all recordings, in recording order."""
 
     topology: Topology
-    """The graph."""
+    """Graph."""
     measure: LaunchMeasure
-    """What was timed."""
+    """Measure."""
     medians: tuple[float, ...]
-    """The median of each recording, in ns."""
+    """Median of each recording, in ns."""
     ratios: tuple[float, ...]
-    """Each median over that of the first recording."""
+    """Ratio of each median to that of the first recording."""
     largest_gap: float
-    """The largest difference of any two medians, in ns."""
+    """Largest difference between two medians, in ns."""
     spread: float
-    """The widest of the spreads, from end to end, in ns; of what events time at least their
-    resolution."""
+    """Width of the widest spread, in ns; for event timings at least their resolution."""
     within: bool
-    """Whether the medians lie no further apart than that."""
+    """True if the medians differ by at most ``spread``."""
 
 
 class LaunchComparison(Struct, frozen=True):
-    """The recordings by name, every measure of every graph that all of them have, and how many of
-    these lie within their spread, in words."""
+    """Comparison of recordings, by name, for every measure and graph that all of them have."""
 
     names: tuple[str, ...]
     differences: tuple[MeasureDifference, ...]
 
     def of(self, measure: LaunchMeasure) -> tuple[MeasureDifference, ...]:
-        """Those of one measure."""
+        """Select the differences of one measure."""
         return tuple(difference for difference in self.differences if difference.measure is measure)
 
 
 def compare_launches(recordings: Mapping[str, LaunchCosts]) -> LaunchComparison | None:
-    """``recordings`` (by name) compared; None for fewer than two."""
+    """Compare ``recordings`` (by name); None for fewer than two."""
     if len(recordings) < 2:
         return None
     tables = [{row.topology: row for row in costs.rows} for costs in recordings.values()]
@@ -70,7 +68,7 @@ def compare_launches(recordings: Mapping[str, LaunchCosts]) -> LaunchComparison 
 def _timings(
     tables: list[dict[Topology, TopologyCosts]], topology: Topology, measure: LaunchMeasure
 ) -> list[Timing]:
-    """The measure in each recording; empty where one lacks it."""
+    """Collect the measure of each recording; empty if one lacks it."""
     timings = [
         table[topology].timings[measure]
         for table in tables
@@ -96,29 +94,31 @@ def _difference(
 
 
 class PublishedTime(Struct, frozen=True):
-    """A published time of a synthetic graph beside the medians of recordings."""
+    """Published time of a synthetic graph, with the medians of recordings."""
 
     measure: LaunchMeasure
-    """What was timed."""
+    """Measure."""
     chains: int
-    """How many parallel chains, each with a root of its own."""
+    """Number of parallel chains, each with a separate root."""
     length: int
-    """Nodes of a chain."""
+    """Number of nodes per chain."""
     before: float | None
-    """Time with the older toolkit, in ns; None where it was not published."""
+    """Time with the older toolkit, in ns; None if not published."""
     after: float | None
-    """Time with the newer toolkit, in ns; None where it was not published."""
+    """Time with the newer toolkit, in ns; None if not published."""
     source: str
-    """Where in the publication it stands."""
+    """Location in the publication."""
     medians: Mapping[str, float | None]
-    """The same in each recording by its name, in ns; None where it was not measured."""
+    """Median of each recording, by name, in ns; None if not measured."""
 
 
 def beside_published(
     published: PublishedLaunch, recordings: Mapping[str, LaunchCosts]
 ) -> tuple[PublishedTime, ...]:
-    """What was published beside the same of ``recordings``. A line (base and slope) is given at 10,
-    100 and 1,000 nodes."""
+    """Compare published times with ``recordings``.
+
+    Lines (base and slope) are evaluated at 10, 100 and 1,000 nodes.
+    """
     rows = [
         PublishedTime(
             figure.measure,
@@ -132,14 +132,14 @@ def beside_published(
         for figure in published.figures
     ]
     for measure in dict.fromkeys(figure.measure for figure in published.lines):
-        before, after = (figure for figure in published.lines if figure.measure is measure)
+        older, newer = (figure for figure in published.lines if figure.measure is measure)
         rows += [
             PublishedTime(
                 measure,
                 1,
                 nodes,
-                before.base_ns + before.slope_ns * nodes,
-                after.base_ns + after.slope_ns * nodes,
+                older.base_ns + older.slope_ns * nodes,
+                newer.base_ns + newer.slope_ns * nodes,
                 "text",
                 _medians(recordings, 1, nodes, measure),
             )
@@ -156,7 +156,7 @@ def _ns(published_us: int | None) -> float | None:
 def _medians(
     recordings: Mapping[str, LaunchCosts], chains: int, length: int, measure: LaunchMeasure
 ) -> dict[str, float | None]:
-    """The median of the same graph in each recording; None where it was not measured."""
+    """Find the median of the same graph in each recording; None if not measured."""
     return {name: _median(costs, chains, length, measure) for name, costs in recordings.items()}
 
 

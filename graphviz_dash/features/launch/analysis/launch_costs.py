@@ -1,6 +1,6 @@
-"""What a recording of launch costs says: medians, and how launch time grows with the graph.
+"""Analysis of a launch cost recording: medians, and growth with graph size.
 
-How times grow is fitted by :mod:`graphviz_dash.features.launch.analysis.launch_fit`.
+See :mod:`graphviz_dash.analysis.launch.launch_fit` for the fits.
 """
 
 from __future__ import annotations
@@ -25,15 +25,14 @@ from graphviz_dash.features.launch.analysis.launch_fit import (
 from graphviz_dash.model.launch import LaunchMeasure, LaunchRecording, LaunchSeries, Topology
 
 CONSTANT_SLOPE_NS: Final = 10.0
-"""Up to so much more per node, a repeat launch of a linear chain is said to take constant time:
-NVIDIA gives about 1 ns a node, and a launch into a stream takes more than a microsecond."""
+"""Maximum slope for a constant-time repeat launch, in ns per node; NVIDIA reports about 1."""
 
 
 class Timing(Struct, frozen=True):
-    """One measure of one topology in ns: the median with its quartiles, and the shortest.
+    """One measure of one topology in ns: median with quartiles, and minimum.
 
-    ``spread``: the 5th to the 95th percentile of all samples of all processes. A further recording
-    of the same machine is expected to have its median no further away than that is wide.
+    ``spread`` is the 5th to 95th percentile of all samples, the expected tolerance of another
+    recording.
     """
 
     summary: Summary
@@ -42,7 +41,7 @@ class Timing(Struct, frozen=True):
 
     @classmethod
     def of(cls, values: Sequence[int]) -> Timing | None:
-        """The timing of ``values``; None without any."""
+        """Summarize ``values``; None if empty."""
         summary = summarise(values)
         if summary is None:
             return None
@@ -52,56 +51,55 @@ class Timing(Struct, frozen=True):
 
 
 class TopologyCosts(Struct, frozen=True):
-    """The measures of one topology."""
+    """Measures of one topology."""
 
     topology: Topology
-    """The graph."""
+    """Graph."""
     timings: Mapping[LaunchMeasure, Timing]
-    """What was timed of it."""
+    """Timings by measure."""
     absent: Mapping[LaunchMeasure, str]
-    """Why each other measure has no samples."""
+    """Reason for each missing measure."""
 
     def median(self, measure: LaunchMeasure) -> float | None:
-        """The median of a measure in ns; None where it was not taken."""
+        """Return the median of a measure in ns; None if not measured."""
         timing = self.timings.get(measure)
         return None if timing is None else timing.summary.median
 
 
 class ChainFamily(NamedTuple):
-    """Graphs of parallel chains that differ in the length of the chains alone."""
+    """Graphs of parallel chains that differ only in chain length."""
 
     width: int
-    """Chains side by side."""
+    """Number of parallel chains."""
     single_root: bool
-    """Whether one root stands before all chains; else each begins with one of its own."""
+    """True if one root precedes all chains; otherwise each chain has a separate root."""
 
 
 class LaunchCosts(Struct, frozen=True):
-    """The analysis of one recording."""
+    """Analysis of one recording."""
 
     recording: LaunchRecording
-    """What was measured, without the samples: 130,000 of them would be 5 MB that nobody asks for
-    again."""
+    """Recording without its samples, which would use 5 MB for 130,000 samples."""
     rows: tuple[TopologyCosts, ...]
-    """A row for each graph, in the order of the recording."""
+    """One row per graph, in recording order."""
     lines: Mapping[LaunchMeasure, GrowthFit]
     """Fits over linear chains of kernels, by measure."""
     chains: Mapping[ChainFamily, Mapping[LaunchMeasure, GrowthFit]]
     """Fits over parallel chains of one width, by measure."""
     constant: bool | None
-    """Whether a repeat launch of a line takes constant time; None without enough sizes."""
+    """True if a repeat launch of a linear chain has constant time; None with too few sizes."""
     root: AddedTime | None
-    """What each further root costs; None without enough widths."""
+    """Cost of each additional root; None with too few widths."""
     others: Mapping[str, AddedTime]
-    """What one node of another kind in the middle of a line of kernels costs, by the kind."""
+    """Cost of one node of another kind within a linear chain of kernels, by kind."""
     call: Summary | None
-    """A call through cuda-python that does nothing, in ns; None without samples."""
+    """Empty call through cuda-python, in ns; None without samples."""
     clock: Summary | None
-    """Reading the clock, in ns; None without samples."""
+    """Clock read, in ns; None without samples."""
 
 
 def launch_costs(recording: LaunchRecording) -> LaunchCosts:
-    """The analysis of ``recording``; deterministic."""
+    """Analyze ``recording``; deterministic."""
     lines = _lines(recording)
     process_trials = recording.process_trials
     fits = _fits(lines, process_trials)
@@ -130,7 +128,6 @@ def _row(series: LaunchSeries) -> TopologyCosts:
 
 
 def _lines(recording: LaunchRecording) -> list[LaunchSeries]:
-    """The linear chains of kernels, by length."""
     lines = [
         series
         for series in recording.series
@@ -144,7 +141,7 @@ def _lines(recording: LaunchRecording) -> list[LaunchSeries]:
 def _fit(
     series_list: Sequence[LaunchSeries], measure: LaunchMeasure, process_trials: int | None
 ) -> GrowthFit | None:
-    """The fit of one measure over the graphs that have it; None for too few sizes."""
+    """Fit one measure over the graphs that have it; None with too few sizes."""
     measured = [series for series in series_list if measure in series.samples]
     if len(measured) < FEWEST_SIZES:
         return None
@@ -163,7 +160,6 @@ def _fits(
 
 
 def _chains(recording: LaunchRecording) -> dict[ChainFamily, dict[LaunchMeasure, GrowthFit]]:
-    """Fits over parallel chains of one width, by how they begin."""
     families: dict[ChainFamily, list[LaunchSeries]] = {}
     for series in recording.series:
         topology = series.topology
@@ -179,29 +175,29 @@ def _chains(recording: LaunchRecording) -> dict[ChainFamily, dict[LaunchMeasure,
 
 
 def _root(recording: LaunchRecording) -> AddedTime | None:
-    """Slope of the repeat launch's CPU time over the number of chains of one length."""
+    """Fit the CPU time of repeat launches over the number of chains of one length."""
     measure = LaunchMeasure.REPEAT_LAUNCH_CPU
     by_length: dict[int, list[LaunchSeries]] = {}
     for series in recording.series:
         topology = series.topology
         if topology.other is None and not topology.single_root and measure in series.samples:
             by_length.setdefault(topology.length, []).append(series)
-    widest = max(by_length.values(), key=len, default=[])
-    if len(widest) < FEWEST_SIZES:
+    longest_series = max(by_length.values(), key=len, default=[])
+    if len(longest_series) < FEWEST_SIZES:
         return None
-    widths = [series.topology.width for series in widest]
-    samples = table(series.samples[measure] for series in widest)
+    widths = [series.topology.width for series in longest_series]
+    samples = table(series.samples[measure] for series in longest_series)
     return slope_of(widths, samples, recording.process_trials)
 
 
 def _others(recording: LaunchRecording, lines: Sequence[LaunchSeries]) -> dict[str, AddedTime]:
     measure = LaunchMeasure.REPEAT_LAUNCH_CPU
-    plain = {series.topology.nodes: series for series in lines if measure in series.samples}
+    kernel_chains = {series.topology.nodes: series for series in lines if measure in series.samples}
     others: dict[str, AddedTime] = {}
     for series in recording.series:
-        base = plain.get(series.topology.nodes)
-        if series.topology.other is None or base is None or measure not in series.samples:
+        kernel_series = kernel_chains.get(series.topology.nodes)
+        if series.topology.other is None or kernel_series is None or measure not in series.samples:
             continue
-        samples = table((base.samples[measure], series.samples[measure]))
+        samples = table((kernel_series.samples[measure], series.samples[measure]))
         others[series.topology.other] = difference(samples, recording.process_trials)
     return others

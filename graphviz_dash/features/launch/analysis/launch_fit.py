@@ -1,10 +1,8 @@
-"""How launch time grows with the graph, and how sure that is.
+"""Growth of launch time with graph size, with confidence intervals.
 
-A time is fitted by a straight part and a rising one: ``base + slope * max(0, nodes - knee)``.
-``knee`` is 0 or one of the sizes that were measured; of these the one is taken whose fit leaves the
-smallest sum of squared relative residuals of the medians. Intervals come from refitting 300
-resamples: of the processes, and of the trials within each that was drawn, since one process differs
-from the next by more than its trials differ among themselves.
+Model: ``base + slope * max(0, nodes - knee)``, with ``knee`` at 0 or a measured size, by least
+squared relative residuals. Intervals come from 300 resamples of processes and of trials within
+them.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ RESAMPLES: Final = 300
 _SEED: Final = 20_240_601
 
 FEWEST_SIZES: Final = 4
-"""Sizes that a fit must have: fewer could not tell a knee."""
+"""Minimum number of sizes; fewer cannot determine a knee."""
 
 
 class GrowthFit(Struct, frozen=True):
@@ -32,40 +30,42 @@ class GrowthFit(Struct, frozen=True):
     base_ns: float
     """Time up to the knee, in ns."""
     slope_ns: float
-    """What each node beyond the knee adds, in ns."""
+    """Additional time per node beyond the knee, in ns."""
     knee: int
-    """Nodes up to which the time is constant; 0 or a size that was measured."""
+    """Number of nodes up to which the time is constant; 0 or a measured size."""
     base_interval: Spread
-    """Of ``base_ns``, in ns."""
+    """Interval of ``base_ns``, in ns."""
     slope_interval: Spread
-    """Of ``slope_ns``, in ns."""
+    """Interval of ``slope_ns``, in ns."""
     knee_interval: Spread
-    """Of ``knee``, in nodes."""
+    """Interval of ``knee``, in nodes."""
 
     def at(self, nodes: int) -> float:
-        """The fitted time of a graph of so many nodes, in ns."""
+        """Compute the fitted time for ``nodes`` nodes, in ns."""
         return self.base_ns + self.slope_ns * max(0, nodes - self.knee)
 
 
 class AddedTime(Struct, frozen=True):
-    """What something adds to the CPU time of a repeat launch, in ns, with a 95% interval."""
+    """Additional CPU time of a repeat launch, in ns, with a 95% interval."""
 
     ns: float
     interval: Spread
 
 
 def table(rows: Iterable[Sequence[int]]) -> Floats:
-    """The samples as (sizes, trials); the shortest row decides where one lost trials."""
+    """Arrange samples as (sizes, trials), truncated to the shortest row."""
     listed = [*rows]
     trials = min(len(row) for row in listed)
     return np.array([row[:trials] for row in listed], dtype=np.float64)
 
 
 def fit(sizes: Sequence[int], samples: Floats, process_trials: int | None) -> GrowthFit:
-    """The fit of ``samples`` (sizes, trials) over ascending ``sizes``, at least FEWEST_SIZES; each
-    ``process_trials`` trials in a row are of one process, None: all of the same."""
+    """Fit ``samples`` (sizes, trials) over ascending ``sizes``, at least FEWEST_SIZES.
+
+    Each ``process_trials`` consecutive trials belong to one process; None for a single process.
+    """
     nodes = np.array(sizes, dtype=np.float64)
-    # Two sizes above a knee at the least, or the slope would be one measurement's noise.
+    # At least two sizes above a knee; otherwise the slope is noise of one measurement.
     knees = np.array([0.0, *nodes[:-2]])
     (base,), (slope,), (knee,) = _hinges(nodes, np.median(samples, axis=1)[None, :], knees)
     bases, slopes, bends = _hinges(nodes, _resampled(samples, process_trials), knees)
@@ -81,25 +81,27 @@ def fit(sizes: Sequence[int], samples: Floats, process_trials: int | None) -> Gr
 
 
 def slope_of(sizes: Sequence[int], samples: Floats, process_trials: int | None) -> AddedTime:
-    """The slope of a straight fit of ``samples`` (sizes, trials) over ``sizes``."""
-    places, straight = np.array(sizes, dtype=np.float64), np.zeros(1)
-    (slope,) = _hinges(places, np.median(samples, axis=1)[None, :], straight)[1]
-    again = _hinges(places, _resampled(samples, process_trials), straight)[1]
-    return AddedTime(float(slope), interval(again, samples.shape[1]))
+    """Fit a line to ``samples`` (sizes, trials) over ``sizes``."""
+    positions, no_knee = np.array(sizes, dtype=np.float64), np.zeros(1)
+    (slope,) = _hinges(positions, np.median(samples, axis=1)[None, :], no_knee)[1]
+    resampled_slopes = _hinges(positions, _resampled(samples, process_trials), no_knee)[1]
+    return AddedTime(float(slope), interval(resampled_slopes, samples.shape[1]))
 
 
 def difference(samples: Floats, process_trials: int | None) -> AddedTime:
-    """The median of the second row of ``samples`` (2, trials) less that of the first."""
-    before, after = np.median(samples, axis=1)
-    again = np.diff(_resampled(samples, process_trials), axis=1)[:, 0]
-    return AddedTime(float(after - before), interval(again, samples.shape[1]))
+    """Compute the difference between the medians of both rows of ``samples`` (2, trials)."""
+    first_median, second_median = np.median(samples, axis=1)
+    resampled_differences = np.diff(_resampled(samples, process_trials), axis=1)[:, 0]
+    return AddedTime(
+        float(second_median - first_median), interval(resampled_differences, samples.shape[1])
+    )
 
 
 def _hinges(nodes: Floats, times: Floats, knees: Floats) -> tuple[Floats, Floats, Floats]:
-    """Base, slope and knee of the best fit to each row of ``times``, each of shape (rows,).
+    """Fit a hinge to each row of ``times``; returns base, slope and knee, each of shape (rows,).
 
-    Least squares with weights of one over the time, for every knee at once: ``nodes`` (sizes,),
-    ``times`` (rows, sizes), ``knees`` (knees,).
+    Least squares with weights 1/time: ``nodes`` (sizes,), ``times`` (rows, sizes), ``knees``
+    (knees,).
     """
     rise = np.maximum(0.0, nodes - knees[:, None])[:, None, :]
     weight = 1.0 / times**2
@@ -119,8 +121,10 @@ def _hinges(nodes: Floats, times: Floats, knees: Floats) -> tuple[Floats, Floats
 
 
 def _resampled(samples: Floats, process_trials: int | None) -> Floats:
-    """Medians by size of resamples, shape (resamples, sizes); a trial is drawn for all sizes
-    together, because what disturbs the machine disturbs neighbours alike."""
+    """Compute medians by size of resamples, shape (resamples, sizes).
+
+    A trial is drawn for all sizes together, because disturbances affect neighbouring measurements.
+    """
     generator = np.random.Generator(np.random.PCG64(_SEED))
     trials = samples.shape[1]
     return np.asarray(np.median(samples[:, _drawn(generator, trials, process_trials)], axis=2).T)
@@ -129,11 +133,13 @@ def _resampled(samples: Floats, process_trials: int | None) -> Floats:
 def _drawn(
     generator: np.random.Generator, trials: int, process_trials: int | None
 ) -> npt.NDArray[np.int64]:
-    """Places of the trials of each resample, shape (resamples, trials)."""
+    """Draw the trial indices of each resample, shape (resamples, trials)."""
     if process_trials is None or trials < 2 * process_trials:
         return generator.integers(0, trials, (RESAMPLES, trials))
-    # A process that was interrupted is left out: its last trials are missing.
+    # Exclude an interrupted process, whose last trials are missing.
     processes = trials // process_trials
-    chosen = generator.integers(0, processes, (RESAMPLES, processes, 1))
-    within = generator.integers(0, process_trials, (RESAMPLES, processes, process_trials))
-    return (chosen * process_trials + within).reshape(RESAMPLES, processes * process_trials)
+    process_indices = generator.integers(0, processes, (RESAMPLES, processes, 1))
+    trial_indices = generator.integers(0, process_trials, (RESAMPLES, processes, process_trials))
+    return (process_indices * process_trials + trial_indices).reshape(
+        RESAMPLES, processes * process_trials
+    )

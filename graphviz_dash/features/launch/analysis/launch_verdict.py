@@ -1,9 +1,7 @@
-"""Whether a launch takes what it should, as synthetic graphs on the same GPU foretell.
+"""Comparison of a launch time with the prediction from synthetic graphs on the same GPU.
 
-A repeat launch is foretold as the sum of what synthetic graphs took: a linear chain of as many
-nodes, each further root, and each node that is no kernel by its kind. The parts' intervals are
-taken as independent: half widths add up as squares. How far such a sum may be off is taken from the
-recording itself: how far the medians of its own graphs lie from theirs.
+The prediction sums a linear chain of as many nodes, additional roots, and non-kernel nodes by kind,
+with independent intervals. The tolerance is the largest deviation of the recording's own graphs.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from graphviz_dash.model.launch import LaunchMeasure
 
 
 class Verdict(StrEnum):
-    """What is to be said of a launch."""
+    """Verdict on a launch time."""
 
     EXPECTED = "as fast as expected"
     SLOWER = "slower than expected"
@@ -31,63 +29,62 @@ class Verdict(StrEnum):
 
 
 class LaunchVerdict(Struct, frozen=True):
-    """The CPU time of a graph's repeat launch against what is foretold of it."""
+    """CPU time of a graph's repeat launch compared with its prediction."""
 
     verdict: Verdict
-    """As expected where ``ratio`` lies within ``usual``, slower or faster where none of
-    ``range`` does."""
+    """EXPECTED if ``ratio`` is within ``usual``; SLOWER or FASTER if all of ``range`` is
+    outside."""
     reference: str
     """Name of the recording."""
     foretold_ns: float
-    """The sum, in ns."""
+    """Predicted time, in ns."""
     foretold: Spread
-    """The 95% interval of the sum, in ns."""
+    """95% interval of the prediction, in ns."""
     ratio: float
-    """Measured over foretold."""
+    """Measured time divided by the prediction."""
     range: Spread
-    """The measured quartiles over the ends of ``foretold``."""
+    """Measured quartiles divided by the ends of ``foretold``."""
     usual: Spread
-    """Least and largest ratio of the recording's own graphs."""
+    """Smallest and largest ratio of the recording's own graphs."""
 
 
 def launch_verdict(
     kinds: Mapping[NodeKind, int], roots: int, measured: Timing, reference: str, costs: LaunchCosts
 ) -> LaunchVerdict | Missing:
-    """The verdict on a graph of so many nodes of each of ``kinds`` and so many ``roots``, whose
-    repeat launch took the CPU time ``measured``; Missing where the recording has no graph to tell
-    what some of them cost."""
+    """Judge the repeat launch time ``measured`` of a graph with ``kinds`` of nodes and
+    ``roots``."""
     others = {kind.value: n for kind, n in kinds.items() if kind is not NodeKind.KERNEL and n}
     unknown = sorted(set(others) - set(costs.others))
     if LaunchMeasure.REPEAT_LAUNCH_CPU not in costs.lines or (roots > 1 and costs.root is None):
-        return Missing(Fact.LAUNCH_COSTS, f"{reference} has too few graphs to foretell it")
+        return Missing(Fact.LAUNCH_COSTS, f"{reference} has too few graphs for a prediction")
     if unknown:
-        reason = f"{reference} holds no graph that tells what {', '.join(unknown)} nodes add"
+        reason = f"{reference} has no graph that measures the cost of {', '.join(unknown)} nodes"
         return Missing(Fact.LAUNCH_COSTS, reason)
     low, middle, high = _foretold(sum(kinds.values()), roots, others, costs)
     if low <= 0:
         listed = ", ".join(sorted(others))
-        reason = f"{reference} tells what {listed} nodes add too roughly for as many of them"
+        reason = f"{reference} measures {listed} nodes too imprecisely for this many of them"
         return Missing(Fact.LAUNCH_COSTS, reason)
-    own = measured.summary
-    spread = own.spread
+    summary = measured.summary
+    spread = summary.spread
     ratios = Spread(spread.low / high, (spread.high or 0.0) / low, spread.kind, spread.samples)
     usual = _usual(costs)
     return LaunchVerdict(
-        verdict=_verdict(own.median / middle, ratios, usual),
+        verdict=_verdict(summary.median / middle, ratios, usual),
         reference=reference,
         foretold_ns=middle,
         foretold=Spread(low, high, SpreadKind.INTERVAL, spread.samples),
-        ratio=own.median / middle,
+        ratio=summary.median / middle,
         range=ratios,
         usual=usual,
     )
 
 
 def _verdict(ratio: float, ratios: Spread, usual: Spread) -> Verdict:
-    most = usual.high or usual.low
-    if usual.low <= ratio <= most:
+    usual_high = usual.high or usual.low
+    if usual.low <= ratio <= usual_high:
         return Verdict.EXPECTED
-    if ratios.low > most:
+    if ratios.low > usual_high:
         return Verdict.SLOWER
     return Verdict.FASTER if (ratios.high or ratios.low) < usual.low else Verdict.OPEN
 
@@ -95,7 +92,7 @@ def _verdict(ratio: float, ratios: Spread, usual: Spread) -> Verdict:
 def _foretold(
     nodes: int, roots: int, others: Mapping[str, int], costs: LaunchCosts
 ) -> tuple[float, float, float]:
-    """The lower end of the sum's interval, the sum and the upper end, in ns."""
+    """Predict a launch time: lower end of the interval, sum and upper end, in ns."""
     fit = costs.lines[LaunchMeasure.REPEAT_LAUNCH_CPU]
     parts = [
         (1, fit.base_ns, fit.base_interval),
@@ -112,8 +109,8 @@ def _foretold(
 
 
 def _usual(costs: LaunchCosts) -> Spread:
-    """Least and largest ratio of what the recording's graphs of kernels took to what is foretold of
-    them by the same sum."""
+    """Find the smallest and largest ratio of measured to predicted time of the recording's
+    graphs."""
     ratios = []
     for row in costs.rows:
         shape = row.topology
@@ -121,6 +118,6 @@ def _usual(costs: LaunchCosts) -> Spread:
         roots = 1 if shape.single_root else shape.width
         if median is None or shape.other is not None or (roots > 1 and costs.root is None):
             continue
-        _, foretold, _ = _foretold(shape.nodes, roots, {}, costs)
-        ratios.append(median / foretold)
+        _, predicted_ns, _ = _foretold(shape.nodes, roots, {}, costs)
+        ratios.append(median / predicted_ns)
     return Spread(min(ratios), max(ratios), SpreadKind.MIDDLE, len(ratios))

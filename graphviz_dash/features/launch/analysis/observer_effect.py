@@ -1,8 +1,7 @@
-"""What each tool's number is worth: the same step timed with nothing attached and under each tool.
+"""Overhead of profiling tools: the same step timed without tools and with each tool.
 
-Nothing is attached to two processes, the first and the last. Their steps together are what the
-others are divided by, and how far their medians differ is how far two processes differ by
-themselves: only beyond that a tool is said to slow a step down.
+The first and the last process run without tools. They are the baseline, and their difference is the
+noise level.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from graphviz_dash.model.run import Run
 
 
 class StepMeasure(StrEnum):
-    """What is timed of a step under each observer."""
+    """Measures of a step for each observer."""
 
     LAUNCH = "launch"
     STEP = "step"
@@ -38,36 +37,38 @@ class StepMeasure(StrEnum):
 
 
 class MeasureEffect(Struct, frozen=True):
-    """One measure under one observer, and how many times it is that without one."""
+    """One measure with one observer, and its ratio to the measure without."""
 
     value: float
-    """The median, or the only value, in ns."""
+    """Median or single value, in ns."""
     summary: Summary | None
     """Median and quartiles in ns; None for a single total."""
     ratio: float | None
-    """The median over that without the observer; None where there is nothing to divide by."""
+    """Ratio to the median without the observer; None without a baseline."""
     interval: Spread | None
     """95% interval of the ratio; None for a single total."""
     beyond: bool | None
-    """Whether it differs by more than two processes do by themselves; None for what the others are
-    divided by, and without a ratio."""
+    """True if the difference exceeds the noise between processes.
+
+    None for the baseline itself and without a ratio.
+    """
 
 
 class ObserverRow(Struct, frozen=True):
-    """The step under one observer."""
+    """The step with one observer."""
 
     observer: Observer
-    """Who watched."""
+    """Observer."""
     source: str | None
-    """The tool and its version; None where nothing was attached."""
+    """Tool and version; None without a tool."""
     steps: int
-    """Steps that were timed, in all of its processes."""
+    """Number of timed steps in all processes."""
     effects: dict[StepMeasure, MeasureEffect]
-    """What was timed."""
+    """Measured effects."""
     absent: dict[StepMeasure, str]
-    """Why each other measure was not."""
+    """Reason for each missing measure."""
     records: float | None
-    """Records of work on the GPU for each step; None for an observer that makes none."""
+    """GPU work records per step; None for an observer without records."""
 
 
 class ObserverEffect(Struct, frozen=True):
@@ -76,17 +77,19 @@ class ObserverEffect(Struct, frozen=True):
     run: str
     """Name of the run."""
     launches_graphs: bool
-    """Whether its step launches captured graphs."""
+    """True if the step launches captured graphs."""
     rows: tuple[ObserverRow, ...]
-    """A row for each observer that was tried."""
+    """One row per tested observer."""
     noise: dict[StepMeasure, float]
-    """The larger over the smaller median of the two processes to which nothing was attached, by
-    measure; 1 where there was one."""
+    """Ratio of the larger to the smaller median of the two processes without tools, by measure.
+
+    1 for a single process.
+    """
     without: dict[Observer, str]
-    """Why each other observer was not tried, as far as the bundle says."""
+    """Reason for each untested observer, if recorded."""
 
     def row(self, observer: Observer) -> ObserverRow | None:
-        """The row of an observer; None where it was not tried."""
+        """Return the row of an observer; None if not tested."""
         return next((row for row in self.rows if row.observer is observer), None)
 
 
@@ -97,28 +100,28 @@ _READ: Final[dict[StepMeasure, Callable[[Observed], Sequence[int]]]] = {
     StepMeasure.DEVICE: lambda process: process.device_ns,
     StepMeasure.REPORTED: lambda process: process.reported_ns,
 }
-# The GPU has no clock that could be read with nothing attached: events are the least that can be.
+# The GPU has no clock that can be read without a tool: events are the minimum.
 _BASE: Final = {StepMeasure.DEVICE: Observer.EVENTS, StepMeasure.REPORTED: Observer.EVENTS}
 _DIVIDED_BY: Final = {StepMeasure.REPORTED: StepMeasure.DEVICE}
 _SILENT: Final = {
-    (Observer.NONE, StepMeasure.DEVICE): "nothing is attached that could time the GPU",
-    (Observer.NONE, StepMeasure.REPORTED): "no profiler is attached to report it",
+    (Observer.NONE, StepMeasure.DEVICE): "no tool is attached that can time the GPU",
+    (Observer.NONE, StepMeasure.REPORTED): "no profiler is attached",
     (Observer.STOPPED, StepMeasure.REPORTED): "a stopped profiler records nothing",
 }
 _UNREAD: Final = {
-    StepMeasure.DEVICE: "every step took longer to launch than the kernel before it spun",
-    StepMeasure.REPORTED: "it reported no times for these steps",
+    StepMeasure.DEVICE: "launching each step took longer than the spin kernel before it",
+    StepMeasure.REPORTED: "the tool reported no times for these steps",
 }
-"""Why a measure has no value: of an observer that cannot have it, else of one that could."""
+"""Reasons for a missing value: the observer cannot measure it, or did not."""
 
 
 def observer_effect(run: Run) -> ObserverEffect | Missing:
-    """What each observer does to the step of ``run``."""
+    """Measure the effect of each observer on the step of ``run``."""
     observers = run.observers
     if observers is None:
         return why_missing(run, Fact.OBSERVERS_PASS)
     noise = {measure: _noise(observers, measure) for measure in StepMeasure}
-    # Of the GPU there is nothing to read without an observer; it differs as the whole step does.
+    # Without an observer the GPU time is unknown; its noise is that of the whole step.
     noise |= dict.fromkeys(_BASE, noise[StepMeasure.STEP])
     by_observer: dict[Observer, list[Observed]] = {}
     for process in observers.observed:
@@ -128,12 +131,12 @@ def observer_effect(run: Run) -> ObserverEffect | Missing:
         for observer in Observer
         if observer in by_observer
     )
-    without = {
+    untested = {
         observer: reason
         for observer in Observer
         if (reason := recorded_reason(run, Fact.OBSERVER, observer.value)) is not None
     }
-    return ObserverEffect(run.name, bool(run.graphs), rows, noise, without)
+    return ObserverEffect(run.name, bool(run.graphs), rows, noise, untested)
 
 
 def _row(
@@ -175,22 +178,23 @@ def _effect(
     if summary is None:
         return None
     base_of = _BASE.get(measure, Observer.NONE)
-    against = _values(
+    base_values = _values(
         [process for process in observers.observed if process.observer is base_of],
         _DIVIDED_BY.get(measure, measure),
     )
-    base = summarise(against)
+    base = summarise(base_values)
     if base is None or not base.median:
         return MeasureEffect(summary.median, summary, None, None, None)
     ratio = summary.median / base.median
-    itself = observer is base_of and measure not in _DIVIDED_BY
-    if min(len(values), len(against)) < 2:
-        beyond = None if itself else _apart(ratio, ratio, noise)
+    is_baseline = observer is base_of and measure not in _DIVIDED_BY
+    if min(len(values), len(base_values)) < 2:
+        beyond = None if is_baseline else _apart(ratio, ratio, noise)
         return MeasureEffect(summary.median, None, ratio, None, beyond)
     spread = interval(
-        resampled_medians(values, 1) / resampled_medians(against, 0), min(len(values), len(against))
+        resampled_medians(values, 1) / resampled_medians(base_values, 0),
+        min(len(values), len(base_values)),
     )
-    beyond = None if itself else _apart(spread.low, spread.high or spread.low, noise)
+    beyond = None if is_baseline else _apart(spread.low, spread.high or spread.low, noise)
     return MeasureEffect(summary.median, summary, ratio, spread, beyond)
 
 

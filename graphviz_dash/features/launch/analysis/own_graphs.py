@@ -1,9 +1,7 @@
-"""A program's own graph beside synthetic chains: its shape, its life, a chain of its size.
+"""Graphs of a program compared with synthetic chains: shape, lifecycle, equivalent chain.
 
-Terms: an edge is *straight* when its source has no other successor and its target no other
-predecessor; nodes on paths of such edges lie on a linear chain, of which NVIDIA's driver launches
-the kernels in constant time. *Width* is the most nodes at one depth, the depth of a node being the
-number of nodes on the longest path to it.
+An edge is *straight* if its source has no other successor and its target no other predecessor;
+straight edges form linear chains. *Width* is the largest number of nodes at one depth.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ COMPARED: Final = (
     LaunchMeasure.REPEAT_LAUNCH_CPU,
     LaunchMeasure.REPEAT_LAUNCH,
 )
-"""The measures that a chain of the same size is fitted for."""
+"""Measures that are compared with a chain of the same size."""
 
 _OWN: Final[Mapping[LaunchMeasure, Sequence[Fact]]] = {
     LaunchMeasure.CAPTURE: (),
@@ -43,60 +41,61 @@ _OWN: Final[Mapping[LaunchMeasure, Sequence[Fact]]] = {
     LaunchMeasure.UPLOAD_CPU: (Fact.UPLOAD,),
     LaunchMeasure.UPLOAD_DEVICE: (Fact.FIRST_LAUNCH_ON_GPU, Fact.REPEAT_LAUNCHES),
 }
-"""What is timed of a program's own graph, and the facts by which a manifest says why it is not.
-A new executable is made, launched and uploaded only after the launches of the present one."""
+"""Measures of a program's own graph, with the facts that explain their absence."""
 
-_OUTLASTED: Final = "every call took longer on the CPU than the kernel before it spun"
-_NOT_YET: Final = "this was not yet done when it was collected"
+_OUTLASTED: Final = "each call took longer on the CPU than the spin kernel before it"
+_NOT_YET: Final = "the collecting version did not measure this"
 
 
 class GraphShape(Struct, frozen=True):
-    """What a graph is like, without the bodies of its nodes."""
+    """Shape of a graph without the bodies of its nodes."""
 
     nodes: int
-    """All nodes."""
+    """Number of nodes."""
     edges: int
-    """Edges, of which two between the same nodes count once."""
+    """Number of edges, without duplicates."""
     kinds: Mapping[NodeKind, int]
-    """Nodes of each kind."""
+    """Number of nodes of each kind."""
     roots: int
-    """Nodes without a predecessor."""
+    """Number of nodes without a predecessor."""
     leaves: int
-    """Nodes without a successor."""
+    """Number of nodes without a successor."""
     depth: int
-    """Nodes on the longest path."""
+    """Number of nodes on the longest path."""
     width: int
-    """The most nodes at one depth."""
+    """Largest number of nodes at one depth."""
     straight: int
-    """Nodes on linear chains of two or more."""
+    """Number of nodes on linear chains of two or more."""
     longest: int
-    """Nodes of the longest linear chain."""
+    """Number of nodes of the longest linear chain."""
 
     @property
     def share(self) -> float:
-        """The part of the nodes that lies on linear chains; a single node is one."""
+        """Share of the nodes on linear chains; a single node counts as a chain."""
         return 1.0 if self.nodes == 1 else self.straight / self.nodes if self.nodes else 0.0
 
     @property
     def line(self) -> bool:
-        """Whether the whole graph is one linear chain."""
+        """True if the whole graph is one linear chain."""
         return self.nodes in (1, self.longest)
 
 
 class ChainTime(Struct, frozen=True):
-    """What a chain takes that is as long as the graph has nodes, by a fit over synthetic chains."""
+    """Fitted time of a synthetic chain with as many nodes as the graph."""
 
     reference: str
     """Name of the recording."""
     ns: float
-    """The chain's time, in ns."""
+    """Time of the chain, in ns."""
     with_roots: float | None
-    """That time and what the graph's further roots cost there, in ns; None where that is not known,
-    or for another measure than the launch."""
+    """Time of the chain plus the graph's additional roots, in ns.
+
+    None if unknown, or for measures other than the launch.
+    """
     measured: float
-    """The graph's own time over the chain's."""
+    """Ratio of the graph's time to the chain's."""
     within: bool
-    """Whether chains of such a size were measured; else the fit is continued."""
+    """True if the size is within the measured range; otherwise the fit is extrapolated."""
 
 
 class OwnGraph(Struct, frozen=True):
@@ -107,49 +106,49 @@ class OwnGraph(Struct, frozen=True):
     graph: str
     """Id of the graph."""
     name: str
-    """Its name; its id where it has none."""
+    """Name of the graph, or its id if it has none."""
     nodes: int
-    """Its nodes, without those of bodies."""
+    """Number of nodes, without those of bodies."""
     shape: GraphShape | None
-    """None where the capture pass failed."""
+    """Shape; None if the capture pass failed."""
     timings: Mapping[LaunchMeasure, Timing]
-    """Medians with quartiles, of one value where it was measured once."""
+    """Medians with quartiles; a single value if measured once."""
     absent: Mapping[LaunchMeasure, str]
-    """Why each other measure was not timed."""
+    """Reason for each missing measure."""
     expected: Mapping[LaunchMeasure, ChainTime] | Missing
-    """What a chain of its size takes, by measure."""
+    """Time of a chain of the same size, by measure."""
     verdict: LaunchVerdict | Missing
-    """Whether its repeat launch takes what it should."""
+    """Verdict on its repeat launch time."""
 
     @property
     def chain(self) -> ChainTime | None:
-        """The CPU time of a repeat launch of a chain of its size; None where it is not known."""
+        """CPU time of a repeat launch of a chain of the same size; None if unknown."""
         if isinstance(self.expected, Missing):
             return None
         return self.expected.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
 
 
 def shape_of(graph: CapturedGraph) -> GraphShape:
-    """The shape of one graph, whose edges are those of a DAG."""
+    """Compute the shape of a graph, which must be acyclic."""
     count = len(graph.nodes)
-    before: list[list[int]] = [[] for _ in range(count)]
-    after: list[list[int]] = [[] for _ in range(count)]
+    predecessors: list[list[int]] = [[] for _ in range(count)]
+    successors: list[list[int]] = [[] for _ in range(count)]
     for source, target in {(edge.source, edge.target) for edge in graph.edges}:
-        after[source].append(target)
-        before[target].append(source)
-    depths = _depths(before, after)
+        successors[source].append(target)
+        predecessors[target].append(source)
+    depths = _depths(predecessors, successors)
     follows = {
         sources[0]: node
-        for node, sources in enumerate(before)
-        if len(sources) == 1 and len(after[sources[0]]) == 1
+        for node, sources in enumerate(predecessors)
+        if len(sources) == 1 and len(successors[sources[0]]) == 1
     }
     runs = _runs(follows)
     return GraphShape(
         nodes=count,
-        edges=sum(map(len, after)),
+        edges=sum(map(len, successors)),
         kinds=Counter(node.kind for node in graph.nodes),
-        roots=sum(not sources for sources in before),
-        leaves=sum(not targets for targets in after),
+        roots=sum(not sources for sources in predecessors),
+        leaves=sum(not targets for targets in successors),
         depth=max(depths, default=0),
         width=max(Counter(depths).values(), default=0),
         straight=sum(runs),
@@ -158,21 +157,20 @@ def shape_of(graph: CapturedGraph) -> GraphShape:
 
 
 def _depths(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[int]:
-    """Nodes on the longest path to each node, itself included."""
-    missing = [len(sources) for sources in before]
+    """Compute the number of nodes on the longest path to each node, including itself."""
+    pending_counts = [len(sources) for sources in before]
     depths = [1] * len(before)
-    ready = [node for node, count in enumerate(missing) if not count]
+    ready = [node for node, count in enumerate(pending_counts) if not count]
     for node in ready:
         for target in after[node]:
             depths[target] = max(depths[target], depths[node] + 1)
-            missing[target] -= 1
-            if not missing[target]:
+            pending_counts[target] -= 1
+            if not pending_counts[target]:
                 ready.append(target)
     return depths
 
 
 def _runs(follows: Mapping[int, int]) -> list[int]:
-    """Nodes of each linear chain, of two or more."""
     heads = set(follows) - set(follows.values())
     lengths = []
     for head in heads:
@@ -187,20 +185,20 @@ def _runs(follows: Mapping[int, int]) -> list[int]:
 def own_graphs(
     experiment: Experiment, references: Mapping[str, LaunchCosts]
 ) -> tuple[OwnGraph, ...]:
-    """Every graph of the experiment that a clean pass launched, beside a chain of its size.
+    """List every graph launched in a clean pass, compared with a chain of its size.
 
-    ``references`` are recordings of launch costs by name.
+    ``references`` are launch cost recordings by name.
     """
     graphs: list[OwnGraph] = []
     for run in experiment.runs:
         if run.clean is not None and run.clean.graphs:
             reference = reference_for(run.manifest.environment, references)
-            graphs += [_own(run, life, reference) for life in run.clean.graphs]
+            graphs += [_own(run, lifecycle, reference) for lifecycle in run.clean.graphs]
     return tuple(graphs)
 
 
 class Reference(NamedTuple):
-    """A recording of launch costs that a graph is compared with."""
+    """Launch cost recording used for comparison."""
 
     name: str
     costs: LaunchCosts
@@ -209,7 +207,7 @@ class Reference(NamedTuple):
 def reference_for(
     machine: Environment, references: Mapping[str, LaunchCosts]
 ) -> Reference | Missing:
-    """The newest recording of the same GPU and driver with a fit."""
+    """Find the newest recording of the same GPU and driver with a fit."""
     fitted = {
         name: costs
         for name, costs in references.items()
@@ -225,28 +223,28 @@ def reference_for(
         newest = max(same, key=lambda name: same[name].recording.created)
         return Reference(newest, same[newest])
     reason = (
-        f"no recording of launch costs of {machine.gpu_name} with driver "
-        f"{machine.driver or 'unknown'}: make one with graphviz-dash bench launch"
+        f"no launch cost recording for {machine.gpu_name} with driver "
+        f"{machine.driver or 'unknown'}: create one with graphviz-dash bench launch"
     )
     return Missing(Fact.LAUNCH_COSTS, reason)
 
 
-def _own(run: Run, life: GraphLife, reference: Reference | Missing) -> OwnGraph:
-    graph = next((graph for graph in run.graphs if graph.id == life.graph), None)
+def _own(run: Run, lifecycle: GraphLife, reference: Reference | Missing) -> OwnGraph:
+    graph = next((graph for graph in run.graphs if graph.id == lifecycle.graph), None)
     shape = None if graph is None else shape_of(graph)
-    timings = _timings(life)
+    timings = _timings(lifecycle)
     return OwnGraph(
         run=run.name,
-        graph=life.graph,
-        name=(graph.name if graph is not None else None) or life.graph,
-        nodes=life.nodes,
+        graph=lifecycle.graph,
+        name=(graph.name if graph is not None else None) or lifecycle.graph,
+        nodes=lifecycle.nodes,
         shape=shape,
         timings=timings,
-        absent=_absent(run, life, timings),
+        absent=_absent(run, lifecycle, timings),
         expected=reference
         if isinstance(reference, Missing)
-        else _expected(life.nodes, shape, timings, reference),
-        verdict=_verdict(run, life, shape, timings, reference),
+        else _expected(lifecycle.nodes, shape, timings, reference),
+        verdict=_verdict(run, lifecycle, shape, timings, reference),
     )
 
 
@@ -259,10 +257,10 @@ def _verdict(
 ) -> LaunchVerdict | Missing:
     launch = timings.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
     if launch is None:
-        why = _absent(run, life, timings)[LaunchMeasure.REPEAT_LAUNCH_CPU]
-        return Missing(Fact.REPEAT_LAUNCHES, why)
+        reason = _absent(run, life, timings)[LaunchMeasure.REPEAT_LAUNCH_CPU]
+        return Missing(Fact.REPEAT_LAUNCHES, reason)
     if shape is None:
-        return Missing(Fact.GRAPHS, "its nodes were not read")
+        return Missing(Fact.GRAPHS, "the nodes of the graph were not read")
     if isinstance(reference, Missing):
         return reference
     return launch_verdict(shape.kinds, shape.roots, launch, *reference)
@@ -276,10 +274,10 @@ def _absent(
         if measure in timings:
             continue
         recorded = (recorded_reason(run, fact, life.graph) for fact in facts)
-        # Launches were timed; those that outlast the kernel that they are queued behind have no
-        # time on the GPU (collectors.passes.spin_kernel).
-        tried = life.repeat_launches and Fact.REPEAT_LAUNCHES in facts
-        missing[measure] = next(filter(None, recorded), _OUTLASTED if tried else _NOT_YET)
+        # Launches were timed, but launches that outlast the spin kernel in front of them have no
+        # GPU time (collectors.passes.spin_kernel).
+        was_timed = life.repeat_launches and Fact.REPEAT_LAUNCHES in facts
+        missing[measure] = next(filter(None, recorded), _OUTLASTED if was_timed else _NOT_YET)
     return missing
 
 
@@ -313,18 +311,18 @@ def _expected(
     sizes = [row.topology.nodes for row in costs.rows if row.topology.width == 1]
     expected = {}
     for measure in COMPARED:
-        fit, own = costs.lines.get(measure), timings.get(measure)
-        if fit is None or own is None:
+        fit, timing = costs.lines.get(measure), timings.get(measure)
+        if fit is None or timing is None:
             continue
         chain = fit.at(nodes)
-        roots = None
+        with_roots = None
         if measure is LaunchMeasure.REPEAT_LAUNCH_CPU and shape is not None and costs.root:
-            roots = chain + costs.root.ns * max(0, shape.roots - 1)
+            with_roots = chain + costs.root.ns * max(0, shape.roots - 1)
         expected[measure] = ChainTime(
             reference=reference.name,
             ns=chain,
-            with_roots=roots,
-            measured=own.summary.median / chain,
+            with_roots=with_roots,
+            measured=timing.summary.median / chain,
             within=min(sizes) <= nodes <= max(sizes),
         )
     return expected

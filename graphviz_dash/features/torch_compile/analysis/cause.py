@@ -1,4 +1,4 @@
-"""One reason why a compiled step is not one replay, and which rule a text of torch's breaks."""
+"""A cause that keeps a compiled step from being one replay."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from graphviz_dash.model.compile_rules import CompileRuleId
 
 
 class CompileCause(Struct, frozen=True):
-    """One place that keeps a compiled step from being one replay."""
+    """A place in the program that keeps a compiled step from being one replay."""
 
     rule: CompileRuleId
-    """What it breaks, which says what to write instead."""
+    """Violated rule; the rule describes the fix."""
     reason: str
-    """What torch says of it."""
+    """torch's message."""
     lines: tuple[UserLine, ...]
-    """The program's lines, innermost first; empty where none is known."""
+    """Lines of the program, innermost first; empty if unknown."""
     frames: tuple[str, ...]
-    """The compilations that it concerns."""
+    """Affected compilations."""
     times: int
-    """How often it came."""
+    """Number of occurrences."""
     saves_ns: float | Missing
-    """What mending it would save in each step, in ns of a clean step."""
+    """Predicted gain per clean step from a fix, in ns."""
     once_ns: int | None
-    """What it cost once, in ns: compilations that it made; None where that is not told."""
+    """One-time cost of the resulting compilations, in ns; None if unknown."""
     saves_range: SavingRange | None = None
-    """How sure ``saves_ns`` is; None where it is not known."""
+    """Interval of ``saves_ns``; None if unknown."""
     details: tuple[str, ...] = ()
-    """Guards that failed, operators, inputs with their sizes."""
+    """Failed guards, operators, or inputs with their sizes."""
     hints: tuple[str, ...] = ()
-    """What torch suggests."""
+    """Suggestions from torch."""
     link: str | None = None
-    """Where torch's documentation has more."""
+    """Link to torch's documentation."""
 
 
 def first_rule(
     text: str, rules: Iterable[tuple[re.Pattern[str], CompileRuleId]], otherwise: CompileRuleId
 ) -> CompileRuleId:
-    """The first rule whose pattern ``text`` has, or ``otherwise``."""
+    """Return the first rule whose pattern matches ``text``, or ``otherwise``."""
     return next((rule for pattern, rule in rules if pattern.search(text)), otherwise)

@@ -1,6 +1,4 @@
-"""Why a compiled step is not one replay: what broke, split, skipped or copied, each with its line
-and with what mending it would save.
-"""
+"""Causes that keep a compiled step from being one replay, with lines and predicted gains."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.compile_rules import CompileRuleId
 
 LEAST_TOLD: Final = 0.005
-"""The part of a step below which a saving that is known is no cause."""
+"""Share of a step below which a known gain is negligible."""
 
 
 def compile_causes(
@@ -42,14 +40,14 @@ def compile_causes(
     runs_freely: bool = False,
     process_medians: Sequence[float] = (),
 ) -> tuple[CompileCause, ...]:
-    """The causes that ``compilation`` tells, the one that saves most first.
+    """Find the causes in ``compilation``, sorted by predicted gain.
 
     Args:
-        compilation: what torch.compile did.
-        time: where the time of its traced steps goes.
-        step_ns: the time of a clean step, in ns.
-        runs_freely: whether that step was not waited for at its end, as the traced ones are.
-        process_medians: its medians in the processes in which it was timed, in ns.
+        compilation: record of torch.compile.
+        time: breakdown of the traced steps.
+        step_ns: clean step time, in ns.
+        runs_freely: True if the clean step does not wait for the GPU at its end.
+        process_medians: median step time of each process, in ns.
     """
     costs = None
     if not isinstance(time, Missing) and not isinstance(step_ns, Missing):
@@ -74,25 +72,22 @@ def compile_causes(
 def _ranged(
     cause: CompileCause, costs: StepCosts, process_medians: Sequence[float]
 ) -> CompileCause:
-    """The cause with how sure its saving is, where that is known."""
     if isinstance(cause.saves_ns, Missing):
         return cause
     parts = costs.time.parts
     work = sum(part.busy_ns for part in parts if part.part is not StepPart.COPIES)
-    most = costs.step_ns - work
-    own = saving_range(cause.saves_ns, costs.step_ns, most, process_medians)
-    return replace(cause, saves_range=own)
+    max_ns = costs.step_ns - work
+    gain_range = saving_range(cause.saves_ns, costs.step_ns, max_ns, process_medians)
+    return replace(cause, saves_range=gain_range)
 
 
 def _is_negligible(cause: CompileCause, step_ns: float | Missing) -> bool:
-    """Whether it is known to cost nothing that could be measured."""
     if isinstance(cause.saves_ns, Missing) or isinstance(step_ns, Missing):
         return False
     return cause.saves_ns < LEAST_TOLD * step_ns
 
 
 def _order(cause: CompileCause) -> tuple[float, bool, float]:
-    """By what they save; of those that save an unknown time in each step and of those that are
-    paid once the former."""
-    saves = 0.0 if isinstance(cause.saves_ns, Missing) else cause.saves_ns
-    return -saves, cause.rule is CompileRuleId.RECOMPILING, -float(cause.once_ns or 0)
+    """Sort by gain; if the gain is unknown, one-time costs come last."""
+    gain_ns = 0.0 if isinstance(cause.saves_ns, Missing) else cause.saves_ns
+    return -gain_ns, cause.rule is CompileRuleId.RECOMPILING, -float(cause.once_ns or 0)

@@ -1,13 +1,8 @@
-"""A traced step run again as it would be without a profiler.
+"""Simulation of a traced step without the profiler.
 
-The profiler slows the CPU, and leaves the GPU's work as it is. A graph's launch is slowed most:
-under CUPTI it takes most of a microsecond for each node, and the GPU waits for its end. So a step
-is run again from what was traced of it: the CPU goes through its pieces, each a constant factor
-shorter, graphs are launched in the time that a clean launch takes (the shipped calibration has it),
-the GPU does its work in order, and where the CPU waits it goes on when the work is done. The factor
-is the one with which the step takes what it took without a profiler. The same step with some pieces
-left out, or with the work of two launches in one, is what it would be once a cause is mended: what
-was hidden behind the GPU's work saves nothing, and what the GPU waited for is saved once.
+The profiler slows the CPU, above all graph launches, and leaves GPU work unchanged. The simulation
+scales the traced CPU pieces by one factor and uses calibrated graph launches. The factor is fitted
+to the clean step time. To predict a fix, pieces are omitted or merged.
 """
 
 from __future__ import annotations
@@ -25,66 +20,66 @@ from graphviz_dash.analysis.step_comparison.step_parts import StepPart
 
 _ROUNDS: Final = 40
 _MOST: Final = 16.0
-"""The CPU is never taken to be slower without a profiler than by so much."""
+"""Upper bound of the factor."""
 
 
 class GpuWork(Struct, frozen=True):
-    """What one call launches."""
+    """GPU work of one call."""
 
     part: StepPart
-    """What the work is for; graph replay for a graph."""
+    """Purpose of the work; REPLAY for a graph."""
     ns: float
-    """How long the GPU is at it; of a graph from its first kernel to its last, in ns."""
+    """Duration on the GPU in ns; for a graph, from its first to its last kernel."""
     kernels: int
-    """How many kernels and copies there are."""
+    """Number of kernels and copies."""
     is_host_copy: bool = False
-    """Whether it is a copy from or to memory of the CPU."""
+    """True for a copy from or to host memory."""
     blocks: bool = False
-    """Whether the call returns when the work is done."""
+    """True if the call returns when the work is done."""
 
 
 class CpuPiece(Struct, frozen=True):
-    """What the CPU does without interruption."""
+    """Uninterrupted piece of CPU work."""
 
     part: StepPart
-    """What it is for."""
+    """Purpose of the piece."""
     frame: str | None
-    """The compilation whose call it is in; None outside compiled functions."""
+    """Compilation of the enclosing call; None outside compiled functions."""
     ns: float
-    """How long it takes under the profiler, in ns; of a wait what is left when the GPU is done."""
+    """Duration under the profiler in ns; for a wait, the part after the GPU finishes."""
     work: GpuWork | None = None
-    """What it launches at its end."""
+    """Work that the piece launches at its end."""
 
     @property
     def launches_graph(self) -> bool:
-        """Whether it launches a graph."""
+        """True if the piece launches a graph."""
         return self.work is not None and self.work.part is StepPart.REPLAY
 
 
 class LaunchedWork(Struct, frozen=True):
-    """A call and what it launches, in ns of the trace."""
+    """A call and the work that it launches, in ns of the trace."""
 
     call_start: int
-    """When the call begins."""
+    """Start of the call."""
     call_end: int
-    """When it returns."""
+    """End of the call."""
     work_end: int
-    """When the GPU is done."""
+    """End of the work."""
     work: GpuWork
-    """What it launches."""
+    """Launched work."""
 
 
 def cpu_pieces(
     spans: Sequence[tuple[int, int, StepPart, str | None]], launched: Sequence[LaunchedWork]
 ) -> tuple[CpuPiece, ...]:
-    """The pieces of a step.
+    """Split the CPU side of a step into pieces.
 
     Args:
-        spans: begin, end, part and compilation of what the CPU is in, in order and without a gap.
-        launched: the calls that launch work, in order.
+        spans: start, end, part and compilation of CPU activity, ordered and without gaps.
+        launched: calls that launch work, ordered.
     """
     pieces: list[CpuPiece] = []
-    ends = sorted(each.work_end for each in launched)
+    ends = sorted(work.work_end for work in launched)
     calls = iter(launched)
     call = next(calls, None)
     appended = None
@@ -104,27 +99,27 @@ def cpu_pieces(
             continue
         is_same = wait is not None and wait[1] == start and pieces[-1].frame == frame
         wait = (wait[0] if wait is not None and is_same else start, end)
-        done = bisect_right(ends, end)
-        left = end - max(wait[0], ends[done - 1] if done else wait[0])
+        finished = bisect_right(ends, end)
+        remaining_ns = end - max(wait[0], ends[finished - 1] if finished else wait[0])
         if is_same:
             pieces.pop()
-        pieces.append(CpuPiece(part, frame, float(left)))
+        pieces.append(CpuPiece(part, frame, float(remaining_ns)))
     return tuple(pieces)
 
 
 def _launch(call: LaunchedWork, part: StepPart, frame: str | None) -> CpuPiece:
     blocks = call.work.is_host_copy and call.work_end <= call.call_end
-    took = call.call_end - (call.work_end if blocks else call.call_start)
-    return CpuPiece(part, frame, float(took), replace(call.work, blocks=blocks))
+    cpu_ns = call.call_end - (call.work_end if blocks else call.call_start)
+    return CpuPiece(part, frame, float(cpu_ns), replace(call.work, blocks=blocks))
 
 
 def first_node_ns() -> float:
-    """From the call that launches a graph to its first node, without a profiler, in ns."""
+    """Return the latency from a graph launch to its first node without a profiler, in ns."""
     return shipped_calibration().terms[ReplayTerm.FIXED]
 
 
 def run_again(pieces: Iterable[CpuPiece], factor: float) -> float:
-    """How long the step takes, in ns, where the CPU takes ``factor`` of its traced time."""
+    """Simulate the step with ``factor`` of its traced CPU time; returns its duration in ns."""
     call_ns, node_ns = shipped_calibration().replay_cpu_ns
     to_first_ns = first_node_ns()
     cpu = gpu = busy = 0.0
@@ -141,13 +136,12 @@ def run_again(pieces: Iterable[CpuPiece], factor: float) -> float:
             if work is not None:
                 gpu = max(gpu, cpu) + work.ns
                 cpu = gpu if work.blocks else cpu
-    # Where nothing waits for its end, the GPU is at it while the next step begins.
+    # Without a final wait, the GPU may still work while the next step starts.
     return max(cpu, busy)
 
 
 def without_last_wait(pieces: Sequence[CpuPiece]) -> Sequence[CpuPiece]:
-    """A step at whose end the next one begins while the GPU is at work: a traced step is waited for
-    at its end, for the sake of the trace."""
+    """Drop the wait at the end of a step; traced steps wait there for the sake of the trace."""
     last = len(pieces)
     while last and pieces[last - 1].part is StepPart.PYTHON:
         last -= 1
@@ -157,7 +151,7 @@ def without_last_wait(pieces: Sequence[CpuPiece]) -> Sequence[CpuPiece]:
 
 
 def clean_factor(pieces: Sequence[CpuPiece], step_ns: float) -> float:
-    """The factor with which the step takes ``step_ns``; 0 where the GPU alone takes longer."""
+    """Fit the CPU factor for a duration of ``step_ns``; 0 if GPU work alone lasts longer."""
     low, high = 0.0, _MOST
     for _ in range(_ROUNDS):
         middle = (low + high) / 2

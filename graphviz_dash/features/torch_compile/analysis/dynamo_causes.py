@@ -1,4 +1,4 @@
-"""Causes that Dynamo tells: lines at which it cannot go on, functions that it compiles again."""
+"""Causes reported by Dynamo: graph breaks and recompilations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BREAK_RULES: Final = (
         CompileRuleId.VALUE_READ,
     ),
     (
-        # torch 2.6 to 2.8 say it in the second way.
+        # torch 2.6 to 2.8 use the second wording.
         re.compile(
             r"compiler\.disable|graph_break\(\)|_dynamo\.disable|function graph_break", re.I
         ),
@@ -38,46 +38,52 @@ _BREAK_RULES: Final = (
 
 
 def break_causes(compilation: Compilation, costs: StepCosts | None) -> Iterator[CompileCause]:
-    """Graph breaks, those of one line together."""
+    """Find graph breaks, grouped by line."""
     by_line: dict[str, list[GraphBreak]] = {}
     for graph_break in compilation.breaks:
         line_text = graph_break.lines[0].text if graph_break.lines else graph_break.reason
         by_line.setdefault(line_text, []).append(graph_break)
-    rests = _rests(compilation)
-    place_of = _places(compilation)
-    called = {call.frame for call in costs.time.calls if call.frame} if costs else set()
-    for together in by_line.values():
-        own = [graph_break.frame for graph_break in together if graph_break.frame is not None]
-        # Functions around the line are given up because of it: their reason is none of its own.
+    resumed_frames = _rests(compilation)
+    location_of = _places(compilation)
+    called_frames = {call.frame for call in costs.time.calls if call.frame} if costs else set()
+    for line_breaks in by_line.values():
+        break_frames = [
+            graph_break.frame for graph_break in line_breaks if graph_break.frame is not None
+        ]
+        # Enclosing functions are skipped because of the break, so their own reason is irrelevant.
         first = next(
-            (graph_break for graph_break in together if not graph_break.whole_frame), together[0]
+            (graph_break for graph_break in line_breaks if not graph_break.whole_frame),
+            line_breaks[0],
         )
         reason = first.reason
-        places = {place_of[graph_break] for graph_break in together}
-        added = {rest for each in places for rest in rests.get(each, ())}
-        # Functions between the outermost and the line are compiled by themselves because of it.
-        added |= set(own[1:])
-        # So are those that are called where the rest runs eagerly.
-        called_there = _called_in(compilation, {*own, *added})
+        locations = {location_of[graph_break] for graph_break in line_breaks}
+        added = {resumed for location in locations for resumed in resumed_frames.get(location, ())}
+        # The break causes separate compilations of the functions between the outermost and the
+        # line.
+        added |= set(break_frames[1:])
+        # The same applies to functions called from the code that runs eagerly.
+        callees = _called_in(compilation, {*break_frames, *added})
         added |= {
             frame
-            for frame, caller in called_there.items()
-            if _last_break(caller, place_of.values()) in places
+            for frame, caller in callees.items()
+            if _last_break(caller, location_of.values()) in locations
         }
-        added -= set(own[:1])
-        inside = set(own) & called
+        added -= set(break_frames[:1])
+        called_break_frames = set(break_frames) & called_frames
         text = f"{reason} {first.explanation or ''}"
-        whole = all(graph_break.whole_frame for graph_break in together)
+        is_whole_frame = all(graph_break.whole_frame for graph_break in line_breaks)
 
         yield CompileCause(
             rule=first_rule(text, _BREAK_RULES, CompileRuleId.GRAPH_BREAK),
             reason=reason,
             lines=first.lines,
-            frames=tuple(dict.fromkeys(own)),
-            times=len(together),
-            saves_ns=_saved_by_compiling(compilation, own, costs)
-            if whole
-            else predicted(costs, partial(_saved_by_one_graph, own[:1], inside, added)),
+            frames=tuple(dict.fromkeys(break_frames)),
+            times=len(line_breaks),
+            saves_ns=_saved_by_compiling(compilation, break_frames, costs)
+            if is_whole_frame
+            else predicted(
+                costs, partial(_saved_by_one_graph, break_frames[:1], called_break_frames, added)
+            ),
             once_ns=None,
             hints=first.hints,
             link=first.link,
@@ -87,39 +93,40 @@ def break_causes(compilation: Compilation, costs: StepCosts | None) -> Iterator[
 def _saved_by_one_graph(
     outermost: Sequence[str], inside: set[str], added: set[str], costs: StepCosts
 ) -> float:
-    """What it would save if a function were one graph."""
     return costs.saved(without_breaks(costs.pieces, outermost, inside | added, added))
 
 
 def _saved_by_compiling(
     compilation: Compilation, given_up: Sequence[str], costs: StepCosts | None
 ) -> float | Missing:
-    """What it would save if a function that is given up were one graph: the functions that it
-    calls, which Dynamo compiles one by one instead, are all in it, and the code between them."""
+    """Predict the gain from compiling a skipped function into one graph.
+
+    The graph covers its callees, which Dynamo compiles separately, and the code between them.
+    """
     parts = _called_in(compilation, given_up)
     if not parts:
-        return not_told(
-            "the whole function runs eagerly, and what compiling it would give is not known"
-        )
-    return predicted(costs, lambda own: own.saved(compiled_whole(own.pieces, parts)))
+        return not_told("the whole function runs eagerly, so the gain from compiling it is unknown")
+    return predicted(
+        costs, lambda known_costs: known_costs.saved(compiled_whole(known_costs.pieces, parts))
+    )
 
 
 def _called_in(compilation: Compilation, functions: Collection[str]) -> dict[str, UserLine]:
-    """The compilations that are called in those of ``functions``, each with the line that does."""
-    begins = [frame.place for frame in compilation.frames if frame.id in functions and frame.place]
+    """Find the compilations called from ``functions``, with the calling line."""
+    starts = [frame.place for frame in compilation.frames if frame.id in functions and frame.place]
     return {
         frame.id: caller
         for frame in compilation.frames
         if not frame.resumes
         for caller in reversed(frame.callers)
-        for begin in begins
-        if (caller.file, caller.function) == (begin.file, begin.function)
-        and caller.line >= begin.line
+        for start in starts
+        if (caller.file, caller.function) == (start.file, start.function)
+        and caller.line >= start.line
     }
 
 
 class _Place(NamedTuple):
-    """Where the code of a compilation breaks: its own line, of which what breaks may be called."""
+    """Location of a break in the function that is compiled."""
 
     file: str
     function: str | None
@@ -127,75 +134,84 @@ class _Place(NamedTuple):
 
 
 def _places(compilation: Compilation) -> dict[GraphBreak, _Place | None]:
-    """The place of each break in the function that is compiled, for the innermost line may be in
-    one that Dynamo had inlined; None where its lines are not told."""
+    """Locate each break in its compiled function; None if no lines are recorded.
+
+    The innermost line may be in an inlined function.
+    """
     frames = {frame.id: frame for frame in compilation.frames}
     places: dict[GraphBreak, _Place | None] = {}
     for graph_break in compilation.breaks:
         line = _own_line(graph_break, frames.get(graph_break.frame or ""))
-        own = None if line is None else _Place(line.file, line.function, line.line)
-        places[graph_break] = own
+        location = None if line is None else _Place(line.file, line.function, line.line)
+        places[graph_break] = location
     return places
 
 
 def _own_line(graph_break: GraphBreak, frame: CompiledFrame | None) -> UserLine | None:
-    """The line of a break in the function of its compilation: the outermost within that one's
-    callers. Where it is not among the lines, the innermost."""
-    own = None
+    """Return the line of a break within the function of its compilation.
+
+    Falls back to the innermost line.
+    """
+    found_line = None
     if frame is not None and frame.place is not None:
-        # What resumes a function is called by the function itself.
-        callers = {each.text for each in frame.callers[frame.resumes :]}
+        # A resume function is called by the function itself.
+        callers = {caller_line.text for caller_line in frame.callers[frame.resumes :]}
         for line in graph_break.lines:
             if line.text in callers:
                 break
             if (line.file, line.function) == (frame.place.file, frame.function):
-                own = line
-    return own or next(iter(graph_break.lines), None)
+                found_line = line
+    return found_line or next(iter(graph_break.lines), None)
 
 
 def _last_break(caller: UserLine, places: Iterable[_Place | None]) -> _Place | None:
-    """The break that the code at ``caller`` runs behind: the nearest above it, and where all are
-    below, as in a loop, the last one."""
-    own = [each for each in places if each and each[:2] == (caller.file, caller.function)]
-    own.sort(key=lambda each: each.line)
-    above = [each for each in own if each.line <= caller.line] or own
+    """Find the break before the code at ``caller``.
+
+    Without one above, as in a loop, the last break is used.
+    """
+    candidates = [
+        place for place in places if place and place[:2] == (caller.file, caller.function)
+    ]
+    candidates.sort(key=lambda place: place.line)
+    above = [place for place in candidates if place.line <= caller.line] or candidates
     return above[-1] if above else None
 
 
 def _rests(compilation: Compilation) -> dict[_Place | None, list[str]]:
-    """The compilations of rests of functions, by the line behind which they go on."""
-    rests: dict[_Place | None, list[str]] = {}
+    frames_by_break: dict[_Place | None, list[str]] = {}
     for frame in compilation.frames:
         if frame.resumes and frame.place is not None:
-            behind = _Place(frame.place.file, frame.function, frame.place.line)
-            rests.setdefault(behind, []).append(frame.id)
-    return rests
+            break_line = _Place(frame.place.file, frame.function, frame.place.line)
+            frames_by_break.setdefault(break_line, []).append(frame.id)
+    return frames_by_break
 
 
 def recompile_causes(
     compilation: Compilation, frames: dict[str, CompiledFrame]
 ) -> Iterator[CompileCause]:
-    """Functions that were compiled again, each function once."""
+    """Find recompiled functions, one cause per function."""
     by_function: dict[str, list[Recompile]] = {}
-    for again in compilation.recompiles:
-        by_function.setdefault((again.frame or "").partition("/")[0], []).append(again)
-    for together in by_function.values():
-        own = [again.frame for again in together if again.frame is not None]
-        first = frames.get(own[0]) if own else None
-        lines = [line for again in together for line in again.lines]
+    for recompile in compilation.recompiles:
+        by_function.setdefault((recompile.frame or "").partition("/")[0], []).append(recompile)
+    for recompiles in by_function.values():
+        recompiled_frames = [
+            recompile.frame for recompile in recompiles if recompile.frame is not None
+        ]
+        first = frames.get(recompiled_frames[0]) if recompiled_frames else None
+        lines = [line for recompile in recompiles for line in recompile.lines]
         lines = lines or list(frame_lines(first))
-        took = [frames[frame].compile_ns for frame in own if frame in frames]
-        limit = any(again.limit for again in together)
-        guards = [guard for again in together for guard in again.guards]
+        compile_times = [frames[frame].compile_ns for frame in recompiled_frames if frame in frames]
+        limit = any(recompile.limit for recompile in recompiles)
+        guards = [guard for recompile in recompiles for guard in recompile.guards]
         yield CompileCause(
             rule=CompileRuleId.RECOMPILE_LIMIT if limit else CompileRuleId.RECOMPILING,
             reason=guards[0] if guards else "a guard failed",
             lines=tuple(dict.fromkeys(lines)),
-            frames=tuple(dict.fromkeys(own)),
-            times=len(together),
+            frames=tuple(dict.fromkeys(recompiled_frames)),
+            times=len(recompiles),
             saves_ns=not_told(
-                "what compiling it would give is not known" if limit else "it is paid once"
+                "the gain from compiling it is unknown" if limit else "it is a one-time cost"
             ),
-            once_ns=sum(ns or 0 for ns in took) or None,
+            once_ns=sum(ns or 0 for ns in compile_times) or None,
             details=tuple(dict.fromkeys(guards))[:8],
         )

@@ -1,9 +1,7 @@
-"""Errors of the cudagraph trees that end a step: the rule that it breaks, and the line.
+"""Errors of the cudagraph trees that end a step: violated rule and line.
 
-An error amid a recording comes from code that Inductor wrote, which has no line of the program. Its
-comments name the nodes of Dynamo's graph that the failed call was made from, and the failure keeps
-them with its traceback; Dynamo's graph has their lines. Where the call itself raised nothing (the
-capture was found broken at its end), the first operator that is known to synchronise is named.
+Inductor's generated code has no program line. Its comments in the traceback name nodes of Dynamo's
+graph, which have lines. If the call raised nothing, the first synchronizing operator is reported.
 """
 
 from __future__ import annotations
@@ -32,13 +30,13 @@ _RULES: Final = (
     ("when stream is capturing", CompileRuleId.CAPTURE_FAILED),
     ("cudaErrorStreamCapture", CompileRuleId.CAPTURE_FAILED),
 )
-"""What torch 2.6 to 2.13 say; the first cause may say it, or the error that follows from it."""
+"""Messages of torch 2.6 to 2.13, either of the first cause or of the error that follows."""
 
 _FRAME: Final = re.compile(r'^ *File "(?P<file>[^"\n]+)", line \d+, in (?P<function>\S+)$', re.M)
 _RESUMED: Final = re.compile(r"^(?:torch_dynamo_resume_in_)+(.+?)(?:_at_\d+)+$")
 _SOURCE_NODES: Final = re.compile(r"Source Nodes: \[(?P<names>[^\]]*)\]")
-_RAISED: Final = "the call that raised was made from this line"
-_KNOWN: Final = "the first operator of the graph that is known to synchronise"
+_RAISED: Final = "this line made the call that raised the error"
+_KNOWN: Final = "the first operator of the graph that is known to synchronize"
 _SYNCHRONISES: Final = re.compile(
     r"\b(?:\w*nonzero|unique\w*|masked_select|bincount|repeat_interleave|linalg_\w+|svd\w*|item"
     r"|tolist)\("
@@ -48,7 +46,7 @@ _SYNCHRONISES: Final = re.compile(
 def ended_step_causes(
     failures: Iterable[Failure], compilation: Compilation
 ) -> Iterator[CompileCause]:
-    """The causes that the errors are which ended a run."""
+    """Find the causes of errors that ended a run."""
     for failure in failures:
         rule = _rule(failure)
         if rule is None:
@@ -64,20 +62,20 @@ def ended_step_causes(
             else _location(failure.location),
             frames=(failed.frame.id,) if failed else (),
             times=1,
-            saves_ns=Missing(Fact.SAVING, "it ended the run"),
+            saves_ns=Missing(Fact.SAVING, "the error ended the run"),
             once_ns=None,
             details=(failed.method,) if failed else (),
         )
 
 
 def _rule(failure: Failure) -> CompileRuleId | None:
-    """The rule that a failure broke; None where it has nothing to do with the trees."""
+    """Return the violated rule, or None for a failure unrelated to the cudagraph trees."""
     texts = (failure.message, failure.traceback)
-    return next((rule for text in texts for said, rule in _RULES if said in text), None)
+    return next((rule for text in texts for message, rule in _RULES if message in text), None)
 
 
 class _FailedOperator(Struct, frozen=True):
-    """The operator that failed a recording."""
+    """Operator that failed a recording."""
 
     frame: CompiledFrame
     line: UserLine
@@ -85,24 +83,24 @@ class _FailedOperator(Struct, frozen=True):
 
 
 def _failed_operator(failure: Failure, frames: Sequence[CompiledFrame]) -> _FailedOperator | None:
-    """The operator that failed a recording, in the innermost compilation on the failure's stack."""
+    """Find the operator that failed a recording, in the innermost compilation on the stack."""
     on_stack = {
         (match["file"], _RESUMED.sub(r"\1", match["function"])): match.start()
         for match in _FRAME.finditer(failure.traceback)
     }
     innermost = [
-        (on_stack[begin.file, frame.function], frame)
+        (on_stack[place.file, frame.function], frame)
         for frame in frames
-        if (begin := frame.place) is not None and (begin.file, frame.function) in on_stack
+        if (place := frame.place) is not None and (place.file, frame.function) in on_stack
     ]
-    inside = [frame for _, frame in sorted(innermost, key=lambda each: -each[0])]
-    named = _SOURCE_NODES.findall(failure.traceback)
-    for frame in inside:
-        for name in reversed(named[-1].split(", ") if named else []):
+    candidates = [frame for _, frame in sorted(innermost, key=lambda entry: -entry[0])]
+    node_lists = _SOURCE_NODES.findall(failure.traceback)
+    for frame in candidates:
+        for name in reversed(node_lists[-1].split(", ") if node_lists else []):
             line = line_of_node(frame, name)
             if line is not None:
                 return _FailedOperator(frame, line, _RAISED)
-    for frame in inside:
+    for frame in candidates:
         line = first_call(frame, _SYNCHRONISES)
         if line is not None:
             return _FailedOperator(frame, line, _KNOWN)
@@ -110,6 +108,6 @@ def _failed_operator(failure: Failure, frames: Sequence[CompiledFrame]) -> _Fail
 
 
 def _location(text: str | None) -> tuple[UserLine, ...]:
-    """``file:line`` as a line."""
+    """Parse ``file:line``."""
     file, _, line = (text or "").rpartition(":")
     return (UserLine(file, int(line)),) if file and line.isdecimal() else ()

@@ -1,7 +1,7 @@
-"""What the inputs of compiled graphs are called in the program, and the line that first uses them.
+"""Program names of compiled graph inputs, and the lines that first use them.
 
-Inductor numbers inputs (``arg0_1``, ``primals_3``) in the order in which Dynamo's graph has them;
-Dynamo names them by where they come from (``L_self_modules_head_parameters_weight_``).
+Inductor numbers inputs (``arg0_1``, ``primals_3``); Dynamo names them by origin
+(``L_self_modules_head_parameters_weight_``).
 """
 
 from __future__ import annotations
@@ -37,24 +37,23 @@ _WRITTEN: Final = re.compile(
     r"|\btorch\.[\w.]*_\(\[?(?P<given>\w+)"
     r"|\bout ?= ?(?P<out>\w+)"
 )
-"""An in-place method, an element that is set, an operator that writes to its left side, an in-place
-function, an output that is given."""
+"""In-place method, item assignment, augmented assignment, in-place function, ``out`` argument."""
 
 _OF_MODULES: Final = ("L_self_", "l_self_", "L_fn_", "l_fn_")
 _ANNOTATION: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
 
 
 class InputOrigin(Struct, frozen=True):
-    """Where an input comes from."""
+    """Origin of an input."""
 
     name: str
-    """Dynamo's name of it, or the number where Dynamo's graph is not known."""
+    """Dynamo's name, or Inductor's if Dynamo's graph is unknown."""
     line: UserLine | None
-    """The line that first uses it; None where it is not known."""
+    """Line of the first use; None if unknown."""
 
 
 def input_origin(frame: CompiledFrame | None, name: str, line: UserLine | None) -> InputOrigin:
-    """The origin of the input ``name`` of a graph of ``frame``; ``line`` is what torch told."""
+    """Find the origin of the input ``name`` of ``frame``; ``line`` comes from torch."""
     if frame is None or frame.code is None:
         return InputOrigin(name, line)
     numbered = _NUMBERED.match(name)
@@ -68,7 +67,7 @@ def input_origin(frame: CompiledFrame | None, name: str, line: UserLine | None) 
 
 
 def first_cpu_use(frame: CompiledFrame | None) -> UserLine | None:
-    """The line that first uses an input which lies on the CPU; None where there is none."""
+    """Find the line that first uses an input on the CPU; None if there is none."""
     if frame is None or frame.code is None:
         return None
     signature = _SIGNATURE.search(frame.code)
@@ -80,49 +79,53 @@ def first_cpu_use(frame: CompiledFrame | None) -> UserLine | None:
 
 
 def first_write(frame: CompiledFrame | None, names: Sequence[str] = ()) -> UserLine | None:
-    """The line that first writes to an input of Dynamo's graph: to one of ``names`` (Dynamo's or
-    Inductor's), or, where none are given, to any that is no parameter or buffer of a module."""
+    """Find the line that first writes to an input of Dynamo's graph.
+
+    Checks ``names`` (Dynamo's or Inductor's), or all inputs except parameters and buffers.
+    """
     if frame is None or frame.code is None:
         return None
     origins = [input_origin(frame, name, None).name for name in names]
     inputs = _inputs(frame.code)
-    written = origins or [name for name in inputs if not name.startswith(_OF_MODULES)]
-    same = dict.fromkeys(written)
+    targets = origins or [name for name in inputs if not name.startswith(_OF_MODULES)]
+    aliases = dict.fromkeys(targets)
     for text, line in _statements(frame.code):
         renamed = _RENAMED.match(text)
-        if renamed and renamed[2] in same:
-            same[renamed[1]] = None
-        elif (view := _VIEW.match(text)) and view[2] in same:
-            same[view[1]] = None
-        if any(match[match.lastgroup or 0] in same for match in _WRITTEN.finditer(text)):
+        if renamed and renamed[2] in aliases:
+            aliases[renamed[1]] = None
+        elif (view := _VIEW.match(text)) and view[2] in aliases:
+            aliases[view[1]] = None
+        if any(match[match.lastgroup or 0] in aliases for match in _WRITTEN.finditer(text)):
             return line
     return None
 
 
 def first_call(frame: CompiledFrame | None, pattern: re.Pattern[str]) -> UserLine | None:
-    """The line of the first statement of Dynamo's graph that ``pattern`` is in."""
+    """Find the line of the first statement of Dynamo's graph that matches ``pattern``."""
     if frame is None or frame.code is None:
         return None
     return next((line for text, line in _statements(frame.code) if pattern.search(text)), None)
 
 
 def line_of_node(frame: CompiledFrame | None, name: str) -> UserLine | None:
-    """The line of the node ``name`` of Dynamo's graph; None where it has none of that name."""
+    """Find the line of the node ``name`` of Dynamo's graph; None if there is no such node."""
     return first_call(frame, re.compile(rf"^\s*{re.escape(name)}(?:: \"[^\"]*\")? = "))
 
 
 def call_lines(frame: CompiledFrame | None) -> tuple[UserLine, ...]:
-    """The program's lines that call a compiled function, innermost first; where it is not known who
-    calls it, the function's own."""
+    """Return the lines that call a compiled function, innermost first.
+
+    Falls back to the function's own lines if callers are unknown.
+    """
     return () if frame is None else frame.callers or frame_lines(frame)
 
 
 def frame_lines(frame: CompiledFrame | None) -> tuple[UserLine, ...]:
-    """The program's lines at which a compilation begins, innermost first."""
+    """Return the lines at which a compilation starts, innermost first."""
     if frame is None:
         return ()
-    own = () if frame.place is None or frame.place.file.startswith("torch/") else (frame.place,)
-    return (*own, *frame.callers)
+    place = () if frame.place is None or frame.place.file.startswith("torch/") else (frame.place,)
+    return (*place, *frame.callers)
 
 
 def _inputs(code: str) -> list[str]:
@@ -134,8 +137,7 @@ def _inputs(code: str) -> list[str]:
 
 
 def _first_use(code: str, name: str) -> UserLine | None:
-    """The line of the comment before the first statement that uses ``name``, or what is only
-    another name of it."""
+    """Find the line of the first statement that uses ``name`` or an alias of it."""
     names = {name}
     for text, line in _statements(code):
         renamed = _RENAMED.match(text)
@@ -147,7 +149,7 @@ def _first_use(code: str, name: str) -> UserLine | None:
 
 
 def _statements(code: str) -> Iterator[tuple[str, UserLine | None]]:
-    """The statements of Dynamo's graph, each with the line of the comment before it."""
+    """Iterate over the statements of Dynamo's graph, with the line of the preceding comment."""
     line: UserLine | None = None
     for text in code.partition("):\n")[2].splitlines():
         comment = _COMMENT.match(text)

@@ -1,8 +1,4 @@
-"""A compiled program as a tree: from a user's function over its compilations, the rests behind its
-graph breaks and Inductor's partitions to the CUDA graphs that were recorded.
-
-Each box has the time that its own part of a clean step takes, and the causes that it concerns.
-"""
+"""Tree of a compiled program: functions, compilations, resume functions, partitions, graphs."""
 
 from __future__ import annotations
 
@@ -25,7 +21,7 @@ from graphviz_dash.model.compilation import (
 
 
 class BoxKind(StrEnum):
-    """What a box of the tree is."""
+    """Kind of a box."""
 
     FUNCTION = "function"
     FRAME = "compilation"
@@ -39,48 +35,48 @@ class Box(Struct, frozen=True):
     """One box of the tree."""
 
     id: str
-    """Its name, of which there is one in the tree."""
+    """Unique name in the tree."""
     kind: BoxKind
-    """What it is."""
+    """Kind of the box."""
     title: str
-    """The name of the function, or the number of the compilation, partition or graph."""
+    """Function name, or number of the compilation, partition or graph."""
     line: UserLine | None
-    """The line that it begins at; None where none is known."""
+    """First line; None if unknown."""
     own_ns: float | None
-    """The time of a clean step in it and not in others within it; None where it is not known."""
+    """Exclusive time in a clean step, in ns; None if unknown."""
     total_ns: float | None
-    """The same with those within it."""
+    """Time including children, in ns; None if unknown."""
     facts: tuple[tuple[str, str], ...]
-    """What else is known of it, as name and value."""
+    """Other facts, as name and value."""
     causes: tuple[int, ...]
-    """Places in the list of causes of those that concern it."""
+    """Indices of the box's causes."""
     graph: str | None = None
-    """The id of its graph in the bundle, for the Graph page; None where it has none."""
+    """Graph id in the bundle, for the Graph page; None if there is none."""
     code: str | None = None
-    """Its FX graph; None where it has none."""
+    """FX graph; None if there is none."""
     children: tuple[Box, ...] = field(default=())
-    """What is within it."""
+    """Child boxes."""
 
 
 class ProgramTree(Struct, frozen=True):
-    """All functions of a program that were compiled."""
+    """All compiled functions of a program."""
 
     roots: tuple[Box, ...]
-    """The functions, the one that takes longest first."""
+    """Functions, longest first."""
     boxes: int
-    """How many boxes there are in all."""
+    """Total number of boxes."""
 
     def walk(self) -> Iterator[Box]:
-        """All boxes, each before those within it."""
-        waiting = list(reversed(self.roots))
-        while waiting:
-            box = waiting.pop()
+        """Iterate over all boxes in pre-order."""
+        stack = list(reversed(self.roots))
+        while stack:
+            box = stack.pop()
             yield box
-            waiting.extend(reversed(box.children))
+            stack.extend(reversed(box.children))
 
 
 class _Builder:
-    """Makes the boxes of one program."""
+    """Builder for the boxes of one program."""
 
     def __init__(
         self,
@@ -107,18 +103,20 @@ class _Builder:
             self._nodes.setdefault(node.function, []).append(node)
 
     def tree(self) -> ProgramTree:
-        """The whole tree."""
-        whole: dict[tuple[str, str], list[CompiledFrame]] = {}
-        rests: dict[tuple[str, str], list[CompiledFrame]] = {}
+        """Build the tree."""
+        entry_frames: dict[tuple[str, str], list[CompiledFrame]] = {}
+        resumed_frames: dict[tuple[str, str], list[CompiledFrame]] = {}
         for frame in self._compilation.frames:
             file = frame.place.file if frame.place else ""
-            (rests if frame.resumes else whole).setdefault((file, frame.function), []).append(frame)
+            (resumed_frames if frame.resumes else entry_frames).setdefault(
+                (file, frame.function), []
+            ).append(frame)
         roots = [
-            self._function(name, own, rests.pop((file, name), []))
-            for (file, name), own in whole.items()
+            self._function(name, frames, resumed_frames.pop((file, name), []))
+            for (file, name), frames in entry_frames.items()
         ]
-        # Rests of functions that were never compiled from their begin.
-        roots += [self._function(name, (), own) for (_, name), own in rests.items()]
+        # Resume functions whose start was never compiled.
+        roots += [self._function(name, (), frames) for (_, name), frames in resumed_frames.items()]
         roots.sort(key=lambda box: -(box.total_ns or 0))
         tree = ProgramTree(tuple(roots), 0)
         return ProgramTree(tree.roots, sum(1 for _ in tree.walk()))
@@ -133,7 +131,7 @@ class _Builder:
         compile_ns = sum(frame.compile_ns or 0 for frame in (*own, *rests))
         facts = [
             ("compilations", str(len(own))),
-            ("rests behind breaks", str(len(rests))),
+            ("resume functions", str(len(rests))),
             ("compiled in", f"{compile_ns / 1e9:.1f} s"),
         ]
         return Box(
@@ -159,25 +157,27 @@ class _Builder:
             if value is not None:
                 facts.append((name, f"{value:,}"))
         if frame.guard_ns is not None:
-            facts.append(("guards take", f"{frame.guard_ns / 1e3:.0f} µs"))
+            facts.append(("guard time", f"{frame.guard_ns / 1e3:.0f} µs"))
         if frame.compile_ns is not None:
             facts.append(("compiled in", f"{frame.compile_ns / 1e9:.2f} s"))
         call = self._calls.get(frame.id)
         if call is not None:
-            facts.append(("calls a step", f"{call.calls:g}"))
-            facts.append(("graph launches a step", f"{call.replays:g}"))
-            facts.append(("other launches a step", f"{call.launches:g}"))
+            facts.append(("calls per step", f"{call.calls:g}"))
+            facts.append(("graph launches per step", f"{call.replays:g}"))
+            facts.append(("other launches per step", f"{call.launches:g}"))
         if frame.failure is not None:
             facts.append(("not compiled", frame.failure))
-        own = self._times.get(frame.id)
-        behind = f"behind line {frame.place.line}" if kind is BoxKind.REST and frame.place else ""
+        own_ns = self._times.get(frame.id)
+        resume_title = (
+            f"after line {frame.place.line}" if kind is BoxKind.REST and frame.place else ""
+        )
         return Box(
             id=f"frame {frame.id}",
             kind=kind,
-            title=behind or frame.id,
+            title=resume_title or frame.id,
             line=frame.place,
-            own_ns=own,
-            total_ns=own,
+            own_ns=own_ns,
+            total_ns=own_ns,
             facts=tuple(facts),
             causes=tuple(self._causes.get(frame.id, ())),
             code=frame.code,
@@ -197,13 +197,13 @@ class _Builder:
         copied = sum(copied.bytes or 0 for copied in node.copied)
         facts = [
             ("recorded function", str(function)),
-            ("behind graph", "none" if node.parent is None else str(node.parent)),
+            ("parent graph", "none" if node.parent is None else str(node.parent)),
             ("copied inputs", f"{len(node.copied)} of {copied:,} B"),
-            ("inputs from graphs before", str(node.managed)),
+            ("inputs from earlier graphs", str(node.managed)),
             ("outputs", str(node.outputs)),
         ]
         if node.aliased:
-            facts.append(("outputs that share memory", str(node.aliased)))
+            facts.append(("aliased outputs", str(node.aliased)))
         return Box(
             id=f"graph {node.id}",
             kind=BoxKind.GRAPH,
@@ -223,7 +223,7 @@ def program_tree(
     step_ns: float | Missing,
     causes: Sequence[CompileCause],
 ) -> ProgramTree:
-    """The tree of a program; near-linear in its compilations and graphs."""
+    """Build the tree of a program; near-linear in compilations and graphs."""
     return _Builder(compilation, time, step_ns, causes).tree()
 
 
@@ -234,7 +234,10 @@ def _partition(frame: str, index: int, part: GraphPartition) -> Box:
         ("inputs", str(part.inputs)),
         ("outputs", str(part.outputs)),
     ]
-    facts += [(each.reason, each.operator or each.name) for each in part.operators[:8]]
+    facts += [
+        (split_operator.reason, split_operator.operator or split_operator.name)
+        for split_operator in part.operators[:8]
+    ]
     return Box(
         id=f"partition {frame} {index}",
         kind=BoxKind.PARTITION if part.captured else BoxKind.SPLIT,
@@ -250,11 +253,11 @@ def _partition(frame: str, index: int, part: GraphPartition) -> Box:
 def _times_by_frame(time: StepTime | Missing, step_ns: float | Missing) -> Mapping[str, float]:
     if isinstance(time, Missing):
         return {}
-    whole = time.traced_ns if isinstance(step_ns, Missing) else step_ns
+    total_ns = time.traced_ns if isinstance(step_ns, Missing) else step_ns
     sums: dict[str, float] = {}
     for part in time.parts:
         if part.frame is not None and part.part is not StepPart.PYTHON:
-            sums[part.frame] = sums.get(part.frame, 0.0) + time.clean(part, whole)
+            sums[part.frame] = sums.get(part.frame, 0.0) + time.clean(part, total_ns)
     return sums
 
 

@@ -1,6 +1,4 @@
-"""Causes that the cudagraph trees tell: what is not recorded, what is recorded again, what is
-copied before replays, and what they warn of.
-"""
+"""Causes reported by the cudagraph trees: skips, re-recordings, input copies and warnings."""
 
 from __future__ import annotations
 
@@ -40,14 +38,13 @@ from graphviz_dash.model.compilation import (
 from graphviz_dash.model.compile_rules import CompileRuleId
 
 COPIES_TOLD: Final = 0.1
-"""The part of a step from which copying inputs is a cause: every graph copies some."""
+"""Share of a step above which input copies are a cause; every graph copies some inputs."""
 
 CALLS_TOLD: Final = 3
-"""Calls of one function on a path from which it is a cause: a model may be meant to run twice."""
+"""Calls of one function on a tree path that make a cause; a model may run twice by design."""
 
 CALLS_IN_A_STEP: Final = 2.0
-"""How many times as many as a step of the program has they are then: layers may share their code,
-so that a step calls it for each of them."""
+"""Minimum ratio of these calls to the calls per program step; layers may share code."""
 
 
 _SKIP_RULES: Final = (
@@ -67,22 +64,24 @@ _WARNING_RULES: Final = (
 def skip_causes(
     compilation: Compilation, frames: dict[str, CompiledFrame], costs: StepCosts | None
 ) -> Iterator[CompileCause]:
-    """Graphs of which nothing is recorded."""
+    """Find graphs that are not recorded."""
     by_reason: dict[tuple[str, str], list[GraphSkip]] = {}
     for skip in compilation.skips:
         lines = skip.lines or _lines_of_skip(skip, compilation, frames.get(skip.frame or ""))
         line_text = lines[0].text if lines else ""
-        placed = msgspec.structs.replace(skip, lines=lines)
-        by_reason.setdefault((line_text, skip.reason), []).append(placed)
-    for (_, reason), together in by_reason.items():
-        own = tuple(dict.fromkeys(skip.frame for skip in together if skip.frame is not None))
+        located = msgspec.structs.replace(skip, lines=lines)
+        by_reason.setdefault((line_text, skip.reason), []).append(located)
+    for (_, reason), group in by_reason.items():
+        skipped_frames = tuple(
+            dict.fromkeys(skip.frame for skip in group if skip.frame is not None)
+        )
         yield CompileCause(
             rule=first_rule(reason, _SKIP_RULES, CompileRuleId.NOT_RECORDED),
             reason=reason,
-            lines=together[0].lines,
-            frames=own,
-            times=len(together),
-            saves_ns=predicted(costs, partial(_saved_by_recording, own)),
+            lines=group[0].lines,
+            frames=skipped_frames,
+            times=len(group),
+            saves_ns=predicted(costs, partial(_saved_by_recording, skipped_frames)),
             once_ns=None,
         )
 
@@ -94,17 +93,19 @@ def _saved_by_recording(frames: Collection[str], costs: StepCosts) -> float:
 def _lines_of_skip(
     skip: GraphSkip, compilation: Compilation, frame: CompiledFrame | None
 ) -> tuple[UserLine, ...]:
-    """The lines of a skip without any: where Dynamo's graph writes to an input, or copies between
-    devices; else where the function begins."""
+    """Infer the lines of a skip from Dynamo's graph.
+
+    Uses the write to an input or the device copy, else the start of the function.
+    """
     rule = first_rule(skip.reason, _SKIP_RULES, CompileRuleId.NOT_RECORDED)
     line = None
     if rule is CompileRuleId.MUTATED_INPUT:
         written = [
-            given.name
+            graph_input.name
             for function in compilation.functions
             if function.frame == skip.frame
-            for given in function.inputs
-            if given.mutated and not given.static
+            for graph_input in function.inputs
+            if graph_input.mutated and not graph_input.static
         ]
         line = first_write(frame, written)
     elif "device" in skip.reason:
@@ -115,29 +116,32 @@ def _lines_of_skip(
 def rerecording_causes(
     compilation: Compilation, frames: dict[str, CompiledFrame]
 ) -> Iterator[CompileCause]:
-    """Functions that were recorded again, by the inputs that moved."""
+    """Find re-recorded functions, grouped by the inputs that moved."""
     counts: dict[tuple[str | None, str, tuple[str, ...]], int] = {}
     lines: dict[tuple[str | None, str, tuple[str, ...]], tuple[UserLine, ...]] = {}
-    for again in compilation.rerecordings:
+    for rerecording in compilation.rerecordings:
         origins = [
-            input_origin(frames.get(again.frame or ""), moved.name, moved.line)
-            for moved in again.moved
+            input_origin(frames.get(rerecording.frame or ""), moved.name, moved.line)
+            for moved in rerecording.moved
         ]
-        key = (again.frame, again.reason, tuple(origin.name for origin in origins))
+        key = (rerecording.frame, rerecording.reason, tuple(origin.name for origin in origins))
         counts[key] = counts.get(key, 0) + 1
         lines[key] = tuple(dict.fromkeys(o.line for o in origins if o.line is not None))
     for key, times in counts.items():
         frame, reason, names = key
-        whole = frames.get(frame or "")
-        # Where no input moved, outputs of the step before still live: the call begins the next.
-        placed = lines[key] or (frame_lines(whole) if names else call_lines(whole))
+        compiled_frame = frames.get(frame or "")
+        # If no input moved, outputs of the previous step are still alive: the call starts the next
+        # step.
+        located = lines[key] or (
+            frame_lines(compiled_frame) if names else call_lines(compiled_frame)
+        )
         yield CompileCause(
             rule=CompileRuleId.MOVED_INPUT if names else CompileRuleId.PENDING_BACKWARD,
             reason=reason,
-            lines=placed,
+            lines=located,
             frames=(frame,) if frame is not None else (),
             times=times,
-            saves_ns=not_told("it is paid at each recording, not in each step"),
+            saves_ns=not_told("it is a cost per recording, not per step"),
             once_ns=None,
             details=names,
         )
@@ -146,8 +150,7 @@ def rerecording_causes(
 def repeated_call_causes(
     compilation: Compilation, frames: dict[str, CompiledFrame], costs: StepCosts | None
 ) -> Iterator[CompileCause]:
-    """Functions that torch takes to be called more often in one step than a step of the program
-    calls them: each call has a graph of its own, one behind the other on a path of the tree."""
+    """Find functions with more calls per recorded step than per program step."""
     if costs is None:
         return
     replays: dict[str, float] = {}
@@ -155,22 +158,24 @@ def repeated_call_causes(
         if call.frame is not None:
             replays[call.frame] = replays.get(call.frame, 0.0) + call.replays
     calls: dict[int, Counter[int]] = {}
-    most: Counter[int] = Counter()
+    max_calls: Counter[int] = Counter()
     for node in sorted(compilation.nodes, key=lambda node: node.id):
-        before = calls.get(node.parent, Counter()) if node.parent is not None else Counter[int]()
-        calls[node.id] = before + Counter((node.function,))
-        most[node.function] = max(most[node.function], calls[node.id][node.function])
+        parent_calls = (
+            calls.get(node.parent, Counter()) if node.parent is not None else Counter[int]()
+        )
+        calls[node.id] = parent_calls + Counter((node.function,))
+        max_calls[node.function] = max(max_calls[node.function], calls[node.id][node.function])
     for function in compilation.functions:
-        times = most[function.id]
+        times = max_calls[function.id]
         if times < max(CALLS_TOLD, CALLS_IN_A_STEP * replays.get(function.frame or "", 0.0)):
             continue
         yield CompileCause(
             rule=CompileRuleId.CALLS_IN_ONE_STEP,
-            reason=f"{times} calls are one step, each with a graph of its own",
+            reason=f"{times} calls in one step, each with a separate graph",
             lines=call_lines(frames.get(function.frame or "")),
             frames=(function.frame,) if function.frame is not None else (),
             times=times,
-            saves_ns=not_told("it is paid at each recording, and in memory"),
+            saves_ns=not_told("it costs time per recording, and memory"),
             once_ns=None,
         )
 
@@ -178,7 +183,7 @@ def repeated_call_causes(
 def copy_causes(
     compilation: Compilation, frames: dict[str, CompiledFrame], costs: StepCosts | None
 ) -> Iterator[CompileCause]:
-    """Inputs that are copied before replays, where that is a large part of the step."""
+    """Find input copies that make up a large part of the step."""
     if costs is None:
         return
     functions = {function.id: function for function in compilation.functions}
@@ -189,7 +194,7 @@ def copy_causes(
             by_frame.setdefault(frame, []).append(node)
     for frame, nodes in by_frame.items():
         copies = list(costs.of((StepPart.COPIES,), [frame]))
-        if sum(part.busy_ns for part in copies) < COPIES_TOLD * costs.step_ns:
+        if sum(copied_share.busy_ns for copied_share in copies) < COPIES_TOLD * costs.step_ns:
             continue
         largest = sorted(
             {
@@ -201,7 +206,7 @@ def copy_causes(
             (input_origin(frames.get(frame), copied.name, copied.line), copied.bytes or 0)
             for _, copied in largest
         ]
-        part = _large_part([size for _, size in origins])
+        copied_share = _large_part([size for _, size in origins])
         yield CompileCause(
             rule=CompileRuleId.COPIED_INPUTS,
             reason=f"{len(largest)} inputs are copied before each replay",
@@ -209,15 +214,14 @@ def copy_causes(
             or frame_lines(frames.get(frame)),
             frames=(frame,),
             times=len(nodes),
-            saves_ns=costs.saved(without_copies(costs.pieces, frame, part)),
+            saves_ns=costs.saved(without_copies(costs.pieces, frame, copied_share)),
             once_ns=None,
             details=tuple(f"{origin.name}: {size:,} B" for origin, size in origins)[:8],
         )
 
 
 def _large_part(sizes: Sequence[int]) -> float:
-    """The part of the copied bytes in inputs that have a tenth of them or more: the others may as
-    well be copied."""
+    """Compute the byte share of inputs with at least a tenth of all copied bytes."""
     total = sum(sizes)
     return sum(size for size in sizes if size * 10 >= total) / total if total else 1.0
 
@@ -225,38 +229,39 @@ def _large_part(sizes: Sequence[int]) -> float:
 def warning_causes(
     compilation: Compilation, frames: dict[str, CompiledFrame], costs: StepCosts | None
 ) -> Iterator[CompileCause]:
-    """What the cudagraph trees warned of, those of one rule together. What is to be mended is the
-    call: the step that it begins, the sizes that it gives."""
+    """Find warnings of the cudagraph trees, grouped by rule. The caller of the function needs the
+    fix."""
     by_rule: dict[CompileRuleId, list[CompileWarning]] = {}
     for warning in compilation.warnings:
         rule = first_rule(warning.text, _WARNING_RULES, CompileRuleId.NOT_RECORDED)
         by_rule.setdefault(rule, []).append(warning)
-    for rule, together in by_rule.items():
+    for rule, group in by_rule.items():
         if rule is CompileRuleId.PENDING_BACKWARD:
-            own = _never_replayed(compilation, costs)
-            saves = predicted(costs, partial(_saved_by_recording, own))
+            warned_frames = _never_replayed(compilation, costs)
+            gain_ns = predicted(costs, partial(_saved_by_recording, warned_frames))
         else:
-            # It names no function: the one that is recorded most often, with the most sizes.
-            recorded = Counter(each.frame for each in compilation.functions if each.frame)
-            own = [frame for frame, _ in recorded.most_common(1)]
-            saves = not_told("it is paid once for each size")
-        calls = [warning.lines for warning in together if warning.lines]
-        calls += [lines for frame in own if (lines := call_lines(frames.get(frame)))]
+            # The warning names no function: use the one with the most recorded sizes.
+            recorded = Counter(
+                function.frame for function in compilation.functions if function.frame
+            )
+            warned_frames = [frame for frame, _ in recorded.most_common(1)]
+            gain_ns = not_told("it is a one-time cost per size")
+        calls = [warning.lines for warning in group if warning.lines]
+        calls += [lines for frame in warned_frames if (lines := call_lines(frames.get(frame)))]
         places = dict.fromkeys(lines[0].text for lines in calls)
         yield CompileCause(
             rule=rule,
-            reason=together[0].text,
+            reason=group[0].text,
             lines=calls[0] if calls else (),
-            frames=tuple(own),
-            times=sum(warning.times for warning in together),
-            saves_ns=saves,
+            frames=tuple(warned_frames),
+            times=sum(warning.times for warning in group),
+            saves_ns=gain_ns,
             once_ns=None,
             details=tuple(f"called at {caller}" for caller in places)[1:8],
         )
 
 
 def _never_replayed(compilation: Compilation, costs: StepCosts | None) -> list[str]:
-    """The compilations that are launched kernel by kernel though they are recorded."""
     skipped = {skip.frame for skip in compilation.skips}
     return [
         call.frame

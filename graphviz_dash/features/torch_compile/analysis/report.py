@@ -1,4 +1,4 @@
-"""torch.compile explained: what it made of a step, where the time goes, what to mend first."""
+"""Report on torch.compile: compilation, time breakdown and top fixes."""
 
 from __future__ import annotations
 
@@ -30,33 +30,37 @@ if TYPE_CHECKING:
 
 
 class CompileReport(Struct, frozen=True):
-    """What torch.compile made of one run."""
+    """Report on torch.compile for one run."""
 
     run: str
-    """The run's name."""
+    """Name of the run."""
     compilation: Compilation
-    """What was recorded of it."""
+    """Compilation record."""
     time: StepTime | Missing
-    """Where the time of its traced steps goes."""
+    """Breakdown of the traced steps."""
     step_ns: float | Missing
-    """The time of a step without a profiler, in ns."""
+    """Step time without a profiler, in ns."""
     causes: tuple[CompileCause, ...]
-    """What keeps the step from being one replay, what saves most first."""
+    """Causes, sorted by predicted gain."""
     rules: tuple[CompileRuleOutcome, ...]
-    """What came of each rule, those that are broken first."""
+    """Rule outcomes, violated rules first."""
     tree: ProgramTree
-    """The program from user function to graphs."""
+    """Tree of the program, from user functions to graphs."""
 
     def part_ns(self, part: StepPart) -> float | None:
-        """The time of one part in a clean step, in ns; None where it is not known."""
+        """Compute the time of one part in a clean step, in ns; None if unknown."""
         if isinstance(self.time, Missing) or isinstance(self.step_ns, Missing):
             return None
-        whole = self.step_ns
-        return sum(self.time.clean(own, whole) for own in self.time.parts if own.part is part)
+        step_ns = self.step_ns
+        return sum(
+            self.time.clean(part_time, step_ns)
+            for part_time in self.time.parts
+            if part_time.part is part
+        )
 
     @property
     def replays(self) -> float | None:
-        """Graphs that compiled code launches in a step; None without traced steps."""
+        """Graphs launched by compiled code per step; None without traced steps."""
         if isinstance(self.time, Missing):
             return None
         return sum(call.replays for call in self.time.calls)
@@ -65,10 +69,10 @@ class CompileReport(Struct, frozen=True):
 def compile_report(
     run: Run, traced_steps: tuple[Step, ...] | None = None
 ) -> CompileReport | Missing:
-    """The report of ``run``; ``traced_steps`` are its steps, where they are known already."""
+    """Build the report of ``run``; ``traced_steps`` are its steps, if already known."""
     compilation = run.compilation or _without_account(run)
     if compilation is None:
-        return Missing(Fact.COMPILATION, "nothing was compiled while it was watched")
+        return Missing(Fact.COMPILATION, "nothing was compiled during recording")
     time = _time(run, compilation, traced_steps)
     step_ns = _step_ns(run)
     runs_freely = clean_step_ns(run) is None
@@ -92,19 +96,18 @@ def compile_report(
 
 
 def has_compile_report(run: Run) -> bool:
-    """Whether there is something to report of ``run``."""
+    """Check whether ``run`` has a compile report."""
     return run.compilation is not None or _without_account(run) is not None
 
 
 def _without_account(run: Run) -> Compilation | None:
-    """Of a run without an account whose trace shows compiled code, or which an error of compiled
-    code has ended: an account without facts."""
+    """Return an empty compilation if only the trace or an error shows compiled code."""
     shows_code = run.replay_trace is not None and has_compiled_code(run.replay_trace)
     failures = run.manifest.failures if run.mode.is_compiled else ()
     if not shows_code and not failures:
         return None
-    nothing = Compilation(torch=run.manifest.environment.torch, sources=())
-    return nothing if shows_code or any(ended_step_causes(failures, nothing)) else None
+    empty = Compilation(torch=run.manifest.environment.torch, sources=())
+    return empty if shows_code or any(ended_step_causes(failures, empty)) else None
 
 
 def _time(
@@ -112,14 +115,14 @@ def _time(
 ) -> StepTime | Missing:
     if run.replay_trace is None:
         return why_missing(run, Fact.TRACED_PASS)
-    own = steps(run.replay_trace) if traced_steps is None else traced_steps
-    return step_time(run.replay_trace, own, compilation)
+    run_steps = steps(run.replay_trace) if traced_steps is None else traced_steps
+    return step_time(run.replay_trace, run_steps, compilation)
 
 
 def _process_medians(run: Run) -> list[float]:
-    """The median step of each process of the clean pass, in ns."""
-    own = step_times(run.clean) if run.clean is not None else []
-    return [median(times) for times in own if times]
+    """Compute the median step time of each process of the clean pass, in ns."""
+    series = step_times(run.clean) if run.clean is not None else []
+    return [median(times) for times in series if times]
 
 
 def _step_ns(run: Run) -> float | Missing:

@@ -1,4 +1,4 @@
-"""What came of each rule of torch.compile in a run: broken, kept, or not looked at and why."""
+"""Outcome of each torch.compile rule in a run: violated, passed, or not checked with a reason."""
 
 from __future__ import annotations
 
@@ -35,35 +35,35 @@ _TOLD_BY: Final = {
     CompileRuleId.MOVED_INPUT: CompilationFact.RERECORDINGS,
     CompileRuleId.CALLS_IN_ONE_STEP: CompilationFact.NODES,
 }
-"""The facts that say whether a rule is kept; errors that end a run are told by the run itself."""
+"""Facts needed to check each rule; errors that end a run come from the run itself."""
 
 _OF_TRACED_STEPS: Final = (
     CompileRuleId.SPLIT_UNTOLD,
     CompileRuleId.COPIED_INPUTS,
     CompileRuleId.CALLS_IN_ONE_STEP,
 )
-"""Rules that only the times of traced steps can show to be broken."""
+"""Rules that only traced steps can show to be violated."""
 
 _ORDER: Final = (CheckStatus.FOUND, CheckStatus.PASSED, CheckStatus.NOT_CHECKED)
 
 
 class CompileRuleOutcome(Struct, frozen=True):
-    """A rule and what came of it."""
+    """A rule and its outcome."""
 
     rule: CompileRule
     """The rule."""
     status: CheckStatus
-    """Broken, kept or not looked at."""
+    """Violated, passed or not checked."""
     reason: str | None
-    """Why it was not looked at; None where it was."""
+    """Reason for not checking; None if checked."""
     causes: int
-    """How many causes break it."""
+    """Number of causes that violate the rule."""
 
 
 def rule_outcomes(
     compilation: Compilation, time: StepTime | Missing, causes: Sequence[CompileCause]
 ) -> tuple[CompileRuleOutcome, ...]:
-    """What came of each rule: those that are broken first, those that were not looked at last."""
+    """Determine the outcome of each rule: violated first, not checked last."""
     sources = {source.fact: source for source in compilation.sources}
     counts = Counter(cause.rule for cause in causes)
     outcomes = []
@@ -72,7 +72,7 @@ def rule_outcomes(
         fact = _TOLD_BY.get(rule.id)
         source = None if fact is None else sources.get(fact)
         if fact is not None and source is None:
-            reason = "what torch.compile tells was not recorded"
+            reason = "torch.compile diagnostics were not recorded"
         elif source is not None and source.source is None:
             reason = source.missing
         elif rule.id in _OF_TRACED_STEPS and isinstance(time, Missing):

@@ -1,5 +1,4 @@
-"""How sure a promised saving is, and whether it is large enough to be told from what processes
-differ by."""
+"""Interval of a predicted gain, and its significance relative to process variance."""
 
 from __future__ import annotations
 
@@ -11,46 +10,46 @@ from msgspec import Struct
 
 LEAST: Final = 0.6
 MOST: Final = 2.1
-"""What mending saved at least and at most, as multiples of what was promised: the second smallest
-and the second largest of 23 mends on H200s (torch 2.11), so that the next one is between them with
-a chance of at least 20 in 24 where it is like those (split conformal prediction; V. Vovk, A.
-Gammerman and G. Shafer, "Algorithmic Learning in a Random World", 2005)."""
+"""Smallest and largest gain as a multiple of the prediction.
+
+From 23 fixes on H200s (torch 2.11), with 20/24 coverage by split conformal prediction (V. Vovk, A.
+Gammerman and G. Shafer, "Algorithmic Learning in a Random World", 2005).
+"""
 
 DIFFERS: Final = 0.07
-"""Half of what the medians of four turns of one step differ by, as a part of it: the median of ten
-steps on an H200. It stands for what processes differ by where a run was timed in one alone."""
+"""Default half range of process medians, as a share of the step; median of ten steps (H200)."""
 
 
 class SavingRange(Struct, frozen=True):
-    """What mending may save in each step, in ns."""
+    """Interval of the gain per step, in ns."""
 
     low_ns: float
-    """Four mends in five save more than the lower end and less than the upper one."""
+    """Lower end; four of five fixes gain between the two ends."""
     high_ns: float
-    """Never more than the GPU is idle for, or copies inputs."""
+    """Upper end; at most the idle time and input copies of the GPU."""
     differs_ns: float
-    """Half of what the step differs by from process to process."""
+    """Half range of the step time across processes, in ns."""
     is_clear: bool
-    """Whether the promise is larger than that; a smaller one is too small to tell."""
+    """True if the prediction exceeds ``differs_ns``; otherwise it is within noise."""
 
 
 def saving_range(
     saves_ns: float, step_ns: float, most_ns: float, process_medians: Sequence[float] = ()
 ) -> SavingRange:
-    """The range of a promise.
+    """Compute the interval of a predicted gain.
 
     Args:
-        saves_ns: what is promised, in ns of a clean step.
-        step_ns: the clean step, in ns.
-        most_ns: what mending could save at most, in ns.
-        process_medians: the medians of the processes in which it was timed, in ns.
+        saves_ns: predicted gain per clean step, in ns.
+        step_ns: clean step time, in ns.
+        most_ns: upper bound of the gain, in ns.
+        process_medians: median step time of each process, in ns.
     """
-    differs = DIFFERS * step_ns
+    half_range_ns = DIFFERS * step_ns
     if len(process_medians) > 1:
         half = (max(process_medians) - min(process_medians)) / 2
-        differs = half * step_ns / median(process_medians)
-    low = min(LEAST * saves_ns, saves_ns - differs)
-    high = max(MOST * saves_ns, saves_ns + differs)
+        half_range_ns = half * step_ns / median(process_medians)
+    low = min(LEAST * saves_ns, saves_ns - half_range_ns)
+    high = max(MOST * saves_ns, saves_ns + half_range_ns)
     return SavingRange(
-        max(0.0, low), max(saves_ns, min(high, most_ns)), differs, saves_ns > differs
+        max(0.0, low), max(saves_ns, min(high, most_ns)), half_range_ns, saves_ns > half_range_ns
     )

@@ -1,5 +1,7 @@
-"""What mending would save: the clean step, less the step that is run again without the cause
-(:mod:`graphviz_dash.features.torch_compile.analysis.clean_step`)."""
+"""Predicted gain from a fix: clean step time minus the simulated step without the cause.
+
+See :mod:`graphviz_dash.analysis.compiled.clean_step`.
+"""
 
 from __future__ import annotations
 
@@ -20,57 +22,60 @@ from graphviz_dash.features.torch_compile.analysis.step_time import PartTime, St
 from graphviz_dash.model.absence import Fact, Missing
 
 REALISED: Final = 1.2
-"""What mending saved, as a multiple of what the step run again saves: the median of 23 mends on an
-H200 (torch 2.11), of three sets of them 1.12, 1.21 and 1.45; four in five were within 1.0 to 1.6.
-The trace does not tell what is missing. It is not that the profiler slows some of the CPU's work
-more: with a cost for each event in place of one factor promises were worse. It is the power of
-what is left of the GPU's idle time, which gives so many times as much where that saving is small,
-and never more than the idle time there is."""
+"""Exponent that corrects simulated gains: median ratio of measured to simulated gain.
+
+From 23 fixes on an H200 (torch 2.11); four of five within 1.0 to 1.6. Applies to the remaining idle
+share, so no gain exceeds the idle time.
+"""
 
 
 class StepCosts(Struct, frozen=True, dict=True):
-    """What parts of compilations cost in a clean step."""
+    """Costs of compilations in a clean step."""
 
     time: StepTime
     step_ns: float
     runs_freely: bool = False
-    """Whether the clean step was not waited for at its end, as the traced ones are."""
+    """True if the clean step does not wait for the GPU at its end."""
 
     def of(self, parts: Iterable[StepPart], frames: Iterable[str | None]) -> Iterator[PartTime]:
-        """The parts of some compilations."""
-        wanted, inside = set(parts), set(frames)
-        return (part for part in self.time.parts if part.part in wanted and part.frame in inside)
+        """Select parts of the given compilations."""
+        wanted_parts, wanted_frames = set(parts), set(frames)
+        return (
+            part
+            for part in self.time.parts
+            if part.part in wanted_parts and part.frame in wanted_frames
+        )
 
     @cached_property
     def pieces(self) -> Sequence[CpuPiece]:
-        """What the CPU does in the clean step."""
+        """CPU pieces of the clean step."""
         return without_last_wait(self.time.pieces) if self.runs_freely else self.time.pieces
 
     @cached_property
     def factor(self) -> float:
-        """What the CPU's traced time is to be multiplied by."""
+        """Ratio of clean to traced CPU time."""
         return clean_factor(self.pieces, self.step_ns)
 
     def saved(self, mended: Sequence[CpuPiece]) -> float:
-        """What a step of the pieces ``mended`` will take less, in ns; 0 where it takes more."""
-        now = run_again(self.pieces, self.factor)
-        work = sum(piece.work.ns for piece in mended if piece.work is not None)
-        # The GPU's work remains: only what it is idle for can become less.
-        idle, left = now - work, run_again(mended, self.factor) - work
-        if left >= idle or idle <= 0:
+        """Predict the gain of a step that consists of the pieces ``mended``, in ns; at least 0."""
+        current_ns = run_again(self.pieces, self.factor)
+        work_ns = sum(piece.work.ns for piece in mended if piece.work is not None)
+        # GPU work stays constant; only idle time can shrink.
+        idle_ns, fixed_idle_ns = current_ns - work_ns, run_again(mended, self.factor) - work_ns
+        if fixed_idle_ns >= idle_ns or idle_ns <= 0:
             return 0.0
-        less: float = 1 - (max(0.0, left) / idle) ** REALISED
-        return idle * less
+        gain_share: float = 1 - (max(0.0, fixed_idle_ns) / idle_ns) ** REALISED
+        return idle_ns * gain_share
 
 
 def not_told(reason: str) -> Missing:
-    """A saving that is not known, because of ``reason``."""
+    """Build the Missing value of an unavailable gain."""
     return Missing(Fact.SAVING, reason)
 
 
-_NO_TRACE: Final = not_told("there are no traced steps, or no step was timed without a profiler")
+_NO_TRACE: Final = not_told("there are no traced steps, or no step time without a profiler")
 
 
 def predicted(costs: StepCosts | None, saving: Callable[[StepCosts], float]) -> float | Missing:
-    """What ``saving`` gives of the costs; missing where there are none."""
+    """Predict a gain with ``saving``; missing without costs."""
     return _NO_TRACE if costs is None else saving(costs)

@@ -1,9 +1,7 @@
-"""The CPU side of compiled code in a trace: what a thread was in at any instant.
+"""CPU side of compiled code in a trace: the active slice of a thread at each instant.
 
-torch names the parts of a compiled call by ranges: the look-up of a function's compilations, with
-its guards (``TorchDynamo Cache Lookup``), the compiled function (``Torch-Compiled Region: 0/1``,
-which holds the rests of the function behind its graph breaks too), the wrappers of AOTAutograd, and
-each graph of Inductor's (``## Call CompiledFxGraph <key> ##``).
+torch marks cache lookups (``TorchDynamo Cache Lookup``), compiled functions (``Torch-Compiled
+Region: 0/1``), AOTAutograd wrappers and Inductor graphs (``## Call CompiledFxGraph <key> ##``).
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class SliceKind(IntEnum):
-    """What a range, operator or call is to compiled code."""
+    """Role of a range, operator or call in compiled code."""
 
     GUARDS = 0
     REGION = 1
@@ -53,43 +51,43 @@ _PROFILER_STEP: Final = "ProfilerStep#"
 
 
 class CpuSlices(Struct, frozen=True):
-    """Operators, API calls and ranges of a trace as one; arrays of shape (slices,)."""
+    """Operators, API calls and ranges of a trace combined; arrays of shape (slices,)."""
 
     nesting: Nesting
-    """Which of them lie within which."""
+    """Nesting of the slices."""
     kind: Ints
-    """SliceKind of each."""
+    """SliceKind of each slice."""
     name: Ints
     """Index into ``names``."""
     names: tuple[str, ...]
-    """The names of all slices."""
+    """Names of all slices."""
     runtime: int
-    """The slice of the first row of ``trace.runtime``; the others follow."""
+    """Slice index of the first row of ``trace.runtime``; the others follow."""
     threads: tuple[int, ...]
-    """The threads that marked steps, then those that launched work on the GPU."""
+    """Threads that marked steps, then those that launched GPU work."""
 
     def of_kind(self, kind: SliceKind) -> Flags:
-        """Which slices are of ``kind``."""
+        """Return a mask of the slices of ``kind``."""
         return np.asarray(self.kind == kind)
 
     def frame_of(self, slice_index: int) -> str | None:
-        """The compilation that a region runs."""
+        """Return the compilation of a region."""
         return region_frame(self.names[int(self.name[slice_index])])
 
     def key_of(self, slice_index: int) -> str | None:
-        """The key of the graph that a call runs."""
+        """Return the graph key of a call."""
         match = _CALL.match(self.names[int(self.name[slice_index])])
         return None if match is None else match["key"]
 
 
 def region_frame(name: str) -> str | None:
-    """The id of the compilation in the name of a region; None for other names."""
+    """Parse the compilation id in a region's name; None for other names."""
     match = _REGION.match(name)
     return None if match is None else match["frame"]
 
 
 def has_compiled_code(trace: Trace) -> bool:
-    """Whether ``trace`` shows calls of compiled functions."""
+    """Check whether ``trace`` contains calls of compiled functions."""
     for table in (trace.ops, trace.annotations):
         names = table["name"].unique().drop_nulls().cast(str).to_list()
         if any(name.startswith("Torch-Compiled Region") for name in names):
@@ -98,23 +96,23 @@ def has_compiled_code(trace: Trace) -> bool:
 
 
 def cpu_slices(trace: Trace) -> CpuSlices:
-    """The slices of ``trace``; near-linear in its rows."""
+    """Build the slices of ``trace``; near-linear in its rows."""
     tables = (trace.ops, trace.annotations, trace.runtime)
     codes: list[Ints] = []
     kinds: list[Ints] = []
     names: list[str] = []
     for table in tables:
-        own_codes, own_names = _encoded(table["name"])
+        table_codes, table_names = _encoded(table["name"])
         is_call = table is trace.runtime
         kind = np.array(
-            [_call_kind(name) if is_call else _range_kind(name) for name in own_names],
+            [_call_kind(name) if is_call else _range_kind(name) for name in table_names],
             dtype=np.int64,
         )
         if table is trace.annotations:
             kind[kind == SliceKind.OPERATOR] = SliceKind.RANGE
-        codes.append(own_codes.astype(np.int64) + len(names))
-        kinds.append(kind[own_codes] if len(own_names) else np.zeros(0, dtype=np.int64))
-        names.extend(own_names)
+        codes.append(table_codes.astype(np.int64) + len(names))
+        kinds.append(kind[table_codes] if len(table_names) else np.zeros(0, dtype=np.int64))
+        names.extend(table_names)
     start, duration, thread = (
         np.concatenate([column(table, name) for table in tables]) for name in ("ts", "dur", "tid")
     )
@@ -132,8 +130,10 @@ def cpu_slices(trace: Trace) -> CpuSlices:
 
 
 def first_of_kind_within(slices: CpuSlices, kind: SliceKind, around: SliceKind) -> Ints:
-    """For each slice of kind ``around`` when the first slice of ``kind`` in it begins, the largest
-    integer where there is none; shape (slices,), for other slices the largest too."""
+    """Find the start of the first slice of ``kind`` within each slice of kind ``around``.
+
+    Shape (slices,); otherwise the largest integer.
+    """
     never = np.iinfo(np.int64).max
     first = np.full(len(slices.kind), never, dtype=np.int64)
     nearest = slices.nesting.nearest(slices.of_kind(around))
@@ -145,24 +145,24 @@ def first_of_kind_within(slices: CpuSlices, kind: SliceKind, around: SliceKind) 
 
 
 def _encoded(names: pl.Series) -> tuple[Ints, list[str]]:
-    """Names as codes of shape (rows,) and the text of each code."""
+    """Encode names as codes of shape (rows,) with the text of each code."""
     if str(names.dtype) == "String":
         texts = names.fill_null("").to_list()
-        places: dict[str, int] = {}
-        return np.array([places.setdefault(text, len(places)) for text in texts], np.int64), list(
-            places
-        )
+        code_by_text: dict[str, int] = {}
+        return np.array(
+            [code_by_text.setdefault(text, len(code_by_text)) for text in texts], np.int64
+        ), list(code_by_text)
     codes, distinct = encode(names)
     return codes.astype(np.int64), distinct
 
 
 def _call_kind(name: str) -> SliceKind:
-    which = call_class(name)
-    if which is CallClass.GRAPH_LAUNCH:
+    class_of_call = call_class(name)
+    if class_of_call is CallClass.GRAPH_LAUNCH:
         return SliceKind.GRAPH_LAUNCH
-    if which in (CallClass.KERNEL_LAUNCH, CallClass.COPY):
+    if class_of_call in (CallClass.KERNEL_LAUNCH, CallClass.COPY):
         return SliceKind.LAUNCH
-    return SliceKind.WAIT if which is CallClass.SYNCHRONISE else SliceKind.OTHER_CALL
+    return SliceKind.WAIT if class_of_call is CallClass.SYNCHRONISE else SliceKind.OTHER_CALL
 
 
 def _range_kind(name: str) -> SliceKind:

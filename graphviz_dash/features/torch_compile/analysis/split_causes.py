@@ -1,4 +1,4 @@
-"""Causes that Inductor tells: operators at which it splits a graph."""
+"""Causes reported by Inductor: operators at which it splits a graph."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from graphviz_dash.features.torch_compile.analysis.savings import StepCosts, not
 from graphviz_dash.model.compilation import Compilation, CompiledFrame, SplitOperator, UserLine
 from graphviz_dash.model.compile_rules import CompileRuleId
 
-UNTOLD: Final = "the graph came out of Inductor's cache, which does not say why it is split"
-"""The reason of a split that only the trace shows."""
+UNTOLD: Final = "the graph comes from Inductor's cache, which does not store the reason for a split"
+"""Reason of a split that only the trace shows."""
 
 
-_BEHIND_A_SKIP: Final = not_told("the graph is not recorded at all: mend that first")
+_BEHIND_A_SKIP: Final = not_told("the graph is not recorded; fix this first")
 _ON_CPU: Final = re.compile(r"\bcpu\b|DeviceCopy")
 
 
@@ -47,7 +47,7 @@ _SPLIT_RULES: Final = (
 
 
 class _Split(Struct):
-    """What is split at one line."""
+    """Splits at one line."""
 
     lines: tuple[UserLine, ...]
     frames: list[str]
@@ -57,42 +57,44 @@ class _Split(Struct):
 def split_causes(
     compilation: Compilation, frames: dict[str, CompiledFrame], costs: StepCosts | None
 ) -> Iterator[CompileCause]:
-    """Operators at which graphs are split, those of one line together."""
+    """Find operators that split graphs, grouped by line."""
     splits: dict[str, _Split] = {}
     for split in compilation.partitionings:
-        own = split.frame or ""
-        operators = [each for partition in split.partitions for each in partition.operators]
-        # Copies to and from the CPU come with the work that is done there.
-        on_cpu = [each for each in operators if _is_cpu_work(each)]
-        cpu_lines = _line_of_split(on_cpu[0], operators, frames.get(own)) if on_cpu else ()
+        split_frame = split.frame or ""
+        operators = [operator for partition in split.partitions for operator in partition.operators]
+        # Copies from and to the CPU belong to the CPU work.
+        on_cpu = [operator for operator in operators if _is_cpu_work(operator)]
+        cpu_lines = _line_of_split(on_cpu[0], operators, frames.get(split_frame)) if on_cpu else ()
         for operator in operators:
-            lines = operator.lines or _line_of_split(operator, operators, frames.get(own))
+            lines = operator.lines or _line_of_split(operator, operators, frames.get(split_frame))
             if cpu_lines and _is_copy(operator):
                 lines = cpu_lines
-            line_text = lines[0].text if lines else own
-            at = splits.setdefault(line_text, _Split(lines, [], []))
-            at.frames.append(own)
-            at.operators.append(operator)
+            line_text = lines[0].text if lines else split_frame
+            line_splits = splits.setdefault(line_text, _Split(lines, [], []))
+            line_splits.frames.append(split_frame)
+            line_splits.operators.append(operator)
     _add_untold(splits, compilation, frames, costs)
     skipped = {skip.frame for skip in compilation.skips}
-    shares = Counter(frame for at in splits.values() for frame in set(at.frames))
-    for at in splits.values():
-        reasons = tuple(dict.fromkeys(operator.reason for operator in at.operators))
+    shares = Counter(frame for line_splits in splits.values() for frame in set(line_splits.frames))
+    for line_splits in splits.values():
+        reasons = tuple(dict.fromkeys(operator.reason for operator in line_splits.operators))
         yield CompileCause(
-            rule=_rule_of_split(at.operators),
+            rule=_rule_of_split(line_splits.operators),
             reason=", ".join(reasons),
-            lines=at.lines,
-            frames=tuple(dict.fromkeys(at.frames)),
-            times=len(at.operators),
+            lines=line_splits.lines,
+            frames=tuple(dict.fromkeys(line_splits.frames)),
+            times=len(line_splits.operators),
             saves_ns=_BEHIND_A_SKIP
-            if skipped.issuperset(at.frames)
+            if skipped.issuperset(line_splits.frames)
             else predicted(
-                costs, partial(_saved_by_joining, tuple(dict.fromkeys(at.frames)), shares)
+                costs, partial(_saved_by_joining, tuple(dict.fromkeys(line_splits.frames)), shares)
             ),
             once_ns=None,
             details=tuple(
                 dict.fromkeys(
-                    operator.operator or operator.name for operator in at.operators if operator.name
+                    operator.operator or operator.name
+                    for operator in line_splits.operators
+                    if operator.name
                 )
             )[:8],
         )
@@ -101,12 +103,14 @@ def split_causes(
 def _line_of_split(
     operator: SplitOperator, operators: Sequence[SplitOperator], frame: CompiledFrame | None
 ) -> tuple[UserLine, ...]:
-    """The lines of an operator that Inductor made itself (it fuses, and it copies inputs): those of
-    another of the same reason, else of the input on the CPU, else where the function begins."""
     if operator.lines:
         return operator.lines
-    same = (each.lines for each in operators if each.reason == operator.reason and each.lines)
-    other = next(same, ())
+    same_reason = (
+        candidate.lines
+        for candidate in operators
+        if candidate.reason == operator.reason and candidate.lines
+    )
+    other = next(same_reason, ())
     if other:
         return other
     line = first_cpu_use(frame) if _ON_CPU.search(operator.reason) else None
@@ -115,24 +119,22 @@ def _line_of_split(
 
 
 def _calls_of(operator: SplitOperator) -> re.Pattern[str]:
-    """How a statement of Dynamo's graph looks that may become ``operator``."""
+    """Build a pattern for statements of Dynamo's graph that may become ``operator``."""
     if _is_copy(operator):
         return DEVICE_CALLS
     if "unbacked" in operator.reason:
         return _UNBACKED_CALLS
-    # aten.foo.default, mine::foo and torch.ops.mine.foo.default are called foo.
+    # aten.foo.default, mine::foo and torch.ops.mine.foo.default are all named foo.
     words = [word for word in re.split(r"[.:]+", operator.operator or "") if word]
     names = [word for word in words if word not in ("torch", "ops", "aten", "default")]
     return re.compile(rf"\b{re.escape(names[-1])}\b") if names else _NEVER
 
 
 def _is_copy(operator: SplitOperator) -> bool:
-    """Whether an operator copies between devices."""
     return bool(_COPY.search(operator.operator or "") or _COPY.search(operator.reason))
 
 
 def _is_cpu_work(operator: SplitOperator) -> bool:
-    """Whether an operator runs on the CPU, and does not only copy."""
     return bool(_ON_CPU.search(operator.reason)) and not _is_copy(operator)
 
 
@@ -142,8 +144,6 @@ def _add_untold(
     frames: dict[str, CompiledFrame],
     costs: StepCosts | None,
 ) -> None:
-    """Adds splits that only the trace shows: of a graph that came out of Inductor's cache nothing
-    says why it was split."""
     explained = {split.frame for split in compilation.partitionings}
     cached = {graph.frame for graph in compilation.graphs if graph.cached}
     for call in costs.time.calls if costs else ():
@@ -157,14 +157,13 @@ def _add_untold(
 
 
 def _launches_between(costs: StepCosts | None, frame: str) -> bool:
-    """Whether a compiled graph launches work outside its CUDA graphs."""
     return costs is not None and any(
         part.busy_ns for part in costs.of((StepPart.COMPILED,), [frame])
     )
 
 
 def _rule_of_split(operators: Sequence[SplitOperator]) -> CompileRuleId:
-    """Work of the CPU before copies to and from it: these come with it."""
+    """Choose the rule of a split; CPU work takes precedence over its copies."""
     if any(operator.reason == UNTOLD for operator in operators):
         return CompileRuleId.SPLIT_UNTOLD
     rules = [
@@ -178,7 +177,5 @@ def _rule_of_split(operators: Sequence[SplitOperator]) -> CompileRuleId:
 
 
 def _saved_by_joining(frames: Sequence[str], shares: Mapping[str, int], costs: StepCosts) -> float:
-    """What it would save if the parts of split graphs were one, where each of the lines at which a
-    graph is split has an equal share."""
     pieces = costs.pieces
     return sum(costs.saved(without_splits(pieces, frame)) / shares[frame] for frame in frames)

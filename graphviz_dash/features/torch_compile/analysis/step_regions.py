@@ -1,4 +1,4 @@
-"""What each stretch of a compiled step is for, and what causes it: the step on its own time."""
+"""Spans of a compiled step with their purpose and cause."""
 
 from __future__ import annotations
 
@@ -38,23 +38,22 @@ _CAUSED_BY: Final = {
     StepPart.COMPILED: _OUTSIDE_GRAPHS,
     StepPart.COPIES: (CompileRuleId.COPIED_INPUTS,),
 }
-"""The rules that, broken in a compilation, put such a part into its call."""
+"""Rules whose violation in a compilation causes each part."""
 
 
 class StepRegion(Struct, frozen=True):
-    """A stretch of a step with its cause."""
+    """A span of a step with its cause."""
 
     stretch: Stretch
-    """When it is, and what for."""
+    """Time span and purpose."""
     cause: CompileCause | None
-    """What puts it there; None where nothing that is known does."""
+    """Cause of the span; None if unknown."""
 
 
 def step_regions(
     divider: StepDivider, step: Step, causes: Sequence[CompileCause]
 ) -> tuple[StepRegion, ...]:
-    """The regions of ``step`` from its begin to its end, without a gap; ``causes`` are its run's,
-    what saves most first."""
+    """Divide ``step`` into regions without gaps; ``causes`` are sorted by gain."""
     by_key: dict[tuple[StepPart, str | None], CompileCause | None] = {}
     regions = []
     for stretch in divider.stretches(step):

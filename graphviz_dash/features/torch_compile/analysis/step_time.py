@@ -1,15 +1,8 @@
-"""Where the time of a compiled step goes: the GPU's work by who launched it, and its idle time by
-what the CPU did meanwhile.
+"""Time breakdown of a compiled step: GPU work by its launcher, idle time by CPU activity.
 
-Method. At each instant of a traced step the GPU works or it is idle. Its work is a part of who
-launched it: a graph, a copy of an input before a graph, compiled code without a graph, or code that
-is not compiled. Idle time is a part of what the CPU was in: guards, the wrappers around compiled
-graphs, a graph's launch, code between graphs, Python. So the parts of the traced step add up to it,
-to the nanosecond. The profiler slows the CPU and leaves the GPU's work as it is: in a clean step
-(one that was timed without it) work takes the same time, launches of graphs, which CUPTI slows
-most, take what the shipped calibration says, and what is left of the step is idle time, divided as
-the trace divides it. Where the traced work takes longer than the clean step the
-difference is shown as a remainder.
+The parts add up to the traced step exactly. In a clean step, GPU work keeps its traced duration,
+graph launches have the calibrated cost, and the remaining idle time is divided as in the trace. If
+traced work exceeds the clean step, the difference is a remainder.
 """
 
 from __future__ import annotations
@@ -51,80 +44,82 @@ if TYPE_CHECKING:
 
 
 class PartTime(Struct, frozen=True):
-    """The time of one part of a step in one compilation; means of the traced steps, in ns."""
+    """Time of one part of a step in one compilation; means of the traced steps, in ns."""
 
     part: StepPart
-    """What the time is for."""
+    """Purpose of the time."""
     frame: str | None
-    """The compilation whose call it was in; None outside compiled functions."""
+    """Compilation of the enclosing call; None outside compiled functions."""
     busy_ns: float
-    """Time in which the GPU worked for it."""
+    """GPU busy time in ns."""
     idle_ns: float
-    """Time in which the GPU was idle and the CPU was in it, under the profiler."""
+    """GPU idle time during this CPU activity, under the profiler, in ns."""
 
 
 class FrameCalls(Struct, frozen=True):
-    """How often a compilation is called in a step; means of the traced steps."""
+    """Calls of a compilation per step; means of the traced steps."""
 
     frame: str | None
-    """The compilation; None where it is not known, as of a backward without an account."""
+    """Compilation; None if unknown, for example a backward pass without a record."""
     calls: float
-    """Calls of its function that ended up in it."""
+    """Calls of the function that reached this compilation."""
     replays: float
-    """Graphs that were launched in it, not counting the rests behind its graph breaks."""
+    """Launched graphs, excluding those of resume functions."""
     launches: float
-    """Kernels and copies that it launched one by one, input copies included."""
+    """Kernels and copies launched individually, including input copies."""
 
 
 class StepTime(Struct, frozen=True, dict=True):
-    """Where the time of the traced steps goes, the shortest and the longest quarter left out."""
+    """Time breakdown of the traced steps without the shortest and longest quarter."""
 
     steps: int
-    """How many were looked at."""
+    """Number of steps."""
     traced_ns: float
-    """The mean of their durations: all of ``parts`` together."""
+    """Mean duration in ns; the sum of ``parts``."""
     parts: tuple[PartTime, ...]
-    """The parts, the longest first."""
+    """Parts, longest first."""
     calls: tuple[FrameCalls, ...]
-    """The compilations that were called, by their first call."""
+    """Compilations in the order of their first call."""
     pieces: tuple[CpuPiece, ...]
-    """What the CPU does in the step of the middle duration, and launches, from its begin on."""
+    """CPU pieces of the step with the median duration, in order."""
 
     @property
     def busy_ns(self) -> float:
-        """Time in which the GPU worked."""
+        """GPU busy time in ns."""
         return sum(part.busy_ns for part in self.parts)
 
     @property
     def idle_ns(self) -> float:
-        """Time in which it did not, under the profiler."""
+        """GPU idle time under the profiler, in ns."""
         return sum(part.idle_ns for part in self.parts)
 
     def scale(self, step_ns: float) -> float:
-        """What idle time is to be multiplied by, but for that of launches of graphs, so that a step
-        takes ``step_ns``; 0 where the GPU's work alone takes longer."""
-        launching = self._launching_ns
-        rest = self.idle_ns - launching
-        left = step_ns - self.busy_ns - self._clean_launching(step_ns)
-        return max(0.0, left) / rest if rest else 0.0
+        """Compute the factor for idle time, except graph launches, in a step of ``step_ns``.
+
+        0 if GPU work alone lasts longer.
+        """
+        launching_ns = self._launching_ns
+        other_idle_ns = self.idle_ns - launching_ns
+        remaining_ns = step_ns - self.busy_ns - self._clean_launching(step_ns)
+        return max(0.0, remaining_ns) / other_idle_ns if other_idle_ns else 0.0
 
     def clean_idle(self, part: PartTime, step_ns: float) -> float:
-        """The idle time of ``part`` in a step that takes ``step_ns`` without a profiler, in ns."""
+        """Compute the idle time of ``part`` in a clean step of ``step_ns``, in ns."""
         if part.part is StepPart.LAUNCH and self._launching_ns:
             return part.idle_ns * self._clean_launching(step_ns) / self._launching_ns
         return part.idle_ns * self.scale(step_ns)
 
     def clean(self, part: PartTime, step_ns: float) -> float:
-        """The time of ``part`` in a step that takes ``step_ns`` without a profiler, in ns."""
+        """Compute the time of ``part`` in a clean step of ``step_ns``, in ns."""
         return part.busy_ns + self.clean_idle(part, step_ns)
 
     @cached_property
     def _launching_ns(self) -> float:
-        """Idle time in which graphs are launched, under the profiler."""
+        """Idle time during graph launches under the profiler, in ns."""
         return sum(part.idle_ns for part in self.parts if part.part is StepPart.LAUNCH)
 
     def _clean_launching(self, step_ns: float) -> float:
-        """The same without one: what clean launches of so many graphs take at most."""
+        """Compute the idle time during graph launches without a profiler, at most, in ns."""
         longest = max(0.0, step_ns - self.busy_ns)
         return min(self._launching_ns, self._graphs * first_node_ns(), longest)
 
@@ -133,8 +128,7 @@ class StepTime(Struct, frozen=True, dict=True):
         return sum(piece.launches_graph for piece in self.pieces)
 
     def remainder(self, step_ns: float) -> float:
-        """What the parts of such a step lack of it, in whole ns, for sums of parts are no more
-        precise; below 0 where they are longer."""
+        """Compute the step time minus the sum of the parts, in whole ns; may be negative."""
         return float(round(step_ns - sum(self.clean(part, step_ns) for part in self.parts)))
 
 
@@ -144,55 +138,55 @@ _HOST_COPIES: Final = ("Memcpy HtoD", "Memcpy DtoH")
 
 
 class Stretch(Struct, frozen=True):
-    """A stretch of a traced step that is for one thing."""
+    """A span of a traced step with one purpose."""
 
     start: int
-    """In ns of the trace."""
+    """Start in ns of the trace."""
     end: int
-    """In ns of the trace."""
+    """End in ns of the trace."""
     part: StepPart
-    """What it is for."""
+    """Purpose of the span."""
     frame: str | None
-    """The compilation whose call it is in; None outside compiled functions."""
+    """Compilation of the enclosing call; None outside compiled functions."""
     is_busy: bool
-    """Whether the GPU works."""
+    """True if the GPU is busy."""
 
 
 def step_time(
     trace: Trace, traced_steps: Sequence[Step], compilation: Compilation | None
 ) -> StepTime | Missing:
-    """Where the time of ``traced_steps`` goes, which are those of ``trace``.
+    """Compute the time breakdown of ``traced_steps`` of ``trace``.
 
-    ``compilation`` tells of which compilation a backward is; without it that is not known.
+    ``compilation`` maps backward passes to compilations; without it they are unknown.
     """
     if not traced_steps or traced_steps[0].method is StepMethod.WHOLE:
         return UNMARKED
-    without = missing_gpu_work(trace)
-    if without is not None:
-        return without
-    chosen = _middle_half(traced_steps)
+    missing = missing_gpu_work(trace)
+    if missing is not None:
+        return missing
+    selected = _middle_half(traced_steps)
     divider = StepDivider(trace, compilation)
     busy, idle = defaultdict[_Key, float](float), defaultdict[_Key, float](float)
-    for step in chosen:
+    for step in selected:
         for stretch in divider.stretches(step):
             sums = busy if stretch.is_busy else idle
             sums[stretch.part, stretch.frame] += stretch.end - stretch.start
-    count = len(chosen)
+    count = len(selected)
     parts = [
         PartTime(part, frame, busy[part, frame] / count, idle[part, frame] / count)
         for part, frame in dict.fromkeys((*busy, *idle))
     ]
     return StepTime(
         steps=count,
-        traced_ns=sum(step.end - step.start for step in chosen) / count,
+        traced_ns=sum(step.end - step.start for step in selected) / count,
         parts=tuple(sorted(parts, key=lambda part: -(part.busy_ns + part.idle_ns))),
-        calls=divider.calls(chosen),
-        pieces=divider.cpu_pieces(chosen[len(chosen) // 2]),
+        calls=divider.calls(selected),
+        pieces=divider.cpu_pieces(selected[len(selected) // 2]),
     )
 
 
 class StepDivider:
-    """Divides the steps of a trace with compiled code: built once, near-linear in the trace."""
+    """Divider for the steps of a trace with compiled code; built in near-linear time."""
 
     def __init__(self, trace: Trace, compilation: Compilation | None) -> None:
         self._located = _Located(cpu_slices(trace), compilation)
@@ -206,15 +200,15 @@ class StepDivider:
         self._is_host_copy = [name.startswith(_HOST_COPIES) for name in names]
 
     def stretches(self, step: Step) -> list[Stretch]:
-        """What ``step`` is for, from its begin to its end without a gap."""
+        """Divide ``step`` into spans without gaps."""
         inside = np.flatnonzero((self._end > step.start) & (self._start < step.end))
         begin = np.maximum(self._start[inside], step.start)
         stop = np.minimum(self._end[inside], step.end)
         order = np.argsort(begin, kind="stable")
         inside, begin, stop = inside[order], begin[order], stop[order]
-        # Work that runs beside other work counts from where the work before it ends.
-        reach = np.maximum.accumulate(np.concatenate(([step.start], stop)))
-        begin = np.maximum(begin, reach[:-1])
+        # Concurrent work counts from the end of the earlier work.
+        latest_end = np.maximum.accumulate(np.concatenate(([step.start], stop)))
+        begin = np.maximum(begin, latest_end[:-1])
         pieces = [
             (first, last, self._keys[row], True)
             for row, first, last in zip(inside.tolist(), begin.tolist(), stop.tolist(), strict=True)
@@ -222,23 +216,23 @@ class StepDivider:
         ]
         starts, ends = np.concatenate(([step.start], stop)), np.concatenate((begin, [step.end]))
         starts = np.maximum.accumulate(starts)
-        open_ = ends > starts
-        pieces += self._located.idle(starts[open_], ends[open_])
+        has_gap = ends > starts
+        pieces += self._located.idle(starts[has_gap], ends[has_gap])
         pieces.sort(key=lambda piece: piece[0])
         return _joined(pieces)
 
     def calls(self, traced_steps: Sequence[Step]) -> tuple[FrameCalls, ...]:
-        """How often each compilation is called in ``traced_steps``, by its first call."""
+        """Count the calls of each compilation in ``traced_steps``, ordered by first call."""
         return self._located.calls(traced_steps)
 
     def cpu_pieces(self, step: Step) -> tuple[CpuPiece, ...]:
-        """What the CPU does in ``step``, also while the GPU works, and what it launches."""
+        """Split the CPU activity of ``step`` and its launches into pieces."""
         edges = np.array([step.start]), np.array([step.end])
         spans = [(first, last, *key) for first, last, key, _ in self._located.idle(*edges)]
         return cpu_pieces(spans, self._launched(step))
 
     def _launched(self, step: Step) -> list[LaunchedWork]:
-        """The work that calls of ``step`` launch, by when these begin."""
+        """Collect the GPU work launched in ``step``, ordered by call."""
         by_launch: dict[int, list[int]] = {}
         for row, launch in enumerate(self._launch.tolist()):
             if launch >= 0 and step.start <= self._call_start[launch] < step.end:
@@ -254,38 +248,41 @@ class StepDivider:
             )
             call = int(self._call_start[launch]), int(self._call_end[launch])
             launched.append(LaunchedWork(*call, end, work))
-        return sorted(launched, key=lambda each: each.call_start)
+        return sorted(launched, key=lambda launched_work: launched_work.call_start)
 
 
 _Piece = tuple[int, int, _Key, bool]
 
 
 def _joined(pieces: Sequence[_Piece]) -> list[Stretch]:
-    """Pieces in order, those of one kind that follow each other as one."""
     stretches: list[Stretch] = []
     for first, last, (part, frame), is_busy in pieces:
-        before = stretches[-1] if stretches else None
-        if before is not None and (before.part, before.frame, before.is_busy, before.end) == (
+        previous = stretches[-1] if stretches else None
+        if previous is not None and (
+            previous.part,
+            previous.frame,
+            previous.is_busy,
+            previous.end,
+        ) == (
             part,
             frame,
             is_busy,
             first,
         ):
-            stretches[-1] = replace(before, end=last)
+            stretches[-1] = replace(previous, end=last)
         else:
             stretches.append(Stretch(first, last, part, frame, is_busy))
     return stretches
 
 
 def _middle_half(traced_steps: Sequence[Step]) -> list[Step]:
-    """The steps without the shortest and the longest quarter, in which something else happened."""
     ordered = sorted(traced_steps, key=lambda step: step.end - step.start)
-    left_out = len(ordered) // 4
-    return ordered[left_out : len(ordered) - left_out]
+    excluded = len(ordered) // 4
+    return ordered[excluded : len(ordered) - excluded]
 
 
 class _Located:
-    """Which part of which compilation an instant of the CPU, or work on the GPU, belongs to."""
+    """Assignment of CPU instants and GPU work to parts and compilations."""
 
     def __init__(self, slices: CpuSlices, compilation: Compilation | None) -> None:
         self._slices = slices
@@ -305,7 +302,7 @@ class _Located:
         self._regions = self._regions_by_thread()
 
     def keys_of_work(self, trace: Trace) -> list[_Key]:
-        """The part and the compilation of each row of ``trace.gpu``."""
+        """Find part and compilation of each row of ``trace.gpu``."""
         launch = trace_links(trace).launch
         key_by_launch: dict[int, _Key] = {}
         keys: list[_Key] = []
@@ -319,29 +316,31 @@ class _Located:
         return keys
 
     def idle(self, starts: Ints, ends: Ints) -> list[_Piece]:
-        """What the CPU was in during each piece of the gaps from ``starts`` to ``ends``."""
+        """Find the CPU activity during the gaps from ``starts`` to ``ends``."""
         if not len(starts):
             return []
         nesting = self._slices.nesting
         low, high = int(starts[0]), int(ends[-1])
-        near = (nesting.end > low) & (nesting.start < high)
-        edges = np.unique(np.concatenate((starts, ends, nesting.start[near], nesting.end[near])))
+        is_near = (nesting.end > low) & (nesting.start < high)
+        edges = np.unique(
+            np.concatenate((starts, ends, nesting.start[is_near], nesting.end[is_near]))
+        )
         edges = edges[(edges >= low) & (edges <= high)]
         first, last = edges[:-1], edges[1:]
         middle = first + (last - first) // 2
-        at = np.searchsorted(starts, middle, "right") - 1
-        open_ = (at >= 0) & (middle < ends[np.maximum(at, 0)])
-        first, last, middle = first[open_], last[open_], middle[open_]
+        gap = np.searchsorted(starts, middle, "right") - 1
+        in_gap = (gap >= 0) & (middle < ends[np.maximum(gap, 0)])
+        first, last, middle = first[in_gap], last[in_gap], middle[in_gap]
         columns = (self._innermost(middle), middle, first, last)
         return [
-            (begin, end, self._key_at(where, instant), False)
-            for where, instant, begin, end in zip(
+            (begin, end, self._key_at(slice_index, instant), False)
+            for slice_index, instant, begin, end in zip(
                 *(values.tolist() for values in columns), strict=True
             )
         ]
 
     def calls(self, traced_steps: Sequence[Step]) -> tuple[FrameCalls, ...]:
-        """How often each compilation was called within the steps."""
+        """Count the calls of each compilation within the steps."""
         slices = self._slices
         counts: dict[str | None, list[int]] = {}
         wanted = ((SliceKind.REGION, 0), (SliceKind.GRAPH_LAUNCH, 1), (SliceKind.LAUNCH, 2))
@@ -363,21 +362,25 @@ class _Located:
         )
 
     def _innermost(self, instants: Ints) -> Ints:
-        """The slice that tells what the CPU was in: that of the thread of the steps, and where this
-        one only waits or is in nothing, that of another thread that launches work."""
+        """Find the innermost slice at each instant.
+
+        Prefers the thread of the steps; if it waits or has no slice, other launching threads count.
+        """
         chosen = np.full(len(instants), NONE, dtype=np.int64)
         waits = np.full(len(instants), NONE, dtype=np.int64)
         for thread in self._slices.threads:
-            left = np.flatnonzero(chosen == NONE)
-            if not len(left):
+            unassigned = np.flatnonzero(chosen == NONE)
+            if not len(unassigned):
                 break
-            own = np.full(len(left), thread, dtype=np.int64)
-            innermost = self._slices.nesting.around(instants[left], own)
+            threads = np.full(len(unassigned), thread, dtype=np.int64)
+            innermost = self._slices.nesting.around(instants[unassigned], threads)
             kind = np.where(innermost == NONE, SliceKind.STEP, self._slices.kind[innermost])
-            says = (kind != SliceKind.STEP) & (kind != SliceKind.WAIT) & (kind != SliceKind.RANGE)
-            chosen[left[says]] = innermost[says]
-            waiting = (kind == SliceKind.WAIT) & (waits[left] == NONE)
-            waits[left[waiting]] = innermost[waiting]
+            is_active = (
+                (kind != SliceKind.STEP) & (kind != SliceKind.WAIT) & (kind != SliceKind.RANGE)
+            )
+            chosen[unassigned[is_active]] = innermost[is_active]
+            waiting = (kind == SliceKind.WAIT) & (waits[unassigned] == NONE)
+            waits[unassigned[waiting]] = innermost[waiting]
         return np.where(chosen == NONE, waits, chosen)
 
     def _key_of_launch(self, row: int) -> _Key:
@@ -389,7 +392,7 @@ class _Located:
         return (StepPart.COPIES if self._copies_input(row) else StepPart.COMPILED), frame
 
     def _copies_input(self, row: int) -> bool:
-        """Whether a slice in a call is within a copy before the call's first graph launch."""
+        """Check for a slice within an input copy before the call's first graph launch."""
         nesting = self._slices.nesting
         copy, call = int(self._copy[row]), int(self._call[row])
         return (
@@ -408,14 +411,14 @@ class _Located:
         return self._part_at(row, instant), self._frame(row)
 
     def _part_at(self, row: int, instant: int) -> StepPart:
-        """The part of an instant in a slice that is no wait and no look-up."""
+        """Find the part of an instant in a slice other than a wait or a cache lookup."""
         call = int(self._call[row])
         if call != NONE:
             return self._part_of_call(row, call)
         if self._in_wrapper(row):
             return StepPart.DISPATCH
         if self._slices.kind[row] == SliceKind.GRAPH_LAUNCH:
-            # A graph that the program, or mode compile-graph, launches around compiled code.
+            # A graph that the program or mode compile-graph launches around compiled code.
             return StepPart.LAUNCH
         if self._region[row] == NONE or self._behind_a_break(row, instant):
             return StepPart.EAGER
@@ -429,9 +432,9 @@ class _Located:
         kind = self._slices.kind[row]
         if kind == SliceKind.GRAPH_LAUNCH:
             return StepPart.LAUNCH
-        # Operators and kernels of a partition that is not captured; the rest is the trees' own.
-        between = kind in (SliceKind.OPERATOR, SliceKind.LAUNCH, SliceKind.COPY)
-        return StepPart.COMPILED if between else StepPart.DISPATCH
+        # Operators and kernels of an uncaptured partition; the rest belongs to the cudagraph trees.
+        is_uncaptured = kind in (SliceKind.OPERATOR, SliceKind.LAUNCH, SliceKind.COPY)
+        return StepPart.COMPILED if is_uncaptured else StepPart.DISPATCH
 
     def _in_wrapper(self, row: int) -> bool:
         wrapper, region = int(self._wrapper[row]), int(self._region[row])
@@ -441,15 +444,16 @@ class _Located:
         )
 
     def _behind_a_break(self, row: int, instant: int) -> bool:
-        """Whether an instant in a compiled function, outside its graphs, is code that Dynamo did
-        not compile: behind its last graph, or an operator."""
+        """Check whether an instant in a compiled function is eager code.
+
+        True for operators outside graphs and for code after the function's last graph.
+        """
         if self._slices.kind[row] in (SliceKind.OPERATOR, SliceKind.COPY, SliceKind.LAUNCH):
             return True
         last = self._last_call.get(int(self._region[row]))
         return last is not None and instant >= last
 
     def _calls_by_wrapper(self) -> dict[int, int]:
-        """The call of a graph that is in each wrapper."""
         nesting = self._slices.nesting
         calls: dict[int, int] = {}
         for call in np.flatnonzero(self._slices.of_kind(SliceKind.CALL)).tolist():
@@ -461,15 +465,15 @@ class _Located:
         return calls
 
     def _last_calls(self) -> dict[int, int]:
-        """For each region that goes on in another behind its own graphs: when these end."""
+        """Find the end of the last graph of each region that continues in another region."""
         slices, nesting = self._slices, self._slices.nesting
         parent = nesting.parent
         regions = np.flatnonzero(slices.of_kind(SliceKind.REGION))
-        around = np.where(
+        parent_regions = np.where(
             parent[regions] == NONE, NONE, self._region[np.maximum(parent[regions], 0)]
         )
-        broken = set(around[around != NONE].tolist())
-        ends: dict[int, int] = {region: int(nesting.start[region]) for region in broken}
+        interrupted = set(parent_regions[parent_regions != NONE].tolist())
+        ends: dict[int, int] = {region: int(nesting.start[region]) for region in interrupted}
         for call in np.flatnonzero(slices.of_kind(SliceKind.CALL)).tolist():
             region = int(self._region[call])
             if region in ends:
@@ -478,7 +482,6 @@ class _Located:
         return ends
 
     def _regions_by_thread(self) -> dict[int, Ints]:
-        """The compiled functions of each thread, by their begin."""
         nesting = self._slices.nesting
         regions = np.flatnonzero(self._slices.of_kind(SliceKind.REGION))
         regions = regions[np.argsort(nesting.start[regions], kind="stable")]
@@ -488,24 +491,23 @@ class _Located:
         }
 
     def _frame(self, row: int) -> str | None:
-        """The compilation of a slice: of the region around it, else of the call's graph."""
+        """Find the compilation of a slice, from its region or else from the graph call."""
         region, call = int(self._region[row]), int(self._call[row])
         if call == NONE and region == NONE:
             call = self._call_within.get(int(self._wrapper[row]), NONE)
-        where = region if region != NONE else call
-        if where == NONE:
+        owner = region if region != NONE else call
+        if owner == NONE:
             return None
-        if where not in self._frames:
-            self._frames[where] = (
-                self._slices.frame_of(where)
+        if owner not in self._frames:
+            self._frames[owner] = (
+                self._slices.frame_of(owner)
                 if region != NONE
-                else self._frame_of_key.get(self._slices.key_of(where) or "")
+                else self._frame_of_key.get(self._slices.key_of(owner) or "")
             )
-        return self._frames[where]
+        return self._frames[owner]
 
     def _guarded(self, guards: int) -> str | None:
-        """The compilation that a look-up led to: the region that begins behind it."""
         nesting = self._slices.nesting
         regions = self._regions[int(nesting.thread[guards])]
-        at = int(np.searchsorted(nesting.start[regions], nesting.end[guards]))
-        return self._frame(int(regions[at])) if at < len(regions) else None
+        position = int(np.searchsorted(nesting.start[regions], nesting.end[guards]))
+        return self._frame(int(regions[position])) if position < len(regions) else None

@@ -166,7 +166,7 @@ def test_bodies_unfold_beneath_their_node() -> None:
     assert [box.label for box in bodies] == [
         "then",
         "else",
-        "each turn",
+        "each iteration",
         "case 0",
         "case 1",
         "case 2",

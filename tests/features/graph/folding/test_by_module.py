@@ -63,7 +63,7 @@ def test_phases_come_first_and_each_has_its_modules() -> None:
         ("backward", "", 4),
         ("Net.b", "", 2),
         ("Net.a", "", 2),
-        ("optimizer", "the optimizer's own work", 2),
+        ("optimizer", "part of the optimizer", 2),
     ]
 
 
@@ -72,9 +72,9 @@ def test_what_runs_outside_the_calls_of_modules_stands_outside_of_them() -> None
     root = tree(line(8), *token, *token)
     assert said(root) == [
         ("Net", "visit 1 of 2", 2),
-        ("no module", "launched outside every module's call; visit 1 of 2", 2),
+        ("no module", "launched outside any module call; visit 1 of 2", 2),
         ("Net", "visit 2 of 2", 2),
-        ("no module", "launched outside every module's call; visit 2 of 2", 2),
+        ("no module", "launched outside any module call; visit 2 of 2", 2),
     ]
 
 
@@ -89,7 +89,7 @@ def test_what_backward_does_between_modules_takes_none_apart() -> None:
         "backward:Net.a",
     ]
     root = tree(line(7), *told, "backward:Net.a")
-    reason = "no operator of a module's forward leads to it"
+    reason = "not linked to an operator of a module's forward"
     assert said(root) == [
         ("Net.b", "", 3),
         ("no module", reason, 2),

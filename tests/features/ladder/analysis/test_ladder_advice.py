@@ -146,7 +146,7 @@ class TestReport:
         report = reported(path)
         missing = ladder_data(report, family_of(report))
         assert isinstance(missing, Missing)
-        assert missing.reason == "the sizes of the family's graphs are not known"
+        assert missing.reason == "the sizes of the family's graphs are unknown"
 
     def test_keys_of_several_numbers(self) -> None:
         samples = tuple(
@@ -233,7 +233,7 @@ class TestAdvice:
         )
         missing = advise(ladder_basis(data), Budget())
         assert isinstance(missing, Missing)
-        assert "reaches the largest request" in missing.reason
+        assert "covers the largest request" in missing.reason
 
     def test_keys_by_method(self, tmp_path: Path) -> None:
         report = reported(make_server(tmp_path, method=KeyMethod.GRIDS))

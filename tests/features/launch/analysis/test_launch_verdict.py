@@ -56,7 +56,7 @@ def test_the_verdict(took: list[int], verdict: Verdict) -> None:
 def test_what_no_synthetic_graph_tells_is_named() -> None:
     found = judged([2100], {NodeKind.KERNEL: 99, NodeKind.HOST: 1})
     assert isinstance(found, Missing)
-    assert found.reason == "mine holds no graph that tells what Host nodes add"
+    assert found.reason == "mine has no graph that measures the cost of Host nodes"
 
 
 def test_the_answer_on_a_recorded_step() -> None:

@@ -76,14 +76,14 @@ def test_each_measure_has_an_effect_or_a_reason(effect: ObserverEffect) -> None:
         assert not row.effects.keys() & row.absent.keys()
     alone, events = effect.row(Observer.NONE), effect.row(Observer.EVENTS)
     assert alone is not None
-    assert "nothing is attached" in alone.absent[StepMeasure.DEVICE]
+    assert "no tool is attached" in alone.absent[StepMeasure.DEVICE]
     assert events is not None
     assert events.absent == {}
     silent = observer_effect(run_with(SERIES[0], observed(Observer.EVENTS, 1, 6_000, 104_000)))
     assert isinstance(silent, ObserverEffect)
     events = silent.row(Observer.EVENTS)
     assert events is not None
-    assert "longer to launch" in events.absent[StepMeasure.DEVICE]
+    assert "took longer than the spin kernel" in events.absent[StepMeasure.DEVICE]
 
 
 def test_ratios_are_to_both_processes_with_nothing_attached(effect: ObserverEffect) -> None:
