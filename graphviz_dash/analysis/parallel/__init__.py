@@ -1,1 +1,1 @@
-"""A captured graph on several streams: what its work needs, and what running it so would give."""
+"""Execution of a captured graph on several streams: dependencies and predicted times."""
