@@ -80,7 +80,6 @@ def gaps(runs: Sequence[Run]) -> dict[Part, Gap]:
 
 
 def _condition(part: Part, rule: _Rule, runs: Sequence[Run]) -> str:
-    """Return the required change before the command can collect ``part``."""
     if part is Part.GRAPH and any(run.manifest.failures for run in runs):
         return "fix the cause of the failed capture"
     if part is Part.DOCTOR and ranks_together(runs) > 1:

@@ -95,7 +95,6 @@ def _collector(run: Run) -> tuple[str, ...]:
 
 
 def _workload(run: Run) -> tuple[str, ...]:
-    """Return the options that select the workload of ``run`` and set its parameters."""
     command = run.manifest.command
     options = ("--workload", _option(command, "--workload") or run.manifest.workload.factory)
     sets = (command[index : index + 2] for index, word in enumerate(command) if word == _REPEATED)

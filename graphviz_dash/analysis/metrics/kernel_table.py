@@ -76,7 +76,7 @@ class KernelTable(Struct, frozen=True):
 
     @property
     def has_seldom(self) -> bool:
-        """Whether a kernel ran in fewer than half of a run's steps. Its median is then 0, and the
+        """True if a kernel ran in fewer than half of a run's steps. Its median is then 0, and the
         rows of the run add up to less than its work.
         """
         uses = (use for row in self.rows for use in row.uses if use is not None)

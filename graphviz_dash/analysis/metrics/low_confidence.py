@@ -170,7 +170,7 @@ class FewTracedSteps(Struct, _Doubt, frozen=True):
     )
     count: int
     imported: bool
-    """Whether the trace was imported, so that no more steps can be collected."""
+    """True if the trace was imported, so that no more steps can be collected."""
 
 
 class StrongObserver(Struct, _Doubt, frozen=True):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def recorded_step_ns(recording: Recording) -> float | Missing:
-    """Return the time per step in the program's loop, in ns."""
+    """Return the time per step in the program's loop."""
     if recording.boundary_kind is None:
         return untimed("nothing in the program looked like a step")
     if not recording.step_ns:

@@ -46,7 +46,7 @@ class Figure(Struct, frozen=True):
 
     @property
     def holds_one(self) -> bool:
-        """Whether the interval of a ratio contains 1, so the two may be equal."""
+        """True if the interval of a ratio contains 1, so the two may be equal."""
         spread = self.spread
         return spread is not None and spread.high is not None and spread.low <= 1 <= spread.high
 
@@ -99,7 +99,7 @@ def _clean_median(metric: str, processes: Sequence[Sequence[int]], untimed: Miss
 
 
 def clean_step_ns(run: Run) -> float | None:
-    """Return the median step time of the clean pass in ns; None if no iteration was timed."""
+    """Return the median step time of the clean pass; None if no iteration was timed."""
     summary = summarise([step.wall_ns for step in run.clean.steps] if run.clean else [])
     return summary.median if summary is not None else None
 

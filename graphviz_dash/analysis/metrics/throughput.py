@@ -91,7 +91,6 @@ def throughput_figures(run: Run, interval: Figure) -> Iterator[Figure]:
 
 
 def _rate(metric: str, per_step: float, interval: Figure) -> Figure:
-    """Divide ``per_step`` by the interval, swapping the ends of its spread."""
     spread = interval.spread
     inverse_spread = None
     if spread is not None and spread.high is not None and spread.low > 0:

@@ -71,7 +71,6 @@ def eager_bounds(prediction: Prediction) -> tuple[EagerBounds, ...]:
 
 
 def _values(work: GraphWork, line_ns: float) -> dict[int, float]:
-    """Return the estimated time by number of streams, based on ``line_ns``."""
     captured_ns = as_captured(work, MEASURED_COSTS).total_ns
     plans = plan_streams(work.operations, max(STREAMS), MEASURED_COSTS)
     return {

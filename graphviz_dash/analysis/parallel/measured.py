@@ -21,7 +21,7 @@ class LargerPlan(Struct, frozen=True):
     time_ns: float
     """Median replay, measured or predicted."""
     measured: bool
-    """Whether it was timed."""
+    """True if it was timed."""
     speedup: float
     """Speedup over one stream."""
     memory_bytes: int
@@ -29,7 +29,7 @@ class LargerPlan(Struct, frozen=True):
 
 
 def attempt_ns(attempt: Attempt) -> float | None:
-    """Return the median replay of an attempt, in ns; None if not tried."""
+    """Return the median replay of an attempt; None if not tried."""
     summary = summarise(list(attempt.replays_ns))
     return None if summary is None else summary.median
 

@@ -125,7 +125,7 @@ class ParallelPrediction(Struct, frozen=True):
 
     @property
     def path_ns(self) -> float:
-        """Length of the longest chain in ns, a lower bound of all predictions.
+        """Length of the longest chain, a lower bound of all predictions.
 
         It is shortened by the excess if the simulation is longer than the measured graph.
         """
@@ -294,7 +294,6 @@ def _rows(
 
 
 def _outlook(rows: Sequence[OnStreams], plan: StreamPlan, least: LeastTime) -> Outlook:
-    """Return whether the best of ``rows`` gains, or else the obstacle."""
     if rows[-1].speedup >= SLIGHT_SPEEDUP:
         return Outlook.FASTER
     line = plan.schedule.total_ns

@@ -72,21 +72,21 @@ class RecordedWorkload(Struct, frozen=True):
     nodes: int
     """Number of graph nodes."""
     step_ns: int
-    """Clean step time of the graph run, in ns."""
+    """Clean step time of the graph run."""
     interval_ns: int
-    """Time between back-to-back replays, in ns."""
+    """Time between back-to-back replays."""
     replay_cpu_ns: int
-    """CPU time of a replay's launch, in ns."""
+    """CPU time of a replay's launch."""
     eager_ns: int
-    """Clean step time of the eager run, in ns."""
+    """Clean step time of the eager run."""
     eager_cpu_ns: int
-    """CPU time until the eager step has launched all its work, in ns."""
+    """CPU time until the eager step has launched all its work."""
     capture_ns: int
-    """Capture time, in ns."""
+    """Capture time."""
     instantiate_ns: int
-    """Instantiation time, in ns."""
+    """Instantiation time."""
     first_launch_ns: int
-    """Time of the first launch, in ns."""
+    """Time of the first launch."""
 
 
 def _own_step(trace: Trace) -> EagerStep | Missing:
@@ -286,7 +286,6 @@ def _line(count: Sequence[float], value: Sequence[float]) -> tuple[float, float]
 def _assembled(
     recorded: Sequence[RecordedWorkload], terms: dict[str, float], source: CalibrationSource
 ) -> Calibration:
-    """Assemble the calibration without samples and errors."""
     nodes = [len(workload.step) for workload in recorded]
     between = []
     for workload in recorded:
@@ -344,7 +343,6 @@ def _sample(
 def _errors(
     samples: Sequence[CalibrationSample], checks: Sequence[CalibrationSample]
 ) -> ErrorScale:
-    """Fit weights to the errors of ``samples``, and scores to those of ``checks``."""
     matrix = np.array([[sample.sources[source] for source in ErrorSource] for sample in samples])
     found = _not_negative(matrix, np.array([sample_errors(sample)[0] for sample in samples]))
     weights = dict(zip((source.value for source in ErrorSource), found.tolist(), strict=True))

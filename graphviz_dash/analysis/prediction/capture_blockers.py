@@ -68,7 +68,7 @@ class StepDifference(Struct, frozen=True):
     steps: int
     """Number of steps in the trace."""
     only_first: bool
-    """Whether only the first step differs, which may be warm-up."""
+    """True if only the first step differs, which may be warm-up."""
     usual_items: int
     """Pieces of work in the typical step."""
     other_items: int
@@ -100,7 +100,7 @@ class Blocker(Struct, frozen=True):
     count: int
     """Occurrences per step."""
     cpu_ns: int
-    """CPU time of the calls per traced step, in ns."""
+    """CPU time of the calls per traced step."""
     steps: int
     """Number of traced steps with it."""
 
@@ -114,8 +114,6 @@ def capture_blockers(trace: Trace, step: EagerStep) -> tuple[Blocker, ...]:
 
 
 class _Call(Struct, frozen=True):
-    """A suspect call."""
-
     row: int
     """Row in ``trace.runtime``."""
     step: int
@@ -169,7 +167,6 @@ def _calls(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
 def _with_origins(
     trace: Trace, step: EagerStep, calls: list[_Call]
 ) -> Iterator[tuple[_Call, NodeOrigin]]:
-    """Yield the calls with their origins, computed for batches of steps."""
     starts = [traced_step.start for traced_step in step.steps]
     ops = np.searchsorted(column(trace.ops, "ts"), starts) // _OPS_TOGETHER
     for _, some in groupby(calls, lambda call: int(ops[call.step])):
@@ -219,7 +216,6 @@ def _in_question(trace: Trace, step: EagerStep) -> list[_Call]:
 
 
 def _copies(trace: Trace) -> dict[int, str]:
-    """Map rows of the calls to the name of the copy they started."""
     links = link_launches(
         column(trace.gpu, "correlation"), column(trace.runtime, "correlation")
     ).launch
@@ -314,7 +310,6 @@ def _spans(table: object) -> tuple[Ints, Ints]:
 
 
 def _differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
-    """Find steps with different work than the others, by the first differing item."""
     # Different streams do not count: a graph keeps those of its capture.
     differing = steps_of_other_work(trace, step)
     if not differing:
