@@ -63,7 +63,6 @@ class Diagnosis(Struct, frozen=True):
 
     report: DoctorReport
     outcome: CaptureOutcome
-    """The verdict."""
     findings: tuple[Finding, ...]
     """The first illegal finding, other illegal findings in step order, then silent ones."""
     rules: tuple[RuleOutcome, ...]

@@ -35,7 +35,6 @@ class Part(StrEnum):
     COMPILATION = "compile"
     """Results of torch.compile."""
     MEMORY = "memory"
-    """Memory statistics."""
     RANKS = "ranks"
     """Processes that ran together."""
     DOCTOR = "doctor"
@@ -47,7 +46,6 @@ class Gap(Struct, frozen=True):
 
     part: Part
     missing: Missing
-    """The reason."""
     command: tuple[str, ...] | None
     """The command that collects it; None if nothing is missing by mistake."""
     condition: str = ""
@@ -60,9 +58,7 @@ class _Rule(NamedTuple):
     is_there: Callable[[Sequence[Run]], bool]
     """Test whether the runs have this part."""
     missing: Missing
-    """The reason if they do not."""
     command: Callable[[Sequence[Run]], tuple[str, ...] | None]
-    """Build the command that collects it."""
     in_program: str = ""
     """Required change in a program that is recorded as it is."""
 

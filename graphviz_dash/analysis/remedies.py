@@ -50,7 +50,6 @@ class Remedy(Struct, frozen=True):
     """A way to get a missing input."""
 
     lack: Lack
-    """The missing input."""
     command: tuple[str, ...] | None
     """The command; None if no command alone helps."""
     longer_by: int = 0

@@ -76,13 +76,11 @@ class Drift(Struct, frozen=True):
     """
 
     metric: str
-    """Metric of the series."""
     first_ns: float
     """Median of the first half."""
     second_ns: float
     """Median of the second half."""
     warmup: int
-    """Number of warm-up iterations."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -91,16 +89,14 @@ class Drift(Struct, frozen=True):
 
 
 class WideSpread(Struct, frozen=True):
-    """The quartiles of a clean series are further apart than WIDE_SPREAD of its median."""
+    """The quartiles of a clean series are further apart than WIDE_RELATIVE_SPREAD of its median."""
 
     metric: str
-    """Metric of the series."""
     relative: float
     """Distance between the quartiles divided by the median."""
     spread: Spread
     """Quartiles, in ns."""
     iterations: int
-    """Requested number of iterations."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -148,7 +144,7 @@ class NoGpuWork(Struct, _Doubt, frozen=True):
 
 
 class NoSteps(Struct, _Doubt, frozen=True):
-    """The traced pass marks no steps; ``whole`` covers all of it."""
+    """The traced pass marks no steps; ``full_step`` covers all of it."""
 
     whole: Step
 
@@ -181,7 +177,7 @@ class StrongObserver(Struct, _Doubt, frozen=True):
 
 
 class PassesUnlike(Struct, _Doubt, frozen=True):
-    """A traced step is ``ratio`` times as long as a clean one, below UNLIKE_OBSERVER."""
+    """A traced step is ``ratio`` times as long as a clean one, below MIN_OBSERVER_EFFECT."""
 
     metrics: ClassVar[tuple[str, ...]] = ("observer_effect", "busy_of_clean")
     ratio: float
@@ -190,7 +186,7 @@ class PassesUnlike(Struct, _Doubt, frozen=True):
 class BusyAboveClean(Struct, _Doubt, frozen=True):
     """Traced GPU busy time is ``fraction`` of the clean step time, above 1.
 
-    ``of_rank``: the run is one of several ranks.
+    ``is_rank``: the run is one of several ranks.
     """
 
     metrics: ClassVar[tuple[str, ...]] = ("busy_of_clean",)
@@ -231,7 +227,6 @@ class OtherEnvironment(Struct, _Doubt, frozen=True):
     other: str | None
     """Value of the baseline; None if unknown."""
     baseline: str
-    """Name of the baseline."""
 
 
 class OtherWorkload(Struct, _Doubt, frozen=True):
@@ -259,13 +254,13 @@ class FewRecordedSteps(Struct, _Doubt, frozen=True):
 class UnevenSteps(Struct, _Doubt, frozen=True):
     """A recorded program spends most of its loop in a few long steps.
 
-    Profiled steps are also shorter than the mean by more than UNLIKE_OBSERVER allows, so the
+    Profiled steps are also shorter than the mean by more than MIN_OBSERVER_EFFECT allows, so the
     mean is not representative.
     """
 
     metrics: ClassVar[tuple[str, ...]] = ("recorded_step", "recorded_speedup")
     long: int
-    """Number of steps longer than LONG_STEP medians."""
+    """Number of steps longer than LONG_STEP_MEDIANS medians."""
     count: int
     """Number of timed steps."""
     share: float

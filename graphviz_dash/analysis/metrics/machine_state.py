@@ -82,7 +82,6 @@ class UnlikeHosts(Struct, frozen=True):
     other_ns: float
     """Median of the baseline."""
     baseline: str
-    """Name of the baseline."""
 
 
 class UnlikeProcesses(Struct, frozen=True):
@@ -92,7 +91,6 @@ class UnlikeProcesses(Struct, frozen=True):
     """
 
     metric: str
-    """Metric of the series."""
     medians: tuple[float, ...]
     """Median of each process in order, in ns."""
 
@@ -113,7 +111,6 @@ class SlowGpu(Struct, frozen=True):
     highest_mhz: int
     """Highest multiprocessor clock of any process."""
     maximum_mhz: int
-    """Maximum clock of the GPU."""
 
 
 MachineDoubt: TypeAlias = BusyHost | UnlikeHosts | UnlikeProcesses | SlowGpu

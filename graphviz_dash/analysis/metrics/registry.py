@@ -606,4 +606,3 @@ SECTIONS: Final = {
 """Metrics by heading, in display order."""
 
 METRICS: Final = {metric.id: metric for group in SECTIONS.values() for metric in group}
-"""All metrics by id."""

@@ -34,7 +34,6 @@ class Peak(Struct, frozen=True):
     flops: float
     """FLOP/s, without sparsity."""
     source: str
-    """Source of the value."""
 
 
 PEAKS: Final = (

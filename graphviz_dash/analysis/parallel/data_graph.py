@@ -19,8 +19,8 @@ from graphviz_dash.model.graph import GraphEdge
 class DataGraph(Struct, frozen=True):
     """A graph by data dependencies.
 
-    ``whole`` has the required edges without redundant ones; ``measured`` has their critical path
-    and slack.
+    ``full_graph`` has the required edges without redundant ones; ``measured`` has their critical
+    path and slack.
     """
 
     whole: WholeGraph
@@ -28,7 +28,7 @@ class DataGraph(Struct, frozen=True):
 
 
 def data_graph(whole: WholeGraph, measured: MeasuredGraph, work: GraphWork) -> DataGraph | None:
-    """Return ``whole`` with the dependencies of its ``work``; None for a graph that contains
+    """Return ``full_graph`` with the dependencies of its ``work``; None for a graph that contains
     others.
 
     Nodes without GPU time, such as empty ones, lose their edges.

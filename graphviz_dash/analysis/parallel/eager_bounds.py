@@ -34,7 +34,6 @@ class EagerBounds(Struct, frozen=True):
     """Bounds on the time of a step's graph on several streams, in ns."""
 
     streams: int
-    """Number of streams."""
     low_ns: float
     """Time without any dependencies."""
     value_ns: float | None

@@ -17,7 +17,6 @@ class LargerPlan(Struct, frozen=True):
     """A plan that exceeds the memory limit."""
 
     streams: int
-    """Number of streams."""
     time_ns: float
     """Median replay, measured or predicted."""
     measured: bool

@@ -100,13 +100,10 @@ class ParallelPrediction(Struct, frozen=True):
     """Predicted times of a graph on several streams, in ns."""
 
     graph: str
-    """Graph id."""
     line_ns: float
     """Time of the graph as captured."""
     basis: LineBasis
-    """Source of that time."""
     work: GraphWork
-    """Work of the graph."""
     costs: StreamCosts
     """Costs between its nodes."""
     beside_ns: float
@@ -121,7 +118,6 @@ class ParallelPrediction(Struct, frozen=True):
     plan: StreamPlan
     """The plan of the best prediction."""
     outlook: Outlook
-    """The verdict."""
 
     @property
     def path_ns(self) -> float:
@@ -269,7 +265,7 @@ def _rows(
     least: LeastTime,
     source: NeedSource,
 ) -> tuple[OnStreams, ...]:
-    """Return the plans up to the fewest streams that are within _AS_FAST of the fastest.
+    """Return the plans up to the fewest streams that are within _MIN_GAIN of the fastest.
 
     A plan slower than the captured graph counts as equal to it.
     """

@@ -46,7 +46,6 @@ class GraphWork(Struct, frozen=True):
     captured: tuple[tuple[int, ...], ...]
     """Earlier operations that each operation waits for in the captured graph."""
     source: NeedSource
-    """Source of the dependencies."""
 
 
 def graph_work(
@@ -127,7 +126,7 @@ def issued_streams(plan: ParallelPlan) -> tuple[int, ...]:
 
 
 def node_share(table: NodeTable | None, at: int, duration_ns: float, gpu: Gpu) -> tuple[float, int]:
-    """Return the share of its engine that node ``at`` of a graph needs, and the engine.
+    """Return the share of its engine that node ``position`` of a graph needs, and the engine.
 
     A kernel with an unknown launch needs all of it; copies within the device and sets need
     nothing.

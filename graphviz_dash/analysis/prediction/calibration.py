@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 FITTED: Final = tuple(term for term in ReplayTerm if term is not ReplayTerm.WARPS)
-"""Terms found by least squares; WARPS is searched separately."""
+"""Terms found by least squares; ReplayTerm.WARPS is searched separately."""
 
 WARPS: Final = (2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0, 20.0, 24.0, 32.0)
 """Candidates for ReplayTerm.WARPS."""
@@ -66,9 +66,7 @@ class RecordedWorkload(Struct, frozen=True):
     """One workload of a recording: its eager step and clean medians."""
 
     name: str
-    """Name of the workload."""
     step: EagerStep
-    """Typical eager step."""
     nodes: int
     """Number of graph nodes."""
     step_ns: int
@@ -82,11 +80,8 @@ class RecordedWorkload(Struct, frozen=True):
     eager_cpu_ns: int
     """CPU time until the eager step has launched all its work."""
     capture_ns: int
-    """Capture time."""
     instantiate_ns: int
-    """Instantiation time."""
     first_launch_ns: int
-    """Time of the first launch."""
 
 
 def _own_step(trace: Trace) -> EagerStep | Missing:
@@ -144,7 +139,6 @@ class CalibrationSource(Struct, frozen=True):
     """Origin of recordings."""
 
     gpu: Gpu
-    """GPU of the recordings."""
     environment: Environment
     """Driver and libraries."""
     recorded: str
@@ -207,7 +201,7 @@ def _median(values: Sequence[int]) -> int:
 def _fit(
     recorded: Sequence[RecordedWorkload], multiprocessors: int, warps: float | None = None
 ) -> dict[str, float]:
-    """Fit the terms with the smallest relative errors, for the best of WARPS or the given value."""
+    """Fit the terms with the smallest errors, for the given or best of WARPS_CANDIDATES."""
     best: tuple[float, dict[str, float]] | None = None
     for candidate in WARPS if warps is None else (warps,):
         terms: dict[str, float] = {

@@ -86,7 +86,6 @@ class Blocker(Struct, frozen=True):
     """A place in the step that violates a capture rule."""
 
     rule: Rule
-    """The doctor's rule."""
     certain: bool
     """False if the trace only suggests it."""
     op: str | None
@@ -117,11 +116,8 @@ class _Call(Struct, frozen=True):
     row: int
     """Row in ``trace.runtime``."""
     step: int
-    """Index of its step."""
     name: str
-    """Name of the API call."""
     kind: CallClass
-    """Class of the call."""
     copy: str | None
     """Name of the copy that it started or waits for; None if none."""
 

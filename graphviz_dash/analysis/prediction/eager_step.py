@@ -57,7 +57,6 @@ class EagerStep(Struct, frozen=True):
     method: StepMethod
     """Source of the step boundaries."""
     steps: tuple[Step, ...]
-    """All steps of the trace."""
     matching: tuple[int, ...]
     """Indices of the steps with this work."""
     rows: Ints
@@ -67,7 +66,6 @@ class EagerStep(Struct, frozen=True):
     kind: tuple[str, ...]
     """kernel, memcpy or memset."""
     name: tuple[str, ...]
-    """Names as written by the profiler."""
     duration: Ints
     """Median durations, in ns."""
     alone: Ints
@@ -413,8 +411,8 @@ def exclusive_busy_ns(step: EagerStep) -> Ints:
 class WorkSignature(Struct, frozen=True):
     """The work of one step in launch order.
 
-    ``looks`` holds kind, name, grid, block and size of each item; ``launches`` the launch rows
-    in ``trace.runtime`` (-1 if unknown).
+    ``appearances`` holds kind, name, grid, block and size of each item; ``launches`` the launch
+    rows in ``trace.runtime`` (-1 if unknown).
     """
 
     looks: list[tuple[object, ...]]

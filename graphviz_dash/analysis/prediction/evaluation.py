@@ -85,7 +85,7 @@ class EagerPredictions:
 def prediction_for(
     run: Run, against: Run | Missing, predictions: EagerPredictions
 ) -> Prediction | Missing:
-    """Return the prediction of the baseline ``against`` for the whole-step graph of ``run``."""
+    """Return the prediction of ``baseline`` for the whole-step graph of ``run``."""
     if isinstance(against, Missing):
         return against
     if reason := _not_predicted(run):

@@ -50,13 +50,11 @@ class IdleCause(StrEnum):
     LAUNCHING = "launching"
     """Operators, launch calls, and the Python code between them: removed by a graph."""
     DATA = "waiting for data"
-    """Loading, decoding and preprocessing of inputs."""
     WAITING = "copies and synchronisation"
     """Calls that wait, and copies that involve the CPU."""
     LOADING = "allocating and loading code"
     """Calls that allocate memory, and launches and operators long enough to load their code."""
     PROFILER = "the profiler"
-    """Profiler overhead."""
     OTHER = "other Python"
     """Other code of the program, including CPU operators."""
 
@@ -65,7 +63,6 @@ class IdlePart(Struct, frozen=True):
     """One cause of idle time."""
 
     cause: IdleCause
-    """The cause."""
     ns: float
     """Idle time with this cause, in ns."""
     by: str | None
@@ -198,7 +195,6 @@ class _Events(Struct, frozen=True):
     """Rows of one table on the launching threads."""
 
     names: list[str]
-    """The distinct names."""
     code: Ints
     """Name code of each row, shape (rows,)."""
     start: Ints

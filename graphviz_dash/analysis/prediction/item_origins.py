@@ -22,7 +22,7 @@ _METHOD: Final = "launching call"
 def item_origins(trace: Trace, step: EagerStep) -> ItemOrigins:
     """Return the origin of each item's launch.
 
-    None if unknown, and for all items of a step with more than MOST_ITEMS. Near-linear in the
+    None if unknown, and for all items of a step with more than MAX_ITEMS. Near-linear in the
     step's operators.
     """
     if len(step) > MOST_ITEMS or not len(trace.ops):

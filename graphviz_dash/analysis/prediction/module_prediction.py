@@ -53,7 +53,7 @@ class ModulePrediction(Struct, frozen=True):
 
 
 class ModulePredictions(Struct, frozen=True):
-    """The modules of a step; ``by`` is the source of the module names."""
+    """The modules of a step; ``source`` is the source of the module names."""
 
     by: str
     modules: tuple[ModulePrediction, ...]

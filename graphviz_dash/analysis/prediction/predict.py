@@ -96,11 +96,8 @@ class Prediction(Struct, frozen=True):
     """Prediction for the step of a trace, in ns."""
 
     source: str
-    """Name of the trace file."""
     calibration: Calibration
-    """Calibration of the prediction."""
     step: EagerStep
-    """Typical eager step."""
     origins: ItemOrigins
     """Launch origin of each item; None if unknown."""
     replay: ReplayTime
@@ -112,7 +109,6 @@ class Prediction(Struct, frozen=True):
     eager_ns: float
     """Eager step, from the source ``eager_side``."""
     eager_side: EagerSide
-    """Source of the eager step time."""
     idle: IdleTime
     """Causes of GPU idle time in traced steps close to the median length.
 
@@ -134,7 +130,6 @@ class Prediction(Struct, frozen=True):
     recommendation: Recommendation
     """Recommendation on a graph of the step."""
     blockers: tuple[Blocker, ...]
-    """Capture blockers."""
     not_checked: tuple[NotChecked, ...]
     """Capture hazards that this trace cannot show."""
     modules: ModulePredictions | Missing

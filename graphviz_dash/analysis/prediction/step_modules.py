@@ -39,7 +39,7 @@ _MOST_OF_IT: Final = 0.9
 class ItemModules(Struct, frozen=True):
     """The part of each item of a step: a name, or "" if outside all parts.
 
-    ``by`` names the source.
+    ``source`` names their source.
     """
 
     by: str

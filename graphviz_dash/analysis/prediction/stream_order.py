@@ -48,10 +48,10 @@ def stream_waits(
 ) -> tuple[tuple[int, ...], ...]:
     """Return for each item the items on other streams that it waits for, all launched earlier.
 
-    ``steps`` ran the same work; ``calls`` are those of the first. ``has_default`` means that
-    lane 0 is the default stream. ``talks`` (lanes,) marks streams with collectives. These also
-    wait for other ranks, so work that did not overlap them in the trace is assumed not to do so
-    in a replay.
+    ``steps`` ran the same work; ``calls`` are those of the first. ``has_default`` means that lane 0
+    is the default stream. ``has_collectives`` (lanes,) marks streams with collectives. These also
+    wait for other ranks, so work that did not overlap them in the trace is assumed not to do so in
+    a replay.
     """
     first = steps[0]
     count = len(first.lane)

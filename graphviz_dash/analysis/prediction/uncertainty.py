@@ -49,7 +49,6 @@ class ErrorSource(StrEnum):
     HEAT = "heat"
     """Share of long tensor core kernels, which reach the power limit."""
     COPIES = "copies"
-    """Share of copies."""
     STREAMS = "streams"
     """1 if work runs on several streams, else 0."""
 

@@ -32,19 +32,16 @@ class RankTrace(Struct, frozen=True):
     """One rank's traced pass."""
 
     rank: int
-    """Rank number."""
     trace: Trace
     steps: tuple[Step, ...]
     """Steps marked in the trace."""
     communication: tuple[StepCommunication, ...]
-    """Communication of each step."""
 
 
 class MatchedCollectives(Struct, frozen=True):
     """Collectives matched on all ranks, in step order. Times are in ns of each rank's own clock."""
 
     kinds: tuple[Collective, ...]
-    """Kind of each collective."""
     step: Ints
     """Step index, shape (n,)."""
     ordinal: Ints
@@ -66,7 +63,6 @@ class RankClock(Struct, frozen=True):
     """Conversion of one rank's times to the first rank's clock."""
 
     rank: int
-    """Rank number."""
     offset: int
     """Offset to add to its Unix times, in ns."""
     spread: float

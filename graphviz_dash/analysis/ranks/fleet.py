@@ -108,7 +108,6 @@ class SlowRank(Struct, frozen=True):
     """A rank whose own work is slower than on others."""
 
     name: str
-    """Run name."""
     rank: int | None
     """Rank number; None if unknown."""
     compute_ns: float
@@ -125,7 +124,6 @@ class AwaitedRank(Struct, frozen=True):
     """The rank with the shortest communication, for which the others wait."""
 
     name: str
-    """Run name."""
     rank: int | None
     """Rank number; None if unknown."""
     communication_ns: float

@@ -48,7 +48,7 @@ class FirstDifference(Struct, frozen=True):
 class GraphDifference(Struct, frozen=True):
     """Comparison of the graphs of ``rank`` with those of the first rank.
 
-    ``first`` is None if kinds, names, launch shapes, sizes and edges of all nodes agree.
+    ``first_difference`` is None if kinds, names, launch shapes, sizes and edges of all nodes agree.
     """
 
     rank: int

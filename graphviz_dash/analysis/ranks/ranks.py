@@ -62,7 +62,6 @@ class RankRow(Struct, frozen=True):
 
     run: Run
     rank: int
-    """Rank number."""
     device: int | None
     """GPU index; None if not recorded."""
     step_time: Figure
@@ -96,7 +95,6 @@ class Lateness(Struct, frozen=True):
     """Arrival delay of one rank. Times are means per traced step."""
 
     rank: int
-    """Rank number."""
     count: int
     """Number of collectives of all traced steps that it reached last."""
     clear: int
@@ -106,7 +104,7 @@ class Lateness(Struct, frozen=True):
     alone: float
     """Delay after the second-to-last rank, in ns: the time lost due to this rank.
 
-    Equal to ``total`` for two ranks.
+    Equal to ``total_ns`` for two ranks.
     """
     work: float
     """Part of the delay from longer GPU work since the previous collective, in ns."""
@@ -123,7 +121,6 @@ class CollectiveRow(Struct, frozen=True):
     ordinal: int
     """Index within the step, from 0."""
     kind: Collective
-    """Kind of collective."""
     origin: CollectiveOrigin
     """Origin on the first rank."""
     skew: Summary
@@ -152,7 +149,6 @@ class ModeRanks(Struct, frozen=True):
     name: str
     """Name of the mode or program."""
     mode: ExecutionMode
-    """Execution mode of the step."""
     ranks: tuple[RankRow, ...]
     """Ranks in order."""
     missing: tuple[int, ...]

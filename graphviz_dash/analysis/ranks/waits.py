@@ -24,8 +24,8 @@ ALONE: Final = -1
 class RankWaits(Struct, frozen=True):
     """Waits per row of a trace's GPU work, shape (rows,).
 
-    ``waited`` is the time in ns waiting for other ranks; ``meeting`` numbers the collectives of
-    all ranks within the step, equally on all ranks. Other rows have 0 and ALONE.
+    ``wait_ns`` is the time in ns waiting for other ranks; ``meeting`` numbers the collectives of
+    all ranks within the step, equally on all ranks. Other rows have 0 and NO_MEETING.
     """
 
     waited: Ints

@@ -74,7 +74,7 @@ class BranchMatcher:
                 return node
 
     def follows(self, node: int, before: int) -> bool:
-        """Return whether ``node`` depends on ``before``, directly or via nodes without a row."""
+        """Return whether ``node`` depends on ``predecessor``, directly or by rowless nodes."""
         pending = list(self.topology.predecessors[node])
         while pending:
             ancestor = pending.pop()

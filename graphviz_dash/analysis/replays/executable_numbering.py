@@ -21,8 +21,8 @@ def executable_numbers(
 ) -> dict[int, NodeKey]:
     """Map numbers in the executable graph to (graph id, node index), for everything in ``root``.
 
-    ``own`` holds the numbers of the root's own nodes in creation order, if known. Without them,
-    the position in creation order is used, which is correct unless nodes were removed.
+    ``root_numbers`` holds the numbers of the root's own nodes in creation order, if known. Without
+    them, the position in creation order is used, which is correct unless nodes were removed.
     """
     numbers = own if own is not None else tuple(range(len(root.nodes)))
     nodes_by_number: dict[int, NodeKey] = {

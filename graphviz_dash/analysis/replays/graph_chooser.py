@@ -56,8 +56,8 @@ class GraphLaunch(NamedTuple):
 class GraphChoice(NamedTuple):
     """The graph chosen for a launch.
 
-    ``matcher`` is an index (-1: no match), ``share`` the confidence, 0 to 1, and ``ways`` the
-    number of equally good ways to run that graph.
+    ``matcher`` is an index (-1: no match), ``share`` the confidence, 0 to 1, and ``variant_count``
+    the number of equally good ways to run that graph.
     """
 
     matcher: int

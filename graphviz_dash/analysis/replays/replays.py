@@ -84,7 +84,6 @@ class ReplayMatch(Struct, frozen=True, dict=True):
     duration: Ints
     """Duration in ns."""
     stream: Ints
-    """Stream number."""
     source: str = TRACED_PASS
     """Pass of the trace."""
     stitched: bool = False

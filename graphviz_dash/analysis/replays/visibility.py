@@ -35,7 +35,7 @@ ONE_TURN: Final = "only the last iteration of each replay: the profiler shows no
 def why_no_times(node: GraphNode, around: tuple[ConditionalType | None, ...], replays: int) -> str:
     """Explain why a node has no times.
 
-    ``around`` lists the conditionals that contain its graph, innermost first; ``replays`` is the
+    ``conditionals`` lists those that contain its graph, innermost first; ``replays`` is the
     number of launches of its graph in the trace.
     """
     if node.kind not in SHOWN_KINDS:

@@ -77,9 +77,9 @@ def model_step(
 ) -> StepModel:
     """Model a clean step that returned after ``launch_cpu_ns`` (clean median).
 
-    ``depends`` holds additional dependencies of each item. ``last`` holds the arrival time of
-    the last rank at each collective (:func:`find_last_arrivals`); without it, collectives wait
-    as long as in the trace.
+    ``depends`` holds additional dependencies of each item. ``latest_arrivals`` holds the arrival
+    time of the last rank at each collective (:func:`find_last_arrivals`); without it, collectives
+    wait as long as in the trace.
     """
     scale = _scale(work, launch_cpu_ns)
     start, end, rank_wait = _run(_begin_and_end(work, scale, depends), work, last)

@@ -49,7 +49,7 @@ class EagerCounterpart(Struct, frozen=True):
 
 
 def eager_changes(pairs: WorkPairs, whole: WholeGraph) -> Mapping[int, EagerCounterpart]:
-    """Return the counterparts of the nodes of ``whole`` by index.
+    """Return the counterparts of the nodes of ``full_graph`` by index.
 
     ``pairs`` compares the eager step with a step that launches the graph.
     """

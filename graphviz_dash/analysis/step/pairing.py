@@ -121,7 +121,6 @@ class ItemPairs(Struct, frozen=True):
     after: Ints
     """Item index in the second sequence."""
     method: Ints
-    """Matching method, a PairMethod."""
     confidence: Floats
     """Confidence of the pair, 0 to 1."""
 

@@ -122,7 +122,7 @@ def time_by_category(
 def traced_wait_ns(trace: Trace, traced_steps: tuple[Step, ...], waited: Ints) -> float:
     """Return the median time per step in which collectives only waited for other ranks.
 
-    ``waited`` is defined as in :class:`RankWaitTime`.
+    ``wait_ns`` is defined as in :class:`RankWaitTime`.
     """
     working = _busy_by_category(trace, traced_steps, waited).sum(axis=1)
     return float(np.median([step.busy_ns for step in traced_steps] - working))

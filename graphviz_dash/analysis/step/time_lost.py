@@ -56,7 +56,7 @@ class TimeLost(Struct, frozen=True):
     other: Ints
     """Time when the other run had finished all shared work that ends by then, shape (n,)."""
     idle: Ints
-    """Cumulative idle loss, shape (n,); ``idle + busy + waiting == at - other``."""
+    """Cumulative idle loss, shape (n,); ``idle + busy + waiting == times - other_times``."""
     busy: Ints
     """Cumulative busy loss, shape (n,)."""
     waiting: Ints

@@ -83,9 +83,7 @@ class TypicalStep(Struct, frozen=True):
     """
 
     run: str
-    """Run name."""
     items: tuple[WorkItem, ...]
-    """The items."""
     launch: Ints
     """Start of the launch call, relative to the step."""
     call: Ints
@@ -97,7 +95,7 @@ class TypicalStep(Struct, frozen=True):
     rank_wait: Ints
     """Part of the duration in which a collective waited for other ranks."""
     meeting: Ints
-    """Number of the collective, the same on all ranks; ALONE for other work."""
+    """Number of the collective, the same on all ranks; NO_MEETING for other work."""
     lane: Ints
     """Dense stream number."""
     group: Ints

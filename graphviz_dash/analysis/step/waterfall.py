@@ -36,7 +36,6 @@ class Basis(StrEnum):
     """Source of the step times."""
 
     CLEAN = "clean"
-    """Clean passes."""
     TRACED = "traced"
     """Traced steps, which the profiler slows."""
 
@@ -117,11 +116,8 @@ class Waterfall(Struct, frozen=True):
     """Breakdown of the difference between one run and its baseline, in ns."""
 
     run: str
-    """Run name."""
     baseline: str
-    """Baseline name."""
     basis: Basis
-    """Source of the step times."""
     before_ns: int
     """Median step time of the baseline, rounded to whole ns."""
     after_ns: int
@@ -189,10 +185,10 @@ def waterfall(
 ) -> Waterfall | Missing:
     """Build the breakdown of ``run`` against ``baseline``, or explain why there is none.
 
-    ``work`` and ``base`` are their typical steps, or the reasons for missing ones. ``return_ns``
-    is the minimum return time from the final synchronisation of any traced step in the
-    experiment. ``last`` holds the :func:`find_collective_arrivals` of the baseline's and the
-    run's ranks.
+    ``work`` and ``base`` are their typical steps, or the reasons for missing ones. ``return_ns`` is
+    the minimum return time from the final synchronisation of any traced step in the experiment.
+    ``latest_arrivals`` holds the :func:`find_collective_arrivals` of the baseline's and the run's
+    ranks.
     """
     basis = Basis.TRACED if run.recording and baseline.recording else Basis.CLEAN
     for side in (run, baseline):

@@ -70,7 +70,7 @@ class PairRow(Struct, frozen=True):
     after: tuple[int, ...]
     """Item indices in the run's step, ascending; may be empty."""
     method: str
-    """Matching method; ALONE for work without a partner."""
+    """Matching method; NO_METHOD for work without a partner."""
     confidence: float
     """Confidence of the pair, 0 to 1."""
     launch_differs: bool = False

@@ -11,18 +11,15 @@ from msgspec import Struct
 from graphviz_dash.analysis.arrays import Ints
 
 NONE = -1
-"""No interval."""
 
 
 class Nesting(Struct, frozen=True, dict=True):
     """Intervals of several threads that nest within each thread; arrays of shape (intervals,)."""
 
     start: Ints
-    """Start of each interval."""
     end: Ints
     """Exclusive end of each interval."""
     thread: Ints
-    """Thread of each interval."""
     parent: Ints
     """Enclosing interval on the same thread, or NONE."""
     depth: Ints

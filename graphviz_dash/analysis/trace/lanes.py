@@ -98,8 +98,8 @@ class LaneSet(Struct, frozen=True):
 class Links(Struct, frozen=True):
     """Links from GPU rows to their launch calls, by correlation; a graph call has many rows.
 
-    ``launch`` is the runtime row of each GPU row, or -1 if unknown. ``kernels_of`` returns the
-    other direction.
+    ``launch`` is the runtime row of each GPU row, or -1 if unknown. ``get_launched_rows`` returns
+    the other direction.
     """
 
     launch: Ints
@@ -253,7 +253,7 @@ def link_launches(gpu: Ints, runtime: Ints) -> Links:
 def idle_periods(
     lanes: LaneSet, lane: int, begin: int, stop: int, at_least: int
 ) -> list[tuple[int, int]]:
-    """Find periods of at least ``at_least`` ns between slices of ``lane`` in [begin, stop]."""
+    """Find periods of at least ``min_length`` ns between slices of ``lane`` in [begin, stop]."""
     inside = lanes.span(lane)
     touched = lanes.window(lane, begin, stop)
     first = max(inside.start, touched.start - 1)

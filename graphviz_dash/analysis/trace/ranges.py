@@ -36,9 +36,7 @@ class CpuRanges(Struct, frozen=True):
     """Number of annotations."""
 
     pid: Ints
-    """Process ID."""
     tid: Ints
-    """Thread ID."""
     start: Ints
     """Start, in ns."""
     end: Ints
@@ -46,12 +44,11 @@ class CpuRanges(Struct, frozen=True):
     name: npt.NDArray[np.int32]
     """Index into ``names``."""
     names: tuple[str, ...]
-    """Names of all ranges."""
     longest: int
     """Maximum length, in ns."""
 
     def outermost(self, begin: int, stop: int, least: float) -> LaneSet:
-        """Return the ranges of at least ``least`` ns that touch [begin, stop], as lanes by thread.
+        """Return ranges of ``min_length`` ns or more that touch [begin, stop], as lanes by thread.
 
         Only ranges with fewer than LEVELS such ranges around them are included. The sub-lane is
         the nesting depth; a slice's row is its index in these arrays.

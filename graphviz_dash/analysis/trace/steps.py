@@ -68,11 +68,8 @@ class Step(Struct, frozen=True):
     work_ns: int
     """Sum of their durations."""
     kernels: int
-    """Number of kernels."""
     copies: int
-    """Number of copies."""
     sets: int
-    """Number of sets."""
     kernel_launches: int
     """Number of kernel launches on any CPU thread (backward has a separate one)."""
     graph_launches: int
