@@ -1,1 +1,1 @@
-"""Pure functions: a run or an experiment in, a frozen result out."""
+"""Pure functions that turn a run or an experiment into a frozen result."""

@@ -1,5 +1,7 @@
-"""Why a pass, a table or a figure of a run is missing: by what failed, by what the manifest says of
-the fact itself, and by the pass that the fact comes from.
+"""Reasons why a pass, a table or a metric of a run is missing.
+
+The reason comes from the failed pass, from the manifest's entry for the fact, or from the pass
+that provides the fact.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
 
 PASS_FACTS: Final = {which: Fact(f"{which.value} pass") for which in Pass}
-"""The fact that stands for each pass."""
+"""The fact that represents each pass."""
 
 _PASSES: Final = {fact: which for which, fact in PASS_FACTS.items()}
 
@@ -25,21 +27,21 @@ _SOURCES: Final = {
     Fact.MACHINE_STATE: Fact.CLEAN_PASS,
     Fact.MEMORY: Fact.CLEAN_PASS,
 }
-"""The pass that a fact comes from, in a run that was collected."""
+"""The pass that provides each fact in a collected run."""
 
 _NEED_A_CAPTURE: Final = (Fact.GRAPHS, Fact.GRAPH_COSTS)
-"""What no run has whose mode captures no graph."""
+"""Facts that require a mode that captures graphs."""
 
 _UNRECORDED: Final = {
     Fact.GRAPHS: "the bundle holds no graph",
     Fact.GRAPH_COSTS: "the clean pass captured no graph",
     Fact.STEP_TIMES: "no iteration was timed",
-    Fact.MACHINE_STATE: "the machine was not looked at beside the timings",
-    Fact.GPU_CLOCKS: "NVML could not be asked",
+    Fact.MACHINE_STATE: "the machine state was not recorded with the timings",
+    Fact.GPU_CLOCKS: "NVML was not available",
     Fact.MEMORY: "the bundle has no memory statistics",
     Fact.OBSERVERS_PASS: "it was collected without --observers",
 }
-"""What is said where the bundle holds no reason."""
+"""Reasons used when the bundle records none."""
 
 
 UNMARKED: Final = Missing(Fact.TRACED_STEPS, "the trace marks no steps, as prof.step() does")
@@ -47,15 +49,15 @@ NO_GPU_WORK: Final = Missing(Fact.GPU_WORK, "nothing ran on the GPU in the trace
 
 
 def why_missing(run: Run, fact: Fact, subject: str = "") -> Missing:
-    """Why ``run`` lacks ``fact``, for a fact that it does lack.
+    """Explain why ``run`` lacks ``fact``, which must be missing.
 
-    ``subject`` is the graph, node or observer that the fact is of, where it has one.
+    ``subject`` names the graph, node or observer that the fact describes, if any.
     """
     return Missing(fact, _reason(run, fact, subject))
 
 
 def recorded_reason(run: Run, fact: Fact, subject: str = "") -> str | None:
-    """What the manifest says of the absence of ``fact``; None where it says nothing."""
+    """Return the manifest's reason for the missing ``fact``; None if it records none."""
     name = manifest_name(fact, subject)
     return next((absent.reason for absent in run.manifest.absent if absent.fact == name), None)
 
@@ -71,16 +73,16 @@ def _reason(run: Run, fact: Fact, subject: str) -> str:
         return recorded
     source = _source(run, fact)
     if source is not None:
-        blamed = _failure(run, source) or recorded_reason(run, source)
-        if blamed is not None:
-            return blamed
+        source_reason = _failure(run, source) or recorded_reason(run, source)
+        if source_reason is not None:
+            return source_reason
         if source is Fact.CLEAN_PASS and run.clean is None and fact is not Fact.MEMORY:
             return _unrecorded(run, source)
     return _unrecorded(run, fact)
 
 
 def _failure(run: Run, fact: Fact) -> str | None:
-    """The failure of the pass ``fact``; None where it is no pass or did not fail."""
+    """Describe the failure of the pass ``fact``; None if it is no pass or did not fail."""
     which = _PASSES.get(fact)
     errors = (failure.error for failure in run.manifest.failures if failure.during is which)
     error = next(errors, None)
@@ -96,7 +98,7 @@ def _source(run: Run, fact: Fact) -> Fact | None:
 def _unrecorded(run: Run, fact: Fact) -> str:
     if fact is Fact.OBSERVERS_PASS:
         if run.manifest.sources:
-            return "it was imported, and other programs do not time what they cost"
+            return "it was imported, and other programs do not measure their own overhead"
         if run.recording is not None:
-            return "a program that is recorded as it is runs once"
+            return "a recorded program runs only once"
     return _UNRECORDED.get(fact) or f"the bundle has no {fact.value}"

@@ -1,4 +1,4 @@
-"""Types of arrays, and columns of trace tables as integer arrays."""
+"""Array types, and trace columns as integer arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 
 
 def column(table: pl.DataFrame, name: str) -> Ints:
-    """An integer column as int64 of shape (rows,), null as -1."""
+    """Return an integer column as int64 of shape (rows,), with nulls as -1."""
     series = table[name]
     if series.null_count():
         series = series.fill_null(-1)
@@ -25,14 +25,17 @@ def column(table: pl.DataFrame, name: str) -> Ints:
 
 
 def first_places(ids: Ints, wanted: Ints) -> Ints:
-    """Where each of ``wanted`` stands first among ``ids``, -1 where it does not; ids below 0 are
-    none. Near-linear; linear where the ids lie close together, as a profiler counts them."""
+    """Return the first index of each of ``wanted`` in ``ids``, -1 if absent.
+
+    Negative ids never match. Near-linear, and linear if ids are dense, as profiler counters are.
+    """
     if not len(ids) or not len(wanted):
         return np.full(len(wanted), -1, dtype=np.int64)
     span = max(int(ids.max()), -1) + 2
     low = max(0, min(int(ids.min()), span))
     if span - low <= 2 * len(ids) + 1024:
-        # One place more at either end, for what is below or above; the first one written last wins.
+        # One extra slot at each end for values out of range. The first occurrence is written last
+        # and wins.
         places = np.full(span - low + 1, -1, dtype=np.int64)
         places[np.maximum(ids[::-1], low - 1) - (low - 1)] = np.arange(len(ids) - 1, -1, -1)
         places[0] = -1
@@ -45,7 +48,7 @@ def first_places(ids: Ints, wanted: Ints) -> Ints:
 
 
 def sorted_within(code: Ints, start: Ints, end: Ints) -> bool:
-    """Whether rows of equal ``code`` follow each other without overlap."""
+    """Return whether rows with the same ``code`` follow each other without overlap."""
     same = code[1:] == code[:-1]
     late = start[1:] < start[:-1]
     tie = (start[1:] == start[:-1]) & (end[1:] < end[:-1])
@@ -53,8 +56,10 @@ def sorted_within(code: Ints, start: Ints, end: Ints) -> bool:
 
 
 def encode(series: pl.Series) -> tuple[npt.NDArray[np.int32], list[str]]:
-    """A column of text as dense codes of shape (rows,) and the text of each code (null: "");
-    fifteen times as fast where it is categorical."""
+    """Encode a text column as dense codes of shape (rows,) and the text of each code (null: "").
+
+    Categorical columns are fifteen times as fast.
+    """
     if not len(series):
         return np.zeros(0, dtype=np.int32), []
     codes = series.to_physical()
@@ -68,10 +73,10 @@ def encode(series: pl.Series) -> tuple[npt.NDArray[np.int32], list[str]]:
     first = np.full(int(physical.max()) + 1, -1, dtype=np.int64)
     first[physical[::-1]] = np.arange(len(physical) - 1, -1, -1)
     used = np.flatnonzero(first >= 0)
-    # By first appearance: the column's own codes depend on what else the process has read.
+    # Order of first appearance: the column's own codes depend on earlier reads of the process.
     used = used[np.argsort(first[used])]
     dense = np.zeros(len(first), dtype=np.int32)
     dense[used] = np.arange(len(used), dtype=np.int32)
-    # By index: gather() plans a query of one column, which takes four times as long.
+    # Indexing, because gather() plans a one-column query and is four times as slow.
     values = series[first[used]].to_list()
     return dense[physical], ["" if value is None else str(value) for value in values]

@@ -1,6 +1,6 @@
-"""What a doctor's report means: the outcome, findings in order, rules with what came of each.
+"""Interpretation of a doctor report: the outcome, ordered findings and the result of each rule.
 
-The command line, its JSON and the Doctor page all take the result of :func:`diagnose`.
+The command line, its JSON and the Doctor page share the result of :func:`diagnose`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from graphviz_dash.model.rules import RULES, Rule
 
 
 class CaptureOutcome(StrEnum):
-    """What a capture of the program or step comes to."""
+    """Verdict on capturing the program or step."""
 
     HEALTHY = "healthy"
     SILENT = "silent"
     ILLEGAL = "illegal"
     UNSEEN = "unseen"
-    """Nothing was found, but neither was a capture made that could prove it sound."""
+    """No finding, but also no capture that could prove correctness."""
 
 
 EXIT_CODES: Final = {
@@ -36,14 +36,14 @@ EXIT_CODES: Final = {
     CaptureOutcome.ILLEGAL: 1,
     CaptureOutcome.SILENT: 3,
 }
-"""What the command line returns; 2 stays for wrong input, as everywhere."""
+"""Exit codes of the command line; 2 is reserved for invalid input."""
 
 
 _ORDER: Final = (CheckStatus.FOUND, CheckStatus.PASSED, CheckStatus.NOT_CHECKED)
 
 
 class RuleOutcome(Struct, frozen=True):
-    """A rule and what came of it; ``findings`` counts the places that break it."""
+    """The result of one rule; ``findings`` counts the places that break it."""
 
     rule: Rule
     status: CheckStatus
@@ -52,53 +52,51 @@ class RuleOutcome(Struct, frozen=True):
 
 
 class UncheckedRules(Struct, frozen=True):
-    """Rules that were not checked for one and the same reason."""
+    """Unchecked rules that share one reason."""
 
     reason: str
     outcomes: tuple[RuleOutcome, ...]
 
 
 class Diagnosis(Struct, frozen=True):
-    """A report with its meaning."""
+    """A doctor report and its interpretation."""
 
     report: DoctorReport
-    """The report itself."""
     outcome: CaptureOutcome
-    """The verdict in a word."""
     findings: tuple[Finding, ...]
-    """The first illegal one, other illegal ones as the step meets them, then silent ones."""
+    """The first illegal finding, other illegal findings in step order, then silent ones."""
     rules: tuple[RuleOutcome, ...]
-    """Those that are broken, those that passed, those that were not checked; each in the registry's
-    order."""
+    """Broken rules, then passed, then unchecked; each group in registry order."""
 
     @property
     def illegal(self) -> tuple[Finding, ...]:
-        """Findings for which a capture fails."""
+        """Findings that make a capture fail."""
         return tuple(f for f in self.findings if f.severity is Severity.ILLEGAL)
 
     @property
     def checked(self) -> tuple[RuleOutcome, ...]:
-        """The rules that are broken or passed."""
+        """Rules that are broken or passed."""
         return tuple(o for o in self.rules if o.status is not CheckStatus.NOT_CHECKED)
 
     @property
     def unchecked(self) -> tuple[UncheckedRules, ...]:
-        """The other rules, together where they have one reason: a capture that failed leaves many
-        unchecked."""
+        """Unchecked rules, grouped by reason. A failed capture leaves many unchecked."""
         by_reason: dict[str, list[RuleOutcome]] = {}
         for outcome in self.rules:
             if outcome.status is CheckStatus.NOT_CHECKED:
                 by_reason.setdefault(outcome.reason or "", []).append(outcome)
-        return tuple(UncheckedRules(reason, tuple(own)) for reason, own in by_reason.items())
+        return tuple(
+            UncheckedRules(reason, tuple(outcomes)) for reason, outcomes in by_reason.items()
+        )
 
     @property
     def silent(self) -> tuple[Finding, ...]:
-        """Findings that a capture does not notice."""
+        """Findings that a capture does not detect."""
         return tuple(f for f in self.findings if f.severity is Severity.SILENT)
 
 
 def diagnose(report: DoctorReport) -> Diagnosis:
-    """The meaning of a report."""
+    """Interpret a report."""
     findings = tuple(
         sorted(report.findings, key=lambda f: (not f.first, f.severity is Severity.SILENT))
     )
@@ -111,7 +109,7 @@ def diagnose(report: DoctorReport) -> Diagnosis:
 
 
 def replays_differ(report: DoctorReport) -> bool:
-    """Whether a capture was made whose replays do other work than the step."""
+    """Return whether replays of a successful capture compute a different result than the step."""
     return report.captured is True and _outcome(report) is CaptureOutcome.SILENT
 
 
@@ -125,7 +123,7 @@ def _outcome(report: DoctorReport) -> CaptureOutcome:
 
 
 def _strays(report: DoctorReport) -> bool:
-    """Whether some tensor differs after a replay by far more than between two eager steps."""
+    """Return whether a tensor differs after a replay far more than between two eager steps."""
     return any(
         check.differing
         and (check.noise is None or check.largest is None or check.largest > 10 * check.noise)
@@ -142,10 +140,12 @@ def _rules(report: DoctorReport) -> tuple[RuleOutcome, ...]:
     for rule in RULES.values():
         check = checks.get(rule.id)
         status = check.status if check else CheckStatus.NOT_CHECKED
-        reason = check.reason if check else "this report's version of the tool had no such rule"
+        reason = (
+            check.reason if check else "the version that wrote this report did not have this rule"
+        )
         passed = status is CheckStatus.PASSED
         if rule.id is RuleId.REPLAY_DIFFERS and passed and report.findings and _strays(report):
-            # The rule is for what no other one explains; "passed" alone would deny the difference.
-            reason = "it does, as what was found above explains"
+            # The rule covers unexplained differences; a bare "passed" would deny the difference.
+            reason = "replays differ, and the findings above explain it"
         outcomes.append(RuleOutcome(rule, status, reason, counts[rule.id]))
     return tuple(sorted(outcomes, key=lambda outcome: _ORDER.index(outcome.status)))

@@ -1,4 +1,4 @@
-"""What failed while a run was collected, and when."""
+"""Texts for failures during the collection of a run."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ if TYPE_CHECKING:
 
 
 def failure_text(name: str, failure: Failure) -> str:
-    """A failure on one line: ``graph failed in its clean pass at model.py:12: Error: message``."""
+    """Format a failure on one line: ``graph failed in its clean pass at model.py:12: Error:
+    message``.
+    """
     where = f" at {failure.location}" if failure.location else ""
     return printable(f"{name} failed {when(failure)}{where}: {cause_text(failure)}")
 
 
 def cause_text(failure: Failure) -> str:
-    """The error and the first line of its message; of an error of ours, which is told in words,
-    the message alone."""
+    """Format the error and the first line of its message; our own errors show only the message."""
     first = failure.message.strip().splitlines()[0] if failure.message.strip() else ""
     if not first:
         return failure.error
@@ -27,12 +28,12 @@ def cause_text(failure: Failure) -> str:
 
 
 def refused(failure: Failure) -> bool:
-    """Whether the collector itself gave up, as where a mode cannot run a step."""
+    """Return whether the collector itself gave up, for example if a mode cannot run a step."""
     return failure.error == REFUSED
 
 
 def when(failure: Failure) -> str:
-    """In which pass it failed, as an adverbial."""
+    """Return the failed stage as an adverbial phrase."""
     if failure.during is Pass.RECORDED:
         return "while it was recorded"
     return f"in its {failure.during.value} pass"

@@ -1,8 +1,8 @@
-"""Two sequences that should be the same but for a few items: which item is which.
+"""Alignment of two nearly equal sequences.
 
-Method: E. W. Myers, "An O(ND) Difference Algorithm and Its Variations" (1986), greedy, once from
-the front and once from the back. Where the two agree there is one answer; where they do not, items
-that look alike stand beside a gap, and which of them is missing cannot be told.
+Method: E. W. Myers, "An O(ND) Difference Algorithm and Its Variations" (1986), greedy, from the
+front and from the back. If both agree, the alignment is unique. If not, equal items surround a
+gap, and the missing one is ambiguous.
 """
 
 from __future__ import annotations
@@ -22,29 +22,31 @@ _FEW: Final = 4
 
 
 class Alignment(Struct, frozen=True):
-    """``partner``: for each item of the first sequence its place in the second, or NO_PARTNER;
-    ascending. ``spread``: by how many places it may be off, 0 where there is one answer only."""
+    """An alignment of two sequences.
+
+    ``partner`` holds for each item of the first sequence its index in the second or NO_PARTNER,
+    ascending. ``spread`` is the index uncertainty, 0 if unique.
+    """
 
     partner: Ints
     spread: Ints
 
     @property
     def pairs(self) -> int:
-        """Items that have a partner."""
+        """Number of items with a partner."""
         return int(np.count_nonzero(self.partner >= 0))
 
 
 def align(first: Ints, second: Ints) -> Alignment | None:
-    """Pairs up equal items of two sequences, shape (n,) and (m,), with the fewest left over.
+    """Pair equal items of two sequences, shape (n,) and (m,), with the fewest unpaired items.
 
-    None when more than a tenth would be left over (or, in long ones, more than 400): then they are
-    not the same sequence with gaps, and a pairing would be a guess. O((n + m) d) time for d
-    differences, O(d * d) memory.
+    None if more than a tenth (in long sequences, more than 400) would be unpaired: the sequences
+    are then too different to align. O((n + m) d) time for d differences, O(d * d) memory.
     """
     if len(first) == len(second) and np.array_equal(first, second):
         return Alignment(np.arange(len(first), dtype=np.int64), np.zeros(len(first), np.int64))
     longest = max(len(first), len(second))
-    # Cutting one item out and putting another in is two differences.
+    # A replaced item counts as two differences.
     limit = min(_MOST_DIFFERENCES, max(_FEW, int(2 * _DIFFERENT_SHARE * longest)))
     front = partners(first, second, limit)
     back = partners(first[::-1], second[::-1], limit)
@@ -57,8 +59,10 @@ def align(first: Ints, second: Ints) -> Alignment | None:
 
 
 def partners(first: Ints, second: Ints, limit: int) -> Ints | None:
-    """For each item of ``first`` its place in ``second`` or NO_PARTNER, with the fewest left over;
-    None when more than ``limit`` would be. O((n + m) limit) time at worst, O(d * d) memory."""
+    """Return for each item of ``first`` its index in ``second`` or NO_PARTNER.
+
+    None if more than ``limit`` items would be unpaired. O((n + m) limit) time, O(d * d) memory.
+    """
     trace = _furthest(first, second, limit)
     if trace is None:
         return None
@@ -67,22 +71,22 @@ def partners(first: Ints, second: Ints, limit: int) -> Ints | None:
     for edits in range(len(trace) - 1, -1, -1):
         diagonal = x - y
         if edits == 0:
-            begin = 0
+            start = 0
         else:
             before = trace[edits - 1]
             down = _goes_down(before, diagonal, edits)
             previous = diagonal + 1 if down else diagonal - 1
             from_x = before[previous]
-            begin = from_x if down else from_x + 1
-        # From ``begin`` to ``x`` the two ran along together.
-        partner[begin:x] = np.arange(begin, x) - diagonal
+            start = from_x if down else from_x + 1
+        # From ``start`` to ``x`` the two sequences agree.
+        partner[start:x] = np.arange(start, x) - diagonal
         if edits:
             x, y = from_x, from_x - previous
     return partner
 
 
 def _furthest(first: Ints, second: Ints, limit: int) -> list[dict[int, int]] | None:
-    """For each count of edits the furthest place in ``first`` on each diagonal, until the end."""
+    """Return for each edit count the furthest index in ``first`` on each diagonal."""
     trace: list[dict[int, int]] = []
     for edits in range(limit + 1):
         reach: dict[int, int] = {}
@@ -93,7 +97,7 @@ def _furthest(first: Ints, second: Ints, limit: int) -> list[dict[int, int]] | N
                 down = _goes_down(trace[-1], diagonal, edits)
                 x = trace[-1][diagonal + 1] if down else trace[-1][diagonal - 1] + 1
             if x > len(first) or x - diagonal > len(second):
-                # Beyond the end of one: no way leads back from there.
+                # Beyond the end of one sequence, with no way back.
                 reach[diagonal] = x
                 continue
             x = _slide(first, second, x, x - diagonal)
@@ -106,20 +110,20 @@ def _furthest(first: Ints, second: Ints, limit: int) -> list[dict[int, int]] | N
 
 
 def _goes_down(before: dict[int, int], diagonal: int, edits: int) -> bool:
-    """Whether the furthest way to ``diagonal`` comes by leaving out an item of the second."""
+    """Return whether the furthest path to ``diagonal`` skips an item of the second sequence."""
     if diagonal == -edits:
         return True
     return diagonal != edits and before[diagonal - 1] < before[diagonal + 1]
 
 
 def _slide(first: Ints, second: Ints, x: int, y: int) -> int:
-    """The place in ``first`` up to which the two agree from (x, y) on."""
+    """Return the index in ``first`` up to which both sequences agree, starting at (x, y)."""
     size = 16
     while x < len(first) and y < len(second):
         width = min(size, len(first) - x, len(second) - y)
         differ = first[x : x + width] != second[y : y + width]
-        at = int(differ.argmax())
-        if differ[at]:
-            return x + at
+        offset = int(differ.argmax())
+        if differ[offset]:
+            return x + offset
         x, y, size = x + width, y + width, size * 8
     return x

@@ -1,4 +1,4 @@
-"""Items of two sequences that are unique on both sides together with their neighbours."""
+"""Items that are unique in both of two sequences together with their neighbours."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from graphviz_dash.analysis.arrays import Ints
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 Chained: TypeAlias = tuple[Ints, Ints, Ints]
-"""Codes of the items, and the next and the previous item of each in its chain (-1: none)."""
+"""Item codes, and the next and previous item of each in its chain (-1: none)."""
 
 _FIRST = np.uint64(0x9E3779B97F4A7C15)
 _SECOND = np.uint64(0xC2B2AE3D27D4EB4F)
 
 
 def unique_pairs(before: Chained, after: Chained, radius: int) -> list[tuple[int, int]]:
-    """Places of items whose code, with ``radius`` neighbours to either side (a power of two, or
-    0), occurs once on each side; by the place on the second."""
+    """Return positions of items that are unique on each side, ordered by the second side.
+
+    An item's context is its code and ``radius`` neighbours on each side (a power of two, or 0).
+    """
     labels = np.concatenate((_labels(before, radius), _labels(after, radius)))
     side = np.repeat([0, 1], [len(before[0]), len(after[0])])
     order = np.argsort(labels, kind="stable")
@@ -27,7 +29,7 @@ def unique_pairs(before: Chained, after: Chained, radius: int) -> list[tuple[int
     first = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
     sizes = np.diff(first, append=len(ranked))
     twos = first[sizes == 2]
-    # The sort is stable, so that of a pair the first side's item stands first.
+    # The sort is stable, so the first side's item comes first in each pair.
     twos = twos[(sides[twos] == 0) & (sides[twos + 1] == 1)]
     first_index, second_index = order[twos], order[twos + 1] - len(before[0])
     by_second = np.argsort(second_index)
@@ -44,8 +46,8 @@ def _labels(items: Chained, radius: int) -> Hashes:
 
 
 def _reach(base: Hashes, step: Ints, radius: int) -> Hashes:
-    """A hash of each item and the next ``radius`` along ``step``, by doubling."""
-    # One place more stands for the end of every chain.
+    """Hash each item and the next ``radius`` items along ``step``, by doubling."""
+    # One extra element represents the end of every chain.
     end = len(base)
     hashes = np.append(base, np.uint64(1))
     jump = np.append(np.where(step < 0, end, step), end)

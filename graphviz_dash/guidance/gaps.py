@@ -1,4 +1,4 @@
-"""What there is nothing to show of in an experiment, why, and what to run to get it."""
+"""Missing parts of an experiment, the reasons, and the commands that collect them."""
 
 from __future__ import annotations
 
@@ -25,53 +25,49 @@ from graphviz_dash.model.run import BASELINE_MODE, FileRole, Run
 
 
 class Part(StrEnum):
-    """What an experiment is looked at for; the values are the names of the pages that show it."""
+    """A part of an experiment. The values are the names of the pages that show it."""
 
     FAMILIES = "graphs"
     """Programs that replay many graphs."""
     GRAPH = "graph"
-    """Captured graphs."""
     TIMELINE = "timeline"
     """Traces of steps."""
     COMPILATION = "compile"
-    """What torch.compile made of the step."""
+    """Results of torch.compile."""
     MEMORY = "memory"
-    """Statistics of memory."""
     RANKS = "ranks"
     """Processes that ran together."""
     DOCTOR = "doctor"
-    """Why a capture fails."""
+    """Reasons why a capture fails."""
 
 
 class Gap(Struct, frozen=True):
-    """What an experiment has nothing of."""
+    """A part that an experiment lacks."""
 
     part: Part
-    """What it is."""
     missing: Missing
-    """Why there is none."""
     command: tuple[str, ...] | None
-    """What to run to get it; None where nothing lacks: the program is so."""
+    """The command that collects it; None if nothing is missing by mistake."""
     condition: str = ""
-    """What must be done in the program first, as an order; empty for nothing."""
+    """Required change in the program, as an instruction; empty if none."""
 
 
 class _Rule(NamedTuple):
-    """When one part is there, and what is said where it is not."""
+    """Presence test and texts for one part."""
 
     is_there: Callable[[Sequence[Run]], bool]
-    """Whether the runs have something of it."""
+    """Test whether the runs have this part."""
     missing: Missing
-    """Why not."""
     command: Callable[[Sequence[Run]], tuple[str, ...] | None]
-    """What gets it."""
     in_program: str = ""
-    """What must be done first in a program that is run as it is."""
+    """Required change in a program that is recorded as it is."""
 
 
 def gaps(runs: Sequence[Run]) -> dict[Part, Gap]:
-    """What there is nothing to show of in an experiment of ``runs``, at least one; told by
-    manifests, recordings and loops, so that neither traces nor graphs need be read."""
+    """Find the parts that ``runs`` (at least one) lack.
+
+    Uses only manifests, recordings and loops, so traces and graphs need not be loaded.
+    """
     return {
         part: Gap(part, rule.missing, rule.command(runs), _condition(part, rule, runs))
         for part, rule in _RULES.items()
@@ -80,23 +76,24 @@ def gaps(runs: Sequence[Run]) -> dict[Part, Gap]:
 
 
 def _condition(part: Part, rule: _Rule, runs: Sequence[Run]) -> str:
-    """What must be done before the command gets ``part``."""
     if part is Part.GRAPH and any(run.manifest.failures for run in runs):
-        return "mend what the capture failed by"
+        return "fix the cause of the failed capture"
     if part is Part.DOCTOR and ranks_together(runs) > 1:
-        return "have the step run in one process, for the doctor examines no ranks"
+        return "run the step in one process, because the doctor does not examine ranks"
     return rule.in_program if runs[0].mode.is_recorded else ""
 
 
 def ranks_together(runs: Sequence[Run]) -> int:
-    """How many processes ran together, at most, in any of ``runs``; 1 where each ran alone."""
+    """Count the processes that ran together, at most, in any of ``runs``; 1 if each ran alone."""
     groups = (run.manifest.group for run in runs)
     return max((group.world_size for group in groups if group is not None), default=1)
 
 
 def baseline_remedy(runs: Sequence[Run]) -> tuple[Run, Remedy] | None:
-    """What gets ``runs`` that replay graphs a run without them to be compared with, beside the
-    first of them; None where there is one, or where none replays any."""
+    """Find the command that adds a run without graphs as a baseline for graph runs.
+
+    Returns it with the first graph run; None if a baseline exists or no run replays a graph.
+    """
     graphed = next((run for run in runs if _replays_graphs(run)), None)
     if graphed is None or usual_baseline(runs) is not None:
         return None
@@ -113,13 +110,13 @@ def _replays_graphs(run: Run) -> bool:
         return True
     if not run.mode.is_recorded:
         return run.mode.captures_graphs
-    # Of an imported run only its trace can tell, where that is read.
+    # Only the trace, if loaded, shows whether an imported run replays graphs.
     calls = () if run.replay_trace is None else run.replay_trace.runtime["name"].unique()
     return any(call_class(name) is CallClass.GRAPH_LAUNCH for name in calls)
 
 
 def _have(runs: Sequence[Run], *roles: FileRole) -> bool:
-    """Whether the bundle of any of ``runs`` has a file of ``roles``, be it read or not."""
+    """Return whether any bundle has a file with one of ``roles``, loaded or not."""
     return any(file.role in roles for run in runs for file in run.manifest.files)
 
 
@@ -136,13 +133,12 @@ def _compiled(runs: Sequence[Run]) -> tuple[str, ...]:
 
 
 def with_memory_pass(runs: Sequence[Run]) -> tuple[str, ...]:
-    """The command that measures the memory of ``runs``; of workloads by a memory pass too."""
+    """Return the command that measures the memory of ``runs``, for workloads with a memory pass."""
     return _again(runs, tuple(dict.fromkeys(run.mode.value for run in runs)), runs[0].name)
 
 
 def with_compilation(run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
-    """The command that records what the compiler does in ``run``, beside ``runs``, which it is one
-    of."""
+    """Return the command that records the compilation of ``run``, which is one of ``runs``."""
     return _again([run, *runs], (run.mode.value,), run.name)
 
 
@@ -152,13 +148,15 @@ def _traced(runs: Sequence[Run]) -> tuple[str, ...]:
 
 
 def _again(runs: Sequence[Run], modes: Sequence[str], name: str) -> tuple[str, ...]:
-    """The command that makes runs in ``modes`` of a workload, or one called ``name`` of a program,
-    beside ``runs``: no collector writes over a run."""
+    """Return the command that adds runs in ``modes`` of a workload, or a run ``name`` of a program.
+
+    Collectors never overwrite a run, so the name or the modes must be new.
+    """
     run = runs[0]
     if run.mode.is_recorded:
-        free = again(name) if any(name == each.name for each in runs) else name
+        free = again(name) if any(name == other.name for other in runs) else name
         return recorded_anew(run, {"--name": free})
-    return collected_in(run, modes, {each.mode.value for each in runs})
+    return collected_in(run, modes, {other.mode.value for other in runs})
 
 
 _RULES: Final = {
@@ -171,7 +169,7 @@ _RULES: Final = {
         lambda runs: _have(runs, FileRole.GRAPH),
         Missing(Fact.GRAPHS, "no run here holds a captured graph"),
         _graphed,
-        "have the program capture its step, where it does not yet",
+        "capture the step in the program if it does not do so yet",
     ),
     Part.TIMELINE: _Rule(
         lambda runs: any(map(has_trace, runs)),
@@ -191,10 +189,10 @@ _RULES: Final = {
     ),
     Part.RANKS: _Rule(
         lambda runs: any(map(is_rank_of_several, runs)),
-        Missing(Fact.OTHER_RANKS, "the runs here are of one process each"),
+        Missing(Fact.OTHER_RANKS, "each run here has only one process"),
         _none,
     ),
-    # Where all ran eagerly the trace says what would stop a capture.
+    # If all runs are eager, the trace shows capture blockers.
     Part.DOCTOR: _Rule(
         lambda runs: (
             _have(runs, FileRole.DOCTOR, FileRole.COMPILATION) or all(map(may_be_eager, runs))

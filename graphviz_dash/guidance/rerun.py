@@ -1,4 +1,4 @@
-"""Commands that make a run once more with something changed, from the command that made it."""
+"""Commands that repeat a run with changes, derived from the original command."""
 
 from __future__ import annotations
 
@@ -9,47 +9,49 @@ from typing import Final
 from graphviz_dash.model.run import Run
 
 _PROGRAM: Final = "--"
-"""What stands before the program in the command that recorded it."""
+"""Separator before the program in a recording command."""
 _UNKNOWN_PROGRAM: Final = ("python", "train.py")
 _COLLECTORS: Final = ("collect", "collectors")
-"""What a command that collects calls the collector: `graphviz-dash collect`, `-m collectors`."""
+"""Names of the collector in a command: `graphviz-dash collect`, `-m collectors`."""
 _NAME: Final = "--name"
 _REPEATED: Final = "--set"
 _OUTPUTS: Final = ("-o", "--output")
 
 
 def recorded_with(run: Run, options: Mapping[str, str | None]) -> tuple[str, ...] | None:
-    """The command that recorded ``run`` with ``options`` set, None for a flag; None where it was
-    not recorded by a command that names the program. Without another name among them it has one
-    that is free: no recorder writes over a run."""
+    """Return the command that recorded ``run`` with ``options`` changed; a flag has the value None.
+
+    None if no command with a program recorded it. Without a name in ``options`` the run gets a
+    new name, because recorders never overwrite a run.
+    """
     command = run.manifest.command
     if _PROGRAM not in command:
         return None
     if _NAME not in options:
         options = {**options, _NAME: again(_option(command, _NAME) or run.name)}
     split = command.index(_PROGRAM)
-    kept: list[str] = []
+    unchanged: list[str] = []
     words = iter(command[:split])
     for word in words:
-        name, joined, value = word.partition("=")
+        name, separator, value = word.partition("=")
         if name in options:
-            if options[name] is not None and not joined:
+            if options[name] is not None and not separator:
                 next(words, None)
             continue
         if name in _OUTPUTS:
-            kept += [name, _at_home(value if joined else next(words, ""))]
+            unchanged += [name, _at_home(value if separator else next(words, ""))]
             continue
-        kept.append(word)
+        unchanged.append(word)
     added = [
         word
         for name, value in options.items()
         for word in ((name,) if value is None else (name, value))
     ]
-    return (*kept, *added, *command[split:])
+    return (*unchanged, *added, *command[split:])
 
 
 def recorded_anew(run: Run, options: Mapping[str, str | None]) -> tuple[str, ...]:
-    """The same for any run: where the program is not known, `python train.py` stands for it."""
+    """Return the same for any run, with `python train.py` for an unknown program."""
     return recorded_with(run, options) or (
         *("graphviz-dash", "collect", "-o", _folder(run)),
         *(word for name, value in options.items() for word in ((name, value or ""))),
@@ -58,14 +60,16 @@ def recorded_anew(run: Run, options: Mapping[str, str | None]) -> tuple[str, ...
 
 
 def again(name: str) -> str:
-    """A name for what is recorded once more beside what is called ``name``."""
+    """Return a new name for a repetition of the run ``name``."""
     return f"{name}-again"
 
 
 def collected_in(run: Run, modes: Sequence[str], there: Container[str] = ()) -> tuple[str, ...]:
-    """The command that collects the workload of ``run`` in those of ``modes`` that are not
-    ``there``, into the same experiment; where all are, in all of them into another. That of a rank
-    of several is begun by the launcher that began it."""
+    """Return the command that collects the workload of ``run`` in the missing ``modes``.
+
+    It adds to the same experiment. If all are in ``existing_modes``, it collects all of them into a
+    new one. A rank of several keeps its launcher.
+    """
     folder, wanted = _folder(run), [mode for mode in modes if mode not in there]
     if not wanted:
         folder, wanted = again(folder), list(modes)
@@ -73,7 +77,7 @@ def collected_in(run: Run, modes: Sequence[str], there: Container[str] = ()) -> 
 
 
 def examined(run: Run) -> tuple[str, ...]:
-    """The command by which a doctor examines the workload or the program of ``run``."""
+    """Return the command that runs the doctor on the workload or program of ``run``."""
     if not run.mode.is_recorded:
         return ("graphviz-dash", "doctor", *_workload(run), "-o", _folder(run))
     command = run.manifest.command
@@ -84,29 +88,27 @@ def examined(run: Run) -> tuple[str, ...]:
 def _collector(run: Run) -> tuple[str, ...]:
     command, group = run.manifest.command, run.manifest.group
     if group is not None and group.world_size > 1:
-        for at, word in enumerate(command):
+        for index, word in enumerate(command):
             if word in _COLLECTORS:
-                return command[: at + 1]
+                return command[: index + 1]
     return ("graphviz-dash", "collect")
 
 
 def _workload(run: Run) -> tuple[str, ...]:
-    """The options that name the workload of ``run`` and set its parameters."""
     command = run.manifest.command
     options = ("--workload", _option(command, "--workload") or run.manifest.workload.factory)
-    sets = (command[at : at + 2] for at, word in enumerate(command) if word == _REPEATED)
+    sets = (command[index : index + 2] for index, word in enumerate(command) if word == _REPEATED)
     return (*options, *(word for pair in sets for word in pair))
 
 
 def _folder(run: Run) -> str:
-    """The folder of the experiment, as the command that made the run names it."""
+    """Return the experiment's folder as written in the command that made the run."""
     named = (_option(run.manifest.command, name) for name in _OUTPUTS)
     return next((_at_home(folder) for folder in named if folder), run.path.parent.name)
 
 
 def _at_home(folder: str) -> str:
-    """A folder as whoever reads it can write it: of an absolute one, which is the recording
-    machine's own, the name."""
+    """Shorten an absolute path, which is specific to the recording machine, to its name."""
     for kind in (PurePosixPath, PureWindowsPath):
         if (path := kind(folder)).is_absolute():
             return path.name or folder
@@ -114,11 +116,11 @@ def _at_home(folder: str) -> str:
 
 
 def _option(command: tuple[str, ...], name: str) -> str | None:
-    for at, word in enumerate(command):
+    for index, word in enumerate(command):
         if word == _PROGRAM:
             return None
         if word == name:
-            return next(iter(command[at + 1 : at + 2]), None)
+            return next(iter(command[index + 1 : index + 2]), None)
         if name.startswith("--") and word.startswith(f"{name}="):
             return word.partition("=")[2]
     return None

@@ -92,7 +92,7 @@ def test_a_difference_that_other_rules_explain_is_not_denied() -> None:
         return next(one.reason for one in rules if one.rule.id is RuleId.REPLAY_DIFFERS)
 
     exact = (OutputCheck("result", "result", "float32", (64,), 64, 0, 0.0, 1e-7),)
-    assert told((MOVED,), OUTPUTS) == "it does, as what was found above explains"
+    assert told((MOVED,), OUTPUTS) == "replays differ, and the findings above explain it"
     assert told((MOVED,), exact) is None
     assert told((), OUTPUTS) is None
 

@@ -120,8 +120,8 @@ class TestTables:
         assert rows["graph-0", 1]["conditional"] == "If"
         assert rows["graph-0", 1]["bodies"] == "graph-0.1.0 graph-0.1.1"
         assert rows["graph-0.1.0", 1]["replays"] == 1
-        assert "last turn" in rows["graph-0.2.0", 0]["note"]
-        assert "only when its condition says so" in rows["graph-0.1.1", 0]["note"]
+        assert "last iteration" in rows["graph-0.2.0", 0]["note"]
+        assert "only if its condition holds" in rows["graph-0.1.1", 0]["note"]
 
     def test_a_name_breaks_no_line_of_csv(self) -> None:
         names = ("a\n=1+1", "b\r\n::error::c", "\u2028d", "\x1b[31me\u202e", "plain \u00e9 <f>")

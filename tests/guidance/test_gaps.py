@@ -64,7 +64,7 @@ def test_the_ranks_of_a_workload_are_launched_as_they_were() -> None:
     launched = "torchrun --nproc-per-node 2 -m collectors --workload tp-transformer"
     assert split[Part.COMPILATION].startswith(f"{launched} --modes compile -o ")
     condition = gaps(_experiment("tp-transformer").runs)[Part.DOCTOR].condition
-    assert condition == "have the step run in one process, for the doctor examines no ranks"
+    assert condition == "run the step in one process, because the doctor does not examine ranks"
 
 
 def test_what_the_compiler_did_is_recorded_beside_what_is_there() -> None:

@@ -1,1 +1,1 @@
-"""The registry of metrics, and those of one run by itself."""
+"""The metric registry, and the metrics of a single run."""

@@ -1,8 +1,8 @@
-"""How much of a step runs from graphs, and what stayed eager and why.
+"""Fraction of a step that runs from graphs, and reasons for eager work.
 
-Told from the traced pass alone: work that a graph launch started (it shares the launch's
-``correlation``) runs from a graph, all other work was launched by a call of its own. Why such a
-call stayed outside is read from the operators and ranges around it, as torch names them.
+Only the traced pass is used. Work that shares the ``correlation`` of a graph launch ran from a
+graph; all other work had a launch call of its own. The operators and ranges around that call, as
+named by torch, give the reason.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Reason(StrEnum):
-    """Why work was not launched by a graph."""
+    """Reason why work was not launched by a graph."""
 
     INPUT = "copied into a graph's static inputs before its replay"
     GENERATOR = "the random generator's seed and offset, set before a replay"
@@ -40,36 +40,37 @@ class Reason(StrEnum):
 
 
 class StayedEager(Struct, frozen=True):
-    """Work of one reason and operator that was launched by calls of its own."""
+    """Eagerly launched work with the same reason and operator."""
 
     reason: Reason
-    """Why no graph launched it."""
     operator: str | None
-    """The outermost one that tells it apart: an autograd node without the engine's prefix,
-    "Optimizer.step" for everything in it, None outside any."""
+    """Outermost distinguishing operator, without the engine's prefix for an autograd node.
+
+    "Optimizer.step" covers everything within it; None outside any operator.
+    """
     count: float
-    """Kernels, memcpys and memsets per traced step, a mean."""
+    """Kernels, memcpys and memsets per traced step (mean)."""
     total_ns: float
-    """Their durations per traced step, a mean."""
+    """Total duration per traced step (mean)."""
     share: float
-    """Their part of the durations of the steps' GPU work, 0 to 1."""
+    """Fraction of the duration of the steps' GPU work, 0 to 1."""
 
 
 class Coverage(Struct, frozen=True):
-    """What the traced steps ran from graphs."""
+    """Work of the traced steps that ran from graphs."""
 
     work_share: float
-    """The part of the kernels, memcpys and memsets that did, 0 to 1."""
+    """Fraction of kernels, memcpys and memsets from graphs, 0 to 1."""
     time_share: float
-    """The part of their durations, 0 to 1."""
+    """Fraction of their durations, 0 to 1."""
     nodes: float
-    """How many of them ran from graphs per step, a mean."""
+    """Number from graphs per step (mean)."""
     eager: tuple[StayedEager, ...]
-    """What did not, the longest first."""
+    """Work outside graphs, longest first."""
 
 
 def coverage(trace: Trace, traced_steps: Sequence[Step]) -> Coverage | Missing:
-    """The coverage of ``traced_steps``, which are those of ``trace``; near-linear."""
+    """Compute the coverage of ``traced_steps``, the steps of ``trace``; near-linear."""
     if not traced_steps or traced_steps[0].method is StepMethod.WHOLE:
         return UNMARKED
     rows = np.concatenate([step.gpu_rows for step in traced_steps])
@@ -86,13 +87,13 @@ def coverage(trace: Trace, traced_steps: Sequence[Step]) -> Coverage | Missing:
     from_graph = np.zeros(len(rows), dtype=np.bool_)
     from_graph[linked] = is_graph_launch[codes[launch[linked]]]
     duration = np.maximum(column(trace.gpu, "dur")[rows], 0)
-    whole = float(duration.sum())
+    total_ns = float(duration.sum())
     outside = ~from_graph & linked
     return Coverage(
         work_share=float(from_graph.mean()),
-        time_share=float(duration[from_graph].sum() / whole) if whole else 0.0,
+        time_share=float(duration[from_graph].sum() / total_ns) if total_ns else 0.0,
         nodes=float(from_graph.sum() / len(traced_steps)),
-        eager=_groups(trace, launch[outside], duration[outside], len(traced_steps), whole),
+        eager=_groups(trace, launch[outside], duration[outside], len(traced_steps), total_ns),
     )
 
 
@@ -104,10 +105,10 @@ def _groups(
     fills = launches[[origin.op == "aten::fill_" for origin in origins]]
     generator = set(_before_a_replay(trace, fills).tolist())
     sums: dict[tuple[Reason, str | None], tuple[int, int]] = {}
-    for row, took, origin in zip(launches.tolist(), duration.tolist(), origins, strict=True):
+    for row, duration_ns, origin in zip(launches.tolist(), duration.tolist(), origins, strict=True):
         key = (Reason.GENERATOR, "aten::fill_") if row in generator else _key(origin)
         count, total = sums.get(key, (0, 0))
-        sums[key] = (count + 1, total + took)
+        sums[key] = (count + 1, total + duration_ns)
     groups = (
         StayedEager(reason, operator, count / steps, total / steps, total / whole if whole else 0.0)
         for (reason, operator), (count, total) in sums.items()
@@ -116,9 +117,11 @@ def _groups(
 
 
 def _before_a_replay(trace: Trace, fills: Ints) -> Ints:
-    """Those of the launches ``fills`` (rows of the runtime table) that come in pairs right before
-    a graph launch of their thread: CUDAGraph.replay() fills the seed and the offset of a generator
-    whose numbers the graph uses, and then launches."""
+    """Return the rows in ``fills`` that come in pairs right before a graph launch of their thread.
+
+    CUDAGraph.replay() fills the seed and offset of a generator used by the graph before the
+    launch.
+    """
     codes, names = encode(trace.runtime["name"])
     classes = [call_class(name) for name in names]
     submits = np.array([call in _SUBMITTING for call in classes])[codes]
@@ -135,7 +138,7 @@ def _before_a_replay(trace: Trace, fills: Ints) -> Ints:
 
 _SUBMITTING = frozenset({CallClass.KERNEL_LAUNCH, CallClass.GRAPH_LAUNCH, CallClass.COPY})
 _ENGINE = "autograd::engine::evaluate_function: "
-# What torch calls the parts of its own graphing wrappers (torch/cuda/graphs.py, torch/_inductor).
+# Names of the parts of torch's graphing wrappers (torch/cuda/graphs.py, torch/_inductor).
 _GRAPHED = frozenset({"Graphed", "GraphedBackward"})
 _COMPILED = ("Torch-Compiled Region", "CompiledFunction", "## Call CompiledFxGraph")
 _COPIES = frozenset({"aten::copy_", "aten::_foreach_copy_"})
@@ -149,7 +152,7 @@ def _key(origin: NodeOrigin) -> tuple[Reason, str | None]:
     if copies and not _GRAPHED.isdisjoint(path):
         return Reason.INPUT, path[0]
     if any(name.startswith(_COMPILED) for name in path):
-        # The cudagraph trees copy arguments that are not static before each replay.
+        # cudagraph trees copy non-static arguments before each replay.
         return (Reason.INPUT if copies else Reason.COMPILED), _region(path)
     if origin.phase == "optimizer":
         return Reason.OPTIMIZER, "Optimizer.step"
@@ -159,6 +162,6 @@ def _key(origin: NodeOrigin) -> tuple[Reason, str | None]:
 
 
 def _region(path: tuple[str, ...]) -> str:
-    """The compiled function's name without the hash that changes from build to build."""
+    """Return the name of the compiled function without its hash, which changes per build."""
     named = (name for name in path if name.startswith("CompiledFunction"))
     return next(named, "Torch-Compiled Region")

@@ -1,7 +1,7 @@
-"""The kernels of the runs side by side: how often each runs in a step, and how long.
+"""Kernels of several runs in one table: calls per step and duration.
 
-Kernels are joined by name, sets by being sets. What a run does not have is None there, not 0: a
-graph can hold another kernel for the same work, and only the names are known here.
+Kernels are joined by name; all sets are one row. Absent kernels are None, not 0: a graph can use
+a different kernel for the same work, and only names are known.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 class KernelUse(Struct, frozen=True):
-    """One kernel in one run's traced steps.
+    """One kernel in the traced steps of one run.
 
     ``count`` and ``total_ns`` are medians over the steps (a step without it counts as 0);
-    ``mean_ns`` is over all its instances; ``share`` is its part of the durations of all GPU work,
-    0 to 1; ``instances`` over all steps.
+    ``mean_ns`` covers all its instances; ``share`` is its fraction of the duration of all GPU
+    work, 0 to 1; ``instances`` is the total over all steps.
     """
 
     count: float
@@ -42,12 +42,12 @@ class KernelUse(Struct, frozen=True):
 
 
 class KernelRow(Struct, frozen=True):
-    """One kernel (or copy or set, by ``kind``) over the runs of a table.
+    """One kernel (or copy or set, by ``kind``) across the runs of a table.
 
-    ``uses`` are in the order of the table's runs, None where the run has no such kernel.
-    ``changes`` are its ``total_ns`` less the baseline's, in ns, one for each run: None where either
-    run has no traced steps (and for all runs where there is no baseline); a kernel that only one of
-    the two has counts as 0 in the other. ``impact`` is the largest of them by size, in ns.
+    ``uses`` follow the order of the table's runs, None if the run lacks the kernel. ``changes``
+    is ``total_ns`` minus the baseline's in ns, per run: None if either run has no traced steps
+    or there is no baseline. A kernel that only one run has counts as 0 in the other. ``impact``
+    is the largest absolute change in ns.
     """
 
     name: str
@@ -59,35 +59,36 @@ class KernelRow(Struct, frozen=True):
 
 
 class KernelTable(Struct, frozen=True):
-    """All kernels of an experiment's traced passes, those that changed most first."""
+    """All kernels in the traced passes of an experiment, largest changes first."""
 
     runs: tuple[str, ...]
-    """Names of the runs, one for each column."""
+    """Run names, one per column."""
     baseline: int | None
-    """The column of the comparison's baseline; None if it has none."""
+    """Column of the comparison's baseline; None if there is none."""
     against: tuple[int | None, ...]
-    """The column that each run's ``changes`` refer to: the baseline, with several ranks its run of
-    the same rank. None where the kernels of one of the two have no times of their own."""
+    """Column that each run's ``changes`` refer to: the baseline, or its run of the same rank.
+
+    None if the kernels of either run have no times of their own.
+    """
     rows: tuple[KernelRow, ...]
-    """A row for each kernel."""
     without: dict[str, str]
-    """Why a run has no values, by its name."""
+    """Reason why a run has no values, by its name."""
 
     @property
     def has_seldom(self) -> bool:
-        """Whether a kernel ran in fewer than half of a run's steps, so that its medians are 0 and
-        the rows of that run add up to less than its work."""
+        """True if a kernel ran in fewer than half of a run's steps. Its median is then 0, and the
+        rows of the run add up to less than its work.
+        """
         uses = (use for row in self.rows for use in row.uses if use is not None)
         return any(use.instances and not use.count for use in uses)
 
     @property
     def usual_rows(self) -> tuple[KernelRow, ...]:
-        """The rows whose medians are not all 0: in some run at least half of the steps have the
-        kernel."""
+        """Rows with a nonzero median: in some run, at least half of the steps have the kernel."""
         return tuple(row for row in self.rows if any(use and use.count for use in row.uses))
 
     def changes(self, column: int) -> bool:
-        """Whether the run of ``column`` has changes: it is compared with another one."""
+        """Return whether the run in ``column`` is compared with another run."""
         return self.against[column] not in (None, column)
 
 
@@ -96,8 +97,11 @@ def kernel_table(
     baseline: str | None = None,
     traced_steps: Mapping[str, tuple[Step, ...]] = MappingProxyType({}),
 ) -> KernelTable:
-    """The kernels of every run of ``experiment``; ``baseline`` is the name of a run, and
-    ``traced_steps`` are those of runs by name, where they were computed before."""
+    """Build the table of all kernels in ``experiment``.
+
+    ``baseline`` is a run name; ``traced_steps`` maps run names to steps that are already
+    computed.
+    """
     experiment = measured(experiment)
     names = tuple(run.name for run in experiment.runs)
     uses_of_runs: list[dict[tuple[str, str], KernelUse] | None] = []
@@ -137,11 +141,13 @@ def _stitched(run: Run) -> bool:
 
 
 def kernel_uses(trace: Trace, traced_steps: tuple[Step, ...]) -> dict[tuple[str, str], KernelUse]:
-    """Each (kind, name) of the steps' GPU work with its use; near-linear in the rows."""
+    """Compute the use of each (kind, name) in the steps' GPU work; near-linear in the rows."""
     rows = np.concatenate([step.gpu_rows for step in traced_steps])
     if not len(rows):
         return {}
-    step = np.repeat(np.arange(len(traced_steps)), [len(each.gpu_rows) for each in traced_steps])
+    step = np.repeat(
+        np.arange(len(traced_steps)), [len(traced_step.gpu_rows) for traced_step in traced_steps]
+    )
     kinds, kind_names = encode(trace.gpu["kind"])
     names, name_names = encode(trace.gpu["name"])
     duration = np.maximum(column(trace.gpu, "dur"), 0)[rows]
@@ -150,13 +156,13 @@ def kernel_uses(trace: Trace, traced_steps: tuple[Step, ...]) -> dict[tuple[str,
     counts, totals = _per_step(step, code, duration, len(traced_steps), len(used))
     instances = np.bincount(code, minlength=len(used))
     sums = np.bincount(code, weights=duration, minlength=len(used))
-    whole = float(sums.sum())
+    total = float(sums.sum())
     return {
         keys[key]: KernelUse(
             count=float(counts[index]),
             total_ns=float(totals[index]),
             mean_ns=float(sums[index] / instances[index]),
-            share=float(sums[index] / whole) if whole else 0.0,
+            share=float(sums[index] / total) if total else 0.0,
             instances=int(instances[index]),
         )
         for index, key in enumerate(used.tolist())
@@ -164,7 +170,7 @@ def kernel_uses(trace: Trace, traced_steps: tuple[Step, ...]) -> dict[tuple[str,
 
 
 def _keys(kinds: list[str], names: list[str]) -> tuple[list[tuple[str, str]], Ints]:
-    """The distinct (kind, joined name), and the index of each kind and name among them."""
+    """Return the distinct (kind, joined name), and the index of each kind and name among them."""
     indices: dict[tuple[str, str], int] = {}
     code = np.zeros((len(kinds), len(names)), dtype=np.int64)
     for row, kind in enumerate(kinds):
@@ -175,20 +181,20 @@ def _keys(kinds: list[str], names: list[str]) -> tuple[list[tuple[str, str]], In
 
 
 def _joined_name(kind: str, name: str) -> str:
-    # The profiler knows the memory of a set in eager mode ("Memset (Device)") and not in a replay
-    # ("Memset (Unknown)"): the same work must not look like two.
+    # The profiler reports the memory type of a set in eager mode ("Memset (Device)") but not in a
+    # replay ("Memset (Unknown)"). Both must share a row.
     return "Memset" if kind == "memset" else name
 
 
 def _per_step(
     step: Ints, code: Ints, duration: Ints, steps_count: int, names_count: int
 ) -> tuple[Floats, Floats]:
-    """Median count and median total time over the steps, each of shape (names,).
+    """Return the median count and median total time over the steps, each of shape (names,).
 
-    A kernel that runs in fewer than half of the steps has a median of 0, as it should.
+    A kernel in fewer than half of the steps has a median of 0.
     """
-    # Sorted by (name, step), the values of one name lie together: no dense steps x names table,
-    # which a long trace with many names would make large.
+    # Sorting by (name, step) makes the values of a name contiguous. A dense steps x names table
+    # would be large for long traces with many names.
     cell = code.astype(np.int64) * steps_count + step
     used, cell_index = distinct_values(cell)
     count = np.bincount(cell_index, minlength=len(used))

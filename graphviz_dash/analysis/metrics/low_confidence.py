@@ -1,5 +1,6 @@
-"""What makes a run's metrics less sure than they look, in numbers. Thresholds: registry.py; words
-and advice: graphviz_dash/narrative/low_confidence.py.
+"""Numeric caveats of a run's metrics.
+
+thresholds.py holds the thresholds and graphviz_dash/narrative/low_confidence.py the texts.
 """
 
 from __future__ import annotations
@@ -40,18 +41,18 @@ if TYPE_CHECKING:
 
 
 class GraphSource(StrEnum):
-    """Where the graphs of a run are from."""
+    """Source of a run's graphs."""
 
     RECORDER = "recorder"
-    """The captures of a program, by torch, while the recorder watched."""
+    """Captures by torch that the recorder watched in a program."""
     IMPORT = "import"
-    """What was imported beside the trace."""
+    """Graphs imported with the trace."""
     CAPTURE = "capture"
     """The run's own capture."""
 
 
 class _Doubt:
-    """``metrics`` are the ids of what it concerns; empty: all."""
+    """Base class; ``metrics`` holds the affected metric ids, empty for all."""
 
     metrics: ClassVar[tuple[str, ...]] = ()
 
@@ -69,17 +70,17 @@ class FewIterations(Struct, frozen=True):
 
 
 class Drift(Struct, frozen=True):
-    """The halves of a clean series differ by more than DRIFT of its median; of several processes
-    the halves of each, taken together."""
+    """The halves of a clean series differ by more than DRIFT of its median.
+
+    With several processes, the halves of all of them are pooled.
+    """
 
     metric: str
-    """Of the series."""
     first_ns: float
-    """Median of its first half."""
+    """Median of the first half."""
     second_ns: float
-    """Median of its second half."""
+    """Median of the second half."""
     warmup: int
-    """Warm-up iterations before it."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -88,16 +89,14 @@ class Drift(Struct, frozen=True):
 
 
 class WideSpread(Struct, frozen=True):
-    """The quartiles of a clean series are further apart than WIDE_SPREAD of its median."""
+    """The quartiles of a clean series are further apart than WIDE_RELATIVE_SPREAD of its median."""
 
     metric: str
-    """Of the series."""
     relative: float
-    """Distance of the quartiles over the median."""
+    """Distance between the quartiles divided by the median."""
     spread: Spread
-    """The quartiles, in ns."""
+    """Quartiles, in ns."""
     iterations: int
-    """As many were asked for."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -106,7 +105,7 @@ class WideSpread(Struct, frozen=True):
 
 
 class NoDifference(Struct, frozen=True):
-    """The 95% interval of a speedup holds 1."""
+    """The 95% interval of a speedup contains 1."""
 
     figure: Figure
 
@@ -125,7 +124,7 @@ class LargeRemainder(Struct, _Doubt, frozen=True):
 
 
 class WhileLoops(Struct, _Doubt, frozen=True):
-    """A trace shows the last turn of each of ``nodes`` While nodes alone."""
+    """The trace shows only the last iteration of each of ``nodes`` While nodes."""
 
     metrics: ClassVar[tuple[str, ...]] = (
         "gpu_busy",
@@ -139,19 +138,19 @@ class WhileLoops(Struct, _Doubt, frozen=True):
 
 
 class NoGpuWork(Struct, _Doubt, frozen=True):
-    """The traced pass holds no work of a GPU, as ``missing`` says."""
+    """The traced pass contains no GPU work; ``missing`` holds the reason."""
 
     missing: Missing
 
 
 class NoSteps(Struct, _Doubt, frozen=True):
-    """The traced pass marks no steps; ``whole`` is all of it."""
+    """The traced pass marks no steps; ``full_step`` covers all of it."""
 
     whole: Step
 
 
 class ForeignSteps(Struct, _Doubt, frozen=True):
-    """Its steps are told by the marks of another program, which need not end synchronised."""
+    """Another program marked the steps, so they may not end synchronised."""
 
     method: StepMethod
 
@@ -167,26 +166,28 @@ class FewTracedSteps(Struct, _Doubt, frozen=True):
     )
     count: int
     imported: bool
-    """Whether the trace is another program's, of which no more steps can be collected."""
+    """True if the trace was imported, so that no more steps can be collected."""
 
 
 class StrongObserver(Struct, _Doubt, frozen=True):
-    """A traced step takes ``ratio`` times the clean one, at least STRONG_OBSERVER."""
+    """A traced step is ``ratio`` times as long as a clean one, at least STRONG_OBSERVER."""
 
     metrics: ClassVar[tuple[str, ...]] = ("busy_fraction", "traced_step_time")
     ratio: float
 
 
 class PassesUnlike(Struct, _Doubt, frozen=True):
-    """A traced step takes ``ratio`` times the clean one, less than UNLIKE_OBSERVER."""
+    """A traced step is ``ratio`` times as long as a clean one, below MIN_OBSERVER_EFFECT."""
 
     metrics: ClassVar[tuple[str, ...]] = ("observer_effect", "busy_of_clean")
     ratio: float
 
 
 class BusyAboveClean(Struct, _Doubt, frozen=True):
-    """Traced GPU busy time is ``fraction`` of the clean step time, above 1. ``of_rank``: the run
-    is one rank of several."""
+    """Traced GPU busy time is ``fraction`` of the clean step time, above 1.
+
+    ``is_rank``: the run is one of several ranks.
+    """
 
     metrics: ClassVar[tuple[str, ...]] = ("busy_of_clean",)
     fraction: float
@@ -194,15 +195,18 @@ class BusyAboveClean(Struct, _Doubt, frozen=True):
 
 
 class TraceDefect(Struct, _Doubt, frozen=True):
-    """A problem of a trace. ``trace``: of which of the run's two traces; None where both have it,
-    or there is one alone."""
+    """A problem of a trace.
+
+    ``trace`` names the affected one of the run's two traces; None if both are, or if there is
+    only one.
+    """
 
     problem: TraceProblem
     trace: str | None
 
 
 class MuchCommunication(Struct, _Doubt, frozen=True):
-    """``share`` of a rank's GPU busy time is communication, above MUCH_COMMUNICATION."""
+    """Communication is ``share`` of a rank's GPU busy time, above MUCH_COMMUNICATION."""
 
     metrics: ClassVar[tuple[str, ...]] = (
         "gpu_busy",
@@ -214,20 +218,19 @@ class MuchCommunication(Struct, _Doubt, frozen=True):
 
 
 class OtherEnvironment(Struct, _Doubt, frozen=True):
-    """The run and its baseline were collected on unlike machines, or with unlike software."""
+    """The run and its baseline come from different machines or software."""
 
     component: str
-    """What differs: GPU, driver, CUDA, torch, CPU."""
+    """Difference: GPU, driver, CUDA, torch or CPU."""
     own: str | None
-    """Of the run; None: unknown."""
+    """Value of the run; None if unknown."""
     other: str | None
-    """Of the baseline; None: unknown."""
+    """Value of the baseline; None if unknown."""
     baseline: str
-    """Its name."""
 
 
 class OtherWorkload(Struct, _Doubt, frozen=True):
-    """The run and the run called ``baseline`` are of unlike workloads, or seeds."""
+    """The run and the run ``baseline`` have different workloads or seeds."""
 
     own: WorkloadInfo
     other: WorkloadInfo
@@ -235,38 +238,41 @@ class OtherWorkload(Struct, _Doubt, frozen=True):
 
 
 class OtherParameters(Struct, _Doubt, frozen=True):
-    """One workload with unlike parameters: ``differing`` has name, own and other value."""
+    """Different parameters of a workload; ``differing`` holds (name, run's, baseline's value)."""
 
     differing: tuple[tuple[str, object, object], ...]
     baseline: str
 
 
 class FewRecordedSteps(Struct, _Doubt, frozen=True):
-    """``count`` steps of a recorded program were timed, fewer than FEW_STEPS."""
+    """``count`` timed steps of a recorded program, fewer than FEW_STEPS."""
 
     metrics: ClassVar[tuple[str, ...]] = ("recorded_step", "recorded_speedup")
     count: int
 
 
 class UnevenSteps(Struct, _Doubt, frozen=True):
-    """A recorded program spends most of its loop in few of its steps, and a step under the profiler
-    is shorter than the mean by more than UNLIKE_OBSERVER allows: the mean is of no step."""
+    """A recorded program spends most of its loop in a few long steps.
+
+    Profiled steps are also shorter than the mean by more than MIN_OBSERVER_EFFECT allows, so the
+    mean is not representative.
+    """
 
     metrics: ClassVar[tuple[str, ...]] = ("recorded_step", "recorded_speedup")
     long: int
-    """Steps of more than LONG_STEP medians."""
+    """Number of steps longer than LONG_STEP_MEDIANS medians."""
     count: int
-    """All that were timed."""
+    """Number of timed steps."""
     share: float
-    """The part of the time of all that these take, 0 to 1."""
+    """Fraction of the total time in long steps, 0 to 1."""
     median_ns: float
-    """Of all steps."""
+    """Median of all steps."""
     traced_ns: float
-    """The median step under the profiler."""
+    """Median step under the profiler."""
 
 
 class CaptureProblem(Struct, _Doubt, frozen=True):
-    """What went wrong in a capture of a recorded program. ``location`` is ``file:line``."""
+    """A problem with a capture of a recorded program. ``location`` is ``file:line``."""
 
     graph: str
     location: str | None
@@ -274,18 +280,16 @@ class CaptureProblem(Struct, _Doubt, frozen=True):
 
 
 class UnseenGraphs(Struct, _Doubt, frozen=True):
-    """Launches in a trace of graphs that the run does not hold: of them there are times and nothing
-    else."""
+    """Graph launches in a trace without a known graph, for which only times are known."""
 
     count: int
-    """So many launches."""
+    """Number of such launches."""
     launches: int
-    """Of so many of graphs in the trace."""
+    """Number of all graph launches in the trace."""
     time_share: float | None
-    """Their part of the durations of all GPU work in the trace, 0 to 1; None where it is not known
-    which launches they are."""
+    """Fraction of the duration of all GPU work, 0 to 1; None if the launches are unidentified."""
     source: GraphSource
-    """Where the run's graphs are from."""
+    """Source of the run's graphs."""
 
 
 LowConfidence: TypeAlias = (
@@ -318,7 +322,7 @@ LowConfidence: TypeAlias = (
 def low_confidence(
     run: Run, against: Run | None, figures: Mapping[str, Figure], traced_steps: tuple[Step, ...]
 ) -> tuple[LowConfidence, ...]:
-    """Why figures of ``run`` are less sure than they look; those of the headline first."""
+    """Find caveats for the metrics of ``run``, those of the headline first."""
     return (
         *_of_series(run),
         *of_machine(run, against),
@@ -336,8 +340,10 @@ def low_confidence(
 
 
 def communication_share(run: Run, traced_steps: tuple[Step, ...]) -> float:
-    """The part of a rank's traced GPU busy time that is communication, from 0; 0 where a run is no
-    rank of several."""
+    """Return the fraction of a rank's traced GPU busy time spent in communication.
+
+    0 if the run is not one of several ranks.
+    """
     trace = run.replay_trace
     busy = sum(step.busy_ns for step in traced_steps)
     if run.manifest.rank_of_several is None or trace is None or not busy:
@@ -379,13 +385,13 @@ def _of_speedup(figures: Mapping[str, Figure]) -> Iterator[LowConfidence]:
 
 
 def _of_equation(figures: Mapping[str, Figure]) -> Iterator[LowConfidence]:
-    rest, saving = figures["remainder"].value, figures["step_saving"].value
-    own = figures["step_time"].value
-    if rest is None or saving is None or own is None:
+    remainder, saving = figures["remainder"].value, figures["step_saving"].value
+    step_ns = figures["step_time"].value
+    if remainder is None or saving is None or step_ns is None:
         return
-    before = own + saving
-    if before > 0 and abs(rest) > LARGE_REMAINDER * before:
-        yield LargeRemainder(abs(rest), abs(rest) / before)
+    baseline_ns = step_ns + saving
+    if baseline_ns > 0 and abs(remainder) > LARGE_REMAINDER * baseline_ns:
+        yield LargeRemainder(abs(remainder), abs(remainder) / baseline_ns)
 
 
 def _of_loops(run: Run) -> Iterator[LowConfidence]:
@@ -434,8 +440,8 @@ def _of_traces(run: Run) -> Iterator[LowConfidence]:
             for name, traces in passes.items()
             if any(problem in trace.info.problems for trace in traces)
         ]
-        alone = len(names) == 1 and all(passes.values())
-        yield TraceDefect(problem, names[0] if alone else None)
+        is_single = len(names) == 1 and all(passes.values())
+        yield TraceDefect(problem, names[0] if is_single else None)
 
 
 def _of_ranks(run: Run, traced_steps: tuple[Step, ...]) -> Iterator[LowConfidence]:
@@ -445,16 +451,16 @@ def _of_ranks(run: Run, traced_steps: tuple[Step, ...]) -> Iterator[LowConfidenc
 
 
 def _of_pair(run: Run, against: Run) -> Iterator[LowConfidence]:
-    own, other = run.manifest.environment, against.manifest.environment
-    for component, mine, theirs in (
-        ("GPU", own.gpu_name, other.gpu_name),
-        ("driver", own.driver, other.driver),
-        ("CUDA", own.cuda_runtime, other.cuda_runtime),
-        ("torch", own.torch, other.torch),
-        ("CPU", own.cpu, other.cpu),
+    environment, other = run.manifest.environment, against.manifest.environment
+    for component, run_value, baseline_value in (
+        ("GPU", environment.gpu_name, other.gpu_name),
+        ("driver", environment.driver, other.driver),
+        ("CUDA", environment.cuda_runtime, other.cuda_runtime),
+        ("torch", environment.torch, other.torch),
+        ("CPU", environment.cpu, other.cpu),
     ):
-        if mine != theirs:
-            yield OtherEnvironment(component, mine, theirs, against.name)
+        if run_value != baseline_value:
+            yield OtherEnvironment(component, run_value, baseline_value, against.name)
     work, other_work = run.manifest.workload, against.manifest.workload
     if (work.factory, work.seed) != (other_work.factory, other_work.seed):
         yield OtherWorkload(work, other_work, against.name)
@@ -469,7 +475,7 @@ def _of_pair(run: Run, against: Run) -> Iterator[LowConfidence]:
 
 def _of_uneven_steps(run: Run, figures: Mapping[str, Figure]) -> Iterator[LowConfidence]:
     mean, traced = figures["recorded_step"].value, figures["traced_step_time"].value
-    # Where the CPU runs ahead single steps say nothing; those under the profiler are whole.
+    # If the CPU runs ahead, single recorded steps are meaningless; profiled steps are complete.
     if run.recording is None or mean is None or not traced or traced >= UNLIKE_OBSERVER * mean:
         return
     times = run.recording.step_ns

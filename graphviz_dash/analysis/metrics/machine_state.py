@@ -1,5 +1,6 @@
-"""The machine as it was beside the clean timings: how busy the host was, the GPU's clocks, and
-whether the processes of a run agree. Thresholds: registry.py.
+"""Machine state during the clean timings: host load, GPU clocks and agreement of the processes.
+
+thresholds.py holds the thresholds.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ if TYPE_CHECKING:
     from graphviz_dash.model.timings import CleanTimings
 
 HOST_METRICS = ("step_time", "launch_cpu_time", "speedup", "step_saving")
-"""What depends on the host's processors."""
+"""Metrics that depend on the host's processors."""
 
 
 class CpuLoop(Struct, frozen=True):
-    """The fixed loop of Python beside a run."""
+    """Timings of the fixed CPU loop next to a run."""
 
     median_ns: float
-    """Median of all its turns."""
+    """Median over all repetitions."""
     slowdown: float
-    """The mean of all turns over the fastest: 1 on a host that does nothing else."""
+    """Mean over all repetitions divided by the fastest: 1 on an otherwise idle host."""
     processes: int
-    """The processes beside which it ran."""
+    """Number of processes that ran it."""
 
 
 def cpu_loop(run: Run) -> CpuLoop | None:
-    """The loop beside the clean timings of ``run``; None where none ran."""
+    """Summarise the CPU loop next to the clean timings of ``run``; None if not recorded."""
     processes = run.clean.processes if run.clean is not None else ()
     turns = [*chain.from_iterable(process.cpu_loop_ns for process in processes)]
     if not turns or not min(turns):
@@ -45,7 +46,7 @@ def cpu_loop(run: Run) -> CpuLoop | None:
 
 
 def machine_figures(run: Run) -> Iterator[Figure]:
-    """How busy the host and how fast the GPU's clock was."""
+    """Yield the metrics of the host load and the GPU clock."""
     loop = cpu_loop(run)
     if loop is None:
         for metric in ("cpu_loop", "cpu_slowdown"):
@@ -63,33 +64,35 @@ def machine_figures(run: Run) -> Iterator[Figure]:
 
 
 class BusyHost(Struct, frozen=True):
-    """The fixed loop of Python took longer beside the timings than at its fastest, by more than
-    BUSY_HOST: something else ran on the host's processors."""
+    """The mean time of the fixed CPU loop exceeds its fastest by more than BUSY_HOST.
+
+    Other processes used the host's processors.
+    """
 
     metrics: ClassVar[tuple[str, ...]] = HOST_METRICS
     loop: CpuLoop
 
 
 class UnlikeHosts(Struct, frozen=True):
-    """The fixed loop's medians beside a run and its baseline differ by more than DRIFT."""
+    """The CPU loop medians of a run and its baseline differ by more than DRIFT."""
 
     metrics: ClassVar[tuple[str, ...]] = HOST_METRICS
     own_ns: float
-    """Beside the run."""
+    """Median of the run."""
     other_ns: float
-    """Beside the baseline."""
+    """Median of the baseline."""
     baseline: str
-    """Its name."""
 
 
 class UnlikeProcesses(Struct, frozen=True):
-    """The medians of a run's processes differ by more than DRIFT of the smallest. The interval has
-    it; the cause is the machine's."""
+    """The medians of a run's processes differ by more than DRIFT of the smallest.
+
+    The interval covers this variation; the machine causes it.
+    """
 
     metric: str
-    """Of the series."""
     medians: tuple[float, ...]
-    """Of each process in its turn, in ns."""
+    """Median of each process in order, in ns."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -98,24 +101,23 @@ class UnlikeProcesses(Struct, frozen=True):
 
 
 class SlowGpu(Struct, frozen=True):
-    """The GPU's clocks were held down, or were not the same beside all processes."""
+    """The GPU clocks were throttled, or differed between processes."""
 
     metrics: ClassVar[tuple[str, ...]] = ("step_time", "step_interval")
     causes: tuple[str, ...]
-    """What held them down, by NVML; empty where only the clocks differ."""
+    """Throttle reasons reported by NVML; empty if only the clocks differ."""
     lowest_mhz: int
-    """The lowest clock of the multiprocessors beside any process."""
+    """Lowest multiprocessor clock of any process."""
     highest_mhz: int
-    """The highest beside any."""
+    """Highest multiprocessor clock of any process."""
     maximum_mhz: int
-    """The highest that the GPU can have."""
 
 
 MachineDoubt: TypeAlias = BusyHost | UnlikeHosts | UnlikeProcesses | SlowGpu
 
 
 def of_machine(run: Run, against: Run | None) -> Iterator[MachineDoubt]:
-    """What the machine did to the timings of ``run``, and did not to those of its baseline."""
+    """Find machine effects on the timings of ``run`` that its baseline does not share."""
     if run.clean is None:
         return
     loop = cpu_loop(run)

@@ -1,4 +1,4 @@
-"""The time of a step in the own loop of a program that was recorded as it is."""
+"""Step time in the loop of a recorded program."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def recorded_step_ns(recording: Recording) -> float | Missing:
-    """ns of a step in the program's loop."""
+    """Return the time per step in the program's loop."""
     if recording.boundary_kind is None:
         return untimed("nothing in the program looked like a step")
     if not recording.step_ns:
@@ -19,10 +19,10 @@ def recorded_step_ns(recording: Recording) -> float | Missing:
     if recording.profiler_seen:
         return untimed("a profiler had run in the process, which slows every launch from then on")
     if recording.drain_ns is None:
-        return untimed("the program ended before its GPU work was waited for at a step's end")
+        return untimed("the program ended before a synchronisation at the end of a step")
     return (sum(recording.step_ns) + recording.drain_ns) / len(recording.step_ns)
 
 
 def untimed(reason: str) -> Missing:
-    """Why a step has no time."""
+    """Return the reason why a step has no time."""
     return Missing(Fact.RECORDED_STEP, reason)

@@ -1,4 +1,4 @@
-"""The figures of one run by itself; compare.py adds those that need a baseline."""
+"""The metrics of a single run; compare.py adds those that need a baseline."""
 
 from __future__ import annotations
 
@@ -29,41 +29,40 @@ if TYPE_CHECKING:
 
 
 class Figure(Struct, frozen=True):
-    """One value of one run, in its metric's unit, or why there is none."""
+    """One metric value of a run, or the reason why it is missing."""
 
     metric: Metric
-    """What was measured, counted or derived."""
     value: float | None
-    """In the metric's unit; None where it is ``missing``."""
+    """Value in the metric's unit; None if ``missing``."""
     spread: Spread | None = None
-    """None for what was measured once or counted."""
+    """None for counts and single measurements."""
     missing: Missing | None = None
-    """Why there is no value; None where there is one."""
+    """Reason for a missing value; None otherwise."""
 
     @property
     def text(self) -> str:
-        """The value with its unit; an en dash where it is absent."""
+        """The value with its unit; an en dash if missing."""
         return self.metric.format(self.value)
 
     @property
     def holds_one(self) -> bool:
-        """Whether its interval holds 1: a ratio of two that may be alike."""
+        """True if the interval of a ratio contains 1, so the two may be equal."""
         spread = self.spread
         return spread is not None and spread.high is not None and spread.low <= 1 <= spread.high
 
 
 def present(metric: str, value: float, spread: Spread | None = None) -> Figure:
-    """A figure with a value."""
+    """Return a metric value."""
     return Figure(METRICS[metric], value, spread)
 
 
 def absent(metric: str, missing: Missing) -> Figure:
-    """A figure without a value, and why."""
+    """Return a missing metric value with its reason."""
     return Figure(METRICS[metric], None, None, missing)
 
 
 def step_figures(run: Run) -> Iterable[Figure]:
-    """Step time, back-to-back interval and launch CPU time, from the clean pass."""
+    """Yield step time, back-to-back interval and launch CPU time from the clean pass."""
     clean = run.clean
     if clean is None:
         for metric in ("step_time", "step_interval", "launch_cpu_time"):
@@ -81,13 +80,16 @@ def step_figures(run: Run) -> Iterable[Figure]:
 
 
 def step_times(clean: CleanTimings) -> list[list[int]]:
-    """The wall times of the synchronised iterations of each process, in ns."""
+    """Return the wall times of the synchronised iterations of each process, in ns."""
     return [[step.wall_ns for step in steps] for steps in clean.process_steps]
 
 
 def _clean_median(metric: str, processes: Sequence[Sequence[int]], untimed: Missing) -> Figure:
-    """The median over the iterations of all ``processes``: of several with the interval that covers
-    what varies between them, of one with its quartiles."""
+    """Return the median over the iterations of all ``processes``.
+
+    Several processes give the interval that covers variation between them, a single one its
+    quartiles.
+    """
     summary = summarise([time for times in processes for time in times])
     if summary is None or len(processes) < 2:
         return _median(metric, summary, untimed)
@@ -97,13 +99,13 @@ def _clean_median(metric: str, processes: Sequence[Sequence[int]], untimed: Miss
 
 
 def clean_step_ns(run: Run) -> float | None:
-    """The median step time of the clean pass, in ns; None where no iteration was timed."""
+    """Return the median step time of the clean pass; None if no iteration was timed."""
     summary = summarise([step.wall_ns for step in run.clean.steps] if run.clean else [])
     return summary.median if summary is not None else None
 
 
 def traced_slowdown(run: Run, traced_steps: tuple[Step, ...]) -> float | None:
-    """Traced over clean step time, both medians; ``traced_steps`` are those of the run's trace."""
+    """Return the ratio of traced to clean step time, both medians."""
     clean = clean_step_ns(run)
     if not clean or not traced_steps or traced_steps[0].method is StepMethod.WHOLE:
         return None
@@ -112,7 +114,7 @@ def traced_slowdown(run: Run, traced_steps: tuple[Step, ...]) -> float | None:
 
 
 def life_figures(run: Run) -> Iterable[Figure]:
-    """What the run's graphs cost once, from the clean pass; sums over its graphs."""
+    """Yield the one-off costs of the graphs from the clean pass, summed over the graphs."""
     metrics: dict[str, Callable[[GraphLife], int | None]] = {
         "capture_time": lambda life: life.capture_ns,
         "instantiate_time": lambda life: life.instantiate_ns,
@@ -126,24 +128,21 @@ def life_figures(run: Run) -> Iterable[Figure]:
         if not lives:
             yield absent(metric, why_missing(run, Fact.GRAPH_COSTS))
         elif len(values) < len(lives):
-            yield absent(
-                metric, Missing(Fact.GRAPH_COSTS, "the bundle does not have it for every graph")
-            )
+            yield absent(metric, Missing(Fact.GRAPH_COSTS, "the bundle lacks it for some graphs"))
         else:
             yield present(metric, sum(values))
 
 
 def one_off_cost(mode: ExecutionMode, clean: CleanTimings, step_ns: float) -> float | Missing:
-    """What the graphs of a run cost before they can save anything, in ns.
+    """Return the cost of the graphs of a run before they can save time, in ns.
 
-    Where one graph is the whole step, the first launch less a step is what it takes beyond a
-    replay. Where graphs are parts of a step that is no comparison; their uploads, measured alone,
-    stand for it.
+    If one graph is the whole step, the first launch minus a step is the extra cost over a
+    replay. For graphs of parts of a step, separately measured uploads replace it.
     """
     if mode.is_compiled:
         return Missing(
             Fact.COMPILE_TIME,
-            "the compilation is not timed apart from the warm-up, and is most of the cost",
+            "compilation is most of the cost and is not timed separately from the warm-up",
         )
     once = sum(life.capture_ns + life.instantiate_ns for life in clean.graphs)
     if mode.captures_whole_step:
@@ -156,7 +155,7 @@ def one_off_cost(mode: ExecutionMode, clean: CleanTimings, step_ns: float) -> fl
 
 
 def memory_figures(run: Run) -> Iterable[Figure]:
-    """What the allocator held, from its statistics after the clean pass."""
+    """Yield allocator statistics after the clean pass."""
     memory = run.memory
     if memory is None:
         for metric in ("private_pool", "peak_reserved", "peak_allocated"):
@@ -175,12 +174,11 @@ def memory_figures(run: Run) -> Iterable[Figure]:
 
 _OF_THE_CPU: Final = ("traced_step_time",)
 _OF_LAUNCHES: Final = ("launches", "graph_launches")
-"""What is known, once there are any, of a trace that holds no record of the GPU; all else that
-steps show is unknown then, not zero."""
+"""Metrics available from a trace without GPU records (if it has launches); others are unknown."""
 
 
 def traced_figures(run: Run, traced_steps: tuple[Step, ...]) -> Iterable[Figure]:
-    """What the steps of the run's replay trace show."""
+    """Yield the metrics of the steps in the run's replay trace."""
     series: dict[str, Callable[[Step], float]] = {
         "traced_step_time": lambda step: step.duration_ns,
         "gpu_busy": lambda step: step.busy_ns,
@@ -197,32 +195,35 @@ def traced_figures(run: Run, traced_steps: tuple[Step, ...]) -> Iterable[Figure]
         missing = UNMARKED
     elif any(step.duration_ns <= 0 for step in traced_steps):
         missing = Missing(Fact.TRACED_STEPS, "the trace has a step without duration")
-    none = Missing(Fact.TRACED_STEPS, "the trace has no steps")
-    without = None if run.replay_trace is None else missing_gpu_work(run.replay_trace)
+    no_steps = Missing(Fact.TRACED_STEPS, "the trace has no steps")
+    no_gpu_work = None if run.replay_trace is None else missing_gpu_work(run.replay_trace)
     launched = any(step.launches for step in traced_steps)
     for metric, read in series.items():
-        known = metric in _OF_THE_CPU or (launched and metric in _OF_LAUNCHES)
-        lacking = missing or (None if known else without)
-        if lacking is not None:
-            yield absent(metric, lacking)
+        is_known = metric in _OF_THE_CPU or (launched and metric in _OF_LAUNCHES)
+        reason = missing or (None if is_known else no_gpu_work)
+        if reason is not None:
+            yield absent(metric, reason)
         else:
-            yield _median(metric, summarise([read(step) for step in traced_steps]), none)
-    yield _busy_fraction(traced_steps, missing or without)
+            yield _median(metric, summarise([read(step) for step in traced_steps]), no_steps)
+    yield _busy_fraction(traced_steps, missing or no_gpu_work)
     if missing is not None or run.replay_trace is None:
         yield absent("self_cpu_time", missing or why_missing(run, Fact.TRACED_PASS))
     else:
         summary = summarise(self_cpu_ns(run.replay_trace, traced_steps).tolist())
-        yield _median("self_cpu_time", summary, none)
+        yield _median("self_cpu_time", summary, no_steps)
     busy = sum(step.busy_ns for step in traced_steps)
     if busy:
         yield present("concurrency", sum(step.work_ns for step in traced_steps) / busy)
     else:
-        yield absent("concurrency", missing or without or NO_GPU_WORK)
+        yield absent("concurrency", missing or no_gpu_work or NO_GPU_WORK)
 
 
 def _busy_fraction(traced_steps: tuple[Step, ...], missing: Missing | None) -> Figure:
-    """Median busy time over median time of the steps, so that it and the idle part of a step of
-    median time add up to the whole; the quartiles are those of the steps' own shares."""
+    """Return the median busy time over the median step time.
+
+    The busy and idle parts of a median step therefore add up. Quartiles are those of the shares
+    of the steps.
+    """
     times = summarise([step.duration_ns for step in traced_steps])
     busy = summarise([step.busy_ns for step in traced_steps])
     if missing is not None or times is None or busy is None:
@@ -234,7 +235,7 @@ def _busy_fraction(traced_steps: tuple[Step, ...], missing: Missing | None) -> F
 
 
 def coverage_figures(coverage: Coverage | Missing) -> Iterable[Figure]:
-    """How much of the traced steps ran from graphs."""
+    """Yield the graph shares of the traced steps."""
     values: dict[str, Callable[[Coverage], float]] = {
         "graph_work": lambda shares: shares.nodes,
         "graph_work_share": lambda shares: shares.work_share,
@@ -248,7 +249,7 @@ def coverage_figures(coverage: Coverage | Missing) -> Iterable[Figure]:
 
 
 def graph_figures(run: Run) -> Iterable[Figure]:
-    """How many graphs, nodes and edges the capture pass read from the driver."""
+    """Yield the number of graphs, nodes and edges read from the driver in the capture pass."""
     metrics = ("graphs", "graph_nodes", "graph_edges")
     if not run.graphs:
         for metric in metrics:

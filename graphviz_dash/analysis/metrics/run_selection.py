@@ -1,5 +1,4 @@
-"""Which runs of an experiment measured something, and which run another is compared with: the
-baseline's run of its own rank."""
+"""Selection of measured runs and of the run to compare each with."""
 
 from __future__ import annotations
 
@@ -12,9 +11,9 @@ from graphviz_dash.model.run import BASELINE_MODE, Experiment, Pass, Run
 
 
 def partner(run: Run, baseline: Run, experiment: Experiment) -> Run | None:
-    """``baseline``, or the run of its family that has the rank of ``run``; None if there is none.
+    """Return ``baseline``, or the run of its family with the rank of ``run``; None if absent.
 
-    Ranks do not all do the same work, so that only runs of one rank are compared.
+    Only runs of the same rank are compared because ranks may do different work.
     """
     rank = run.manifest.rank
     if rank == baseline.manifest.rank:
@@ -30,8 +29,10 @@ def partner(run: Run, baseline: Run, experiment: Experiment) -> Run | None:
 
 
 def family(run: Run) -> str:
-    """What the ranks of one run have in common: the mode, of a recorded program its name, and of
-    imported traces the job, as far as they tell it."""
+    """Return the key shared by the ranks of one run.
+
+    This is the mode, the name of a recorded program, or the job of imported traces if known.
+    """
     if not run.mode.is_recorded:
         return run.mode.value
     if run.manifest.group is not None and run.manifest.group.job is not None:
@@ -40,7 +41,7 @@ def family(run: Run) -> str:
 
 
 def ran_eagerly(run: Run) -> bool:
-    """Whether it is a recorded program that replayed no graph: a baseline for those that did."""
+    """Return whether the run is a recorded program that replayed no graph, a possible baseline."""
     recording = run.recording
     return (
         recording is not None
@@ -50,11 +51,12 @@ def ran_eagerly(run: Run) -> bool:
 
 
 def usual_baseline(runs: Sequence[Run]) -> Run | None:
-    """The run that others are compared with unless another is named: the one called eager, or of
-    that mode; of recorded programs the first that replayed no graph, nor was compiled; else of
-    recordings of one program the one with the lowest number, where their names differ in a number
-    alone, or the one made first: the others were changed from it. None where no run is any of
-    these."""
+    """Return the default run for comparisons; None if no run qualifies.
+
+    The order is: the run named eager, a run of that mode, the first recorded program that
+    neither replayed a graph nor was compiled, then among recordings of one program the one with
+    the lowest number (if names differ only in a number) or the earliest.
+    """
     candidates = (
         *(run for run in runs if run.name == BASELINE_MODE.value),
         *(run for run in runs if run.mode is BASELINE_MODE),
@@ -65,8 +67,10 @@ def usual_baseline(runs: Sequence[Run]) -> Run | None:
 
 
 def _in_order_of_change(runs: Sequence[Run]) -> list[Run]:
-    """Several recordings of one program, by the numbers in which alone their names differ, or the
-    earliest first; none where they are of different programs, or where there is one alone."""
+    """Sort several recordings of one program by the number in their names, or else by time.
+
+    Empty for different programs or a single recording.
+    """
     recordings = [run for run in runs if run.recording is not None]
     programs = {run.manifest.workload.name for run in recordings}
     if len(programs) != 1 or len({family(run) for run in recordings}) == 1:
@@ -79,15 +83,17 @@ def _in_order_of_change(runs: Sequence[Run]) -> list[Run]:
 
 
 def may_be_eager(run: Run) -> bool:
-    """Whether nothing but its trace can tell that its steps ran from graphs: a run of the baseline
-    mode, a recorded program that replayed none, or an imported trace."""
+    """Return whether only the trace can show that the steps ran from graphs.
+
+    True for the baseline mode, a recorded program without replays, or an imported trace.
+    """
     if run.mode.is_baseline or ran_eagerly(run):
         return True
     return run.mode.is_recorded and run.recording is None
 
 
 def untimed(experiment: Experiment) -> bool:
-    """Whether no run of ``experiment`` was timed without a profiler: traces are all there is."""
+    """Return whether no run of ``experiment`` was timed without a profiler."""
     return not any(
         (run.clean is not None and run.clean.steps) or (run.recording and run.recording.step_ns)
         for run in experiment.runs
@@ -95,15 +101,15 @@ def untimed(experiment: Experiment) -> bool:
 
 
 def is_examination(run: Run) -> bool:
-    """Whether a run holds a doctor's report and nothing else, as `graphviz-dash doctor` writes it.
+    """Return whether a run holds only a doctor's report, as `graphviz-dash doctor` writes it.
 
-    One that a collection added to a mode that failed is none: that mode's failure is to be seen.
+    False if a collection added the report to a failed mode, so that the failure stays visible.
     """
     tried = any(failure.during is Pass.CLEAN for failure in run.manifest.failures)
     return run.doctor is not None and run.clean is None and not tried
 
 
 def measured(experiment: Experiment) -> Experiment:
-    """``experiment`` without examinations; as it is where there is nothing else."""
+    """Return ``experiment`` without examinations; unchanged if it holds nothing else."""
     runs = tuple(run for run in experiment.runs if not is_examination(run))
     return replace(experiment, runs=runs) if runs else experiment

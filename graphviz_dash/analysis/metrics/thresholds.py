@@ -1,50 +1,50 @@
-"""From which values on a figure is called weak, distorted or slight."""
+"""Thresholds for low-confidence, distorted or slight metrics."""
 
 from __future__ import annotations
 
 from typing import Final
 
 FEW_ITERATIONS: Final = 30
-"""A clean series below this is called weak: its quartiles rest on a handful of values."""
+"""Minimum iterations of a clean series; fewer give unreliable quartiles."""
 
 FEW_TRACED_STEPS: Final = 5
-"""Traced steps below this are called weak."""
+"""Minimum number of traced steps."""
 
 FEW_STEPS: Final = 20
-"""Recorded steps of a program below this are called weak."""
+"""Minimum number of recorded steps of a program."""
 
 LONG_STEP: Final = 2
-"""A step of a program's loop above so many medians is a long one."""
+"""A step of a program's loop is long if it exceeds this many medians."""
 
 MUCH_OF_THE_LOOP: Final = 0.5
-"""Where long steps take more than this part of a program's loop, its mean step is of none."""
+"""If long steps exceed this share of a program's loop, its mean step is not representative."""
 
 WIDE_SPREAD: Final = 0.10
-"""A clean series whose quartiles lie further apart than this part of its median is called weak."""
+"""Maximum distance between the quartiles of a clean series, relative to its median."""
 
 DRIFT: Final = 0.10
-"""A clean series whose halves' medians differ by more than this part of its median drifts."""
+"""Maximum difference between the medians of a clean series' halves, relative to its median."""
 
 BUSY_HOST: Final = 1.10
-"""Above this slowdown of the fixed CPU loop the host is called busy."""
+"""Slowdown of the fixed CPU loop above which the host counts as busy."""
 
 UNLIKE_CLOCKS: Final = 1.03
-"""Clocks of the GPU that differ by more than this between processes are told."""
+"""Ratio of GPU clocks between processes above which the difference is reported."""
 
 STRONG_OBSERVER: Final = 1.5
-"""From this observer effect on the traced pass is called distorted."""
+"""Observer effect from which the traced pass counts as distorted."""
 
 MUCH_COMMUNICATION: Final = 0.25
-"""Communication above this part of a rank's GPU busy time is told, for it may be waiting."""
+"""Communication share of a rank's GPU busy time above which it is reported as possible waiting."""
 
 UNLIKE_OBSERVER: Final = 0.8
-"""Below this observer effect the two passes did not run alike: no profiler speeds a step up."""
+"""Observer effect below which the passes do not match: a profiler never speeds up a step."""
 
 LARGE_REMAINDER: Final = 0.05
-"""A remainder above this part of the baseline's step makes the equation weak."""
+"""Remainder, relative to the baseline's step, above which the breakdown has low confidence."""
 
 SLIGHT_SPEEDUP: Final = 1.02
-"""A speedup below this is called slight ("hardly"), though its interval leaves 1 out."""
+"""A speedup below this is called marginal, even if its interval excludes 1."""
 
 MODEST_SPEEDUP: Final = 1.2
-"""A speedup below this, and not slight, is called modest ("a little")."""
+"""A speedup below this, and not marginal, is called modest ("a little")."""

@@ -1,7 +1,7 @@
-"""How much of the GPU's arithmetic a training step uses: model FLOP/s and utilisation.
+"""GPU arithmetic throughput of a training step: model FLOP/s and utilisation.
 
-The operations are those that the workload states for a step, the time is the clean pass's
-back-to-back interval, and the peak is the vendor's, dense, for the stated precision.
+The workload states the operations per step, the time is the back-to-back interval of the clean
+pass, and the peak is the vendor's dense peak for the stated precision.
 """
 
 from __future__ import annotations
@@ -19,25 +19,21 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
 
 THROUGHPUT: Final = ("tokens_rate", "model_flops_rate", "mfu")
-"""The metrics of this module."""
 
 
-_UNSTATED: Final = Missing(
-    Fact.WORKLOAD_FLOPS, "the workload does not state what one step computes"
-)
+_UNSTATED: Final = Missing(Fact.WORKLOAD_FLOPS, "the workload does not state the FLOPs of a step")
 
 
 class Peak(Struct, frozen=True):
     """The dense peak of a GPU for one precision."""
 
     gpu: str
-    """Its name as torch gives it."""
+    """Name reported by torch."""
     precision: str
-    """The type of the matrix multiplications, such as ``bf16``."""
+    """Type of the matrix multiplications, such as ``bf16``."""
     flops: float
-    """In FLOP/s, without sparsity."""
+    """FLOP/s, without sparsity."""
     source: str
-    """Where the figure stands."""
 
 
 PEAKS: Final = (
@@ -50,11 +46,11 @@ PEAKS: Final = (
     Peak("NVIDIA A100-SXM4-40GB", "bf16", 312e12, "NVIDIA A100 data sheet: 312 TFLOPS"),
     Peak("NVIDIA A100 80GB PCIe", "bf16", 312e12, "NVIDIA A100 data sheet: 312 TFLOPS"),
 )
-"""Names as torch gives them, whole: an H200 NVL has another peak than an H200."""
+"""Full names reported by torch: an H200 NVL has a different peak than an H200."""
 
 
 def peak_of(gpu: str, precision: str) -> Peak | None:
-    """The peak of the GPU called ``gpu``; None if it is not in the table."""
+    """Return the peak of ``gpu``; None if unknown."""
     for peak in PEAKS:
         if (peak.gpu, peak.precision) == (gpu, precision):
             return peak
@@ -62,8 +58,7 @@ def peak_of(gpu: str, precision: str) -> Peak | None:
 
 
 def throughput_figures(run: Run, interval: Figure) -> Iterator[Figure]:
-    """The figures of THROUGHPUT, from what the workload says of its step and ``interval``, the
-    run's back-to-back interval."""
+    """Compute the THROUGHPUT metrics from the workload and the back-to-back ``interval``."""
     work = run.manifest.workload.work
     if work is None:
         for metric in THROUGHPUT:
@@ -88,16 +83,15 @@ def throughput_figures(run: Run, interval: Figure) -> Iterator[Figure]:
     peak = peak_of(gpu, work.precision)
     if peak is None:
         yield absent(
-            "mfu", Missing(Fact.PEAK_FLOPS, f"no peak for {work.precision} is known of {gpu}")
+            "mfu", Missing(Fact.PEAK_FLOPS, f"the {work.precision} peak of {gpu} is unknown")
         )
     else:
         yield _rate("mfu", work.model_flops * 1e9 / peak.flops, interval)
 
 
 def _rate(metric: str, per_step: float, interval: Figure) -> Figure:
-    """``per_step`` over the interval, whose ends change places."""
     spread = interval.spread
-    turned = None
+    inverse_spread = None
     if spread is not None and spread.high is not None and spread.low > 0:
-        turned = replace(spread, low=per_step / spread.high, high=per_step / spread.low)
-    return present(metric, per_step / (interval.value or 1.0), turned)
+        inverse_spread = replace(spread, low=per_step / spread.high, high=per_step / spread.low)
+    return present(metric, per_step / (interval.value or 1.0), inverse_spread)

@@ -1,1 +1,1 @@
-"""What a CUDA graph would gain, predicted from an eager trace alone."""
+"""Prediction of CUDA graph gains from an eager trace only."""

@@ -1,9 +1,8 @@
-"""A calibration from recordings: what passes between nodes, found from workloads of which both the
-eager trace and the clean time of the graphed step are known.
+"""Calibration from recordings of workloads with an eager trace and a clean graph step time.
 
-The terms are those with the least absolute relative errors, none below zero. What makes errors is
-told by leaving out each workload in turn, and predicting it from the others; how large they are by
-further workloads that the terms were not found from.
+The terms minimise the absolute relative errors and are not negative. The sources of errors are
+estimated by predicting each workload from the others, and the size of errors from further
+workloads that the terms were not fitted to.
 """
 
 from __future__ import annotations
@@ -40,10 +39,10 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 FITTED: Final = tuple(term for term in ReplayTerm if term is not ReplayTerm.WARPS)
-"""Terms that are found by least squares; the last is searched for."""
+"""Terms found by least squares; ReplayTerm.WARPS is searched separately."""
 
 WARPS: Final = (2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0, 20.0, 24.0, 32.0)
-"""What is tried for Term.WARPS."""
+"""Candidates for ReplayTerm.WARPS."""
 
 _START: Final = {
     ReplayTerm.FIXED: 6_000.0,
@@ -59,46 +58,41 @@ _START: Final = {
 _ROUNDS: Final = 3
 _REWEIGHTED: Final = 20
 _SURE: Final = 0.005
-"""Relative errors below this count alike."""
+"""Smaller relative errors have equal weight."""
 _FEWEST: Final = 12
 
 
 class RecordedWorkload(Struct, frozen=True):
-    """One workload of a recording: its eager step, and medians of what was measured clean."""
+    """One workload of a recording: its eager step and clean medians."""
 
     name: str
-    """Name of the workload."""
     step: EagerStep
-    """Its typical eager step."""
     nodes: int
-    """Nodes of its graph."""
+    """Number of graph nodes."""
     step_ns: int
-    """Clean step time of the graphed run, in ns."""
+    """Clean step time of the graph run."""
     interval_ns: int
-    """Time between replays back to back, in ns."""
+    """Time between back-to-back replays."""
     replay_cpu_ns: int
-    """CPU time of a replay's launch, in ns."""
+    """CPU time of a replay's launch."""
     eager_ns: int
-    """Clean step time of the eager run, in ns."""
+    """Clean step time of the eager run."""
     eager_cpu_ns: int
-    """CPU time until the eager step has launched all its work, in ns."""
+    """CPU time until the eager step has launched all its work."""
     capture_ns: int
-    """Time of the capture, in ns."""
     instantiate_ns: int
-    """Time of the instantiation, in ns."""
     first_launch_ns: int
-    """Time of the first launch, in ns."""
 
 
 def _own_step(trace: Trace) -> EagerStep | Missing:
     step = eager_step(trace)
     if not isinstance(step, Missing) and step.waits_for_ranks:
-        return _unusable("its collectives hold the time in which they wait for other ranks")
+        return _unusable("its collectives include the time they wait for other ranks")
     return step
 
 
 def recorded_workload(experiment: Experiment) -> RecordedWorkload | Missing:
-    """What an experiment with an eager and a graph run tells, or why it cannot be used."""
+    """Read an experiment with an eager and a graph run, or explain why it is unusable."""
     runs = experiment.runs
     eager = next((run for run in runs if run.mode.is_baseline), None)
     whole = (
@@ -106,18 +100,18 @@ def recorded_workload(experiment: Experiment) -> RecordedWorkload | Missing:
         for run in runs
         if run.mode.captures_whole_step
         and not (run.mode.is_compiled or run.mode.is_planned)
-        # A doctor captures too, and times nothing.
+        # A doctor also captures but does not time anything.
         and (run.doctor is None or run.clean is not None)
     )
     graph = next(whole, None)
     if eager is None or graph is None:
-        return _unusable("it has no eager and graph run")
+        return _unusable("it lacks an eager or a graph run")
     if eager.clean is None or not eager.clean.steps or eager.replay_trace is None:
         return _unusable("its eager run has no clean timings or no trace")
     if graph.clean is None or not graph.clean.steps or not graph.clean.back_to_back_ns:
         return _unusable("its graph run has no clean timings")
     if len(graph.clean.graphs) != 1:
-        return _unusable("its graph run has not one graph")
+        return _unusable("its graph run does not have exactly one graph")
     step = _own_step(eager.replay_trace)
     if isinstance(step, Missing):
         return step
@@ -142,18 +136,17 @@ def _unusable(reason: str) -> Missing:
 
 
 class CalibrationSource(Struct, frozen=True):
-    """Where recordings are from."""
+    """Origin of recordings."""
 
     gpu: Gpu
-    """The GPU that they were made on."""
     environment: Environment
-    """Driver and libraries there."""
+    """Driver and libraries."""
     recorded: str
-    """When the last recording was made, ISO 8601."""
+    """Time of the last recording, ISO 8601."""
     tool_version: str
     """Version of the tool that makes the calibration."""
     created: str
-    """When the calibration is made, ISO 8601."""
+    """Creation time of the calibration, ISO 8601."""
 
 
 def calibrate(
@@ -161,9 +154,10 @@ def calibrate(
     source: CalibrationSource,
     checks: Sequence[RecordedWorkload] = (),
 ) -> Calibration:
-    """The calibration that ``recorded`` workloads of one machine give. The width of intervals is
-    from ``checks``, workloads like those that will be predicted; without any from ``recorded``,
-    each predicted from the others.
+    """Fit a calibration to ``recorded`` workloads of one machine.
+
+    The interval width comes from ``checks``, workloads similar to those to predict. Without any,
+    it comes from ``recorded``, each predicted from the others.
 
     Raises:
         InputError: too few workloads to find the terms.
@@ -171,18 +165,20 @@ def calibrate(
     if len(recorded) < _FEWEST:
         raise InputError(
             "the recordings",
-            f"{len(recorded)} workloads that can be used",
+            f"{len(recorded)} usable workloads",
             f"{_FEWEST} or more",
-            "Record the suite of calibration: graphviz-dash bench predict -o FOLDER.",
+            "Record the calibration suite: graphviz-dash bench predict -o FOLDER.",
         )
     multiprocessors = source.gpu.multiprocessors
     terms = _fit(recorded, multiprocessors)
     rough = _assembled(recorded, terms, source)
     samples = []
     for index, workload in enumerate(recorded):
-        others = [*recorded[:index], *recorded[index + 1 :]]
-        without = _assembled(others, _fit(others, multiprocessors, terms[ReplayTerm.WARPS]), source)
-        samples.append(_sample(workload, rough, without))
+        other_workloads = [*recorded[:index], *recorded[index + 1 :]]
+        held_out = _assembled(
+            other_workloads, _fit(other_workloads, multiprocessors, terms[ReplayTerm.WARPS]), source
+        )
+        samples.append(_sample(workload, rough, held_out))
     checked = tuple(_sample(workload, rough, rough) for workload in checks)
     return msgspec.structs.replace(
         rough,
@@ -193,7 +189,7 @@ def calibrate(
 
 
 def predicted_times(workload: RecordedWorkload, calibration: Calibration) -> tuple[float, float]:
-    """Step time and back-to-back interval that ``calibration`` predicts, in ns."""
+    """Predict the step time and back-to-back interval with ``calibration``, in ns."""
     replay = replay_time(workload.step, calibration.terms, calibration.gpu.multiprocessors)
     return replay.total_ns, back_to_back_ns(replay, calibration, len(workload.step))
 
@@ -205,18 +201,18 @@ def _median(values: Sequence[int]) -> int:
 def _fit(
     recorded: Sequence[RecordedWorkload], multiprocessors: int, warps: float | None = None
 ) -> dict[str, float]:
-    """The terms with the least relative errors, for the best of WARPS or the one given."""
+    """Fit the terms with the smallest errors, for the given or best of WARPS_CANDIDATES."""
     best: tuple[float, dict[str, float]] | None = None
-    for tried in WARPS if warps is None else (warps,):
+    for candidate in WARPS if warps is None else (warps,):
         terms: dict[str, float] = {
             **{k.value: v for k, v in _START.items()},
-            ReplayTerm.WARPS: tried,
+            ReplayTerm.WARPS: candidate,
         }
-        # The longest way through several streams depends on the terms that it gives.
+        # The critical path through several streams depends on the fitted terms.
         for _ in range(_ROUNDS):
-            terms = {**_solved(recorded, terms, multiprocessors), ReplayTerm.WARPS: tried}
-        missed = _relative(recorded, terms, multiprocessors)
-        score = float(np.abs(missed).mean())
+            terms = {**_solved(recorded, terms, multiprocessors), ReplayTerm.WARPS: candidate}
+        errors = _relative(recorded, terms, multiprocessors)
+        score = float(np.abs(errors).mean())
         if best is None or score < best[0]:
             best = score, terms
     assert best is not None
@@ -236,19 +232,21 @@ def _solved(
 
 
 def _robust(matrix: Floats, wanted: Floats) -> Floats:
-    """The result with the least absolute errors, by least squares weighted anew: a workload that is
-    far off for a reason of its own, such as a GPU at its power limit, does not bend the others."""
+    """Minimise the absolute errors by iteratively reweighted least squares.
+
+    Outliers, such as a GPU at its power limit, barely affect the others.
+    """
     weight = np.ones(len(wanted))
     solution = np.zeros(matrix.shape[1])
     for _ in range(_REWEIGHTED):
         solution = _not_negative(matrix * weight[:, None], wanted * weight)
-        missed = np.abs(matrix @ solution - wanted)
-        weight = 1 / np.sqrt(np.maximum(missed, _SURE))
+        residuals = np.abs(matrix @ solution - wanted)
+        weight = 1 / np.sqrt(np.maximum(residuals, _SURE))
     return solution
 
 
 def _not_negative(matrix: Floats, wanted: Floats) -> Floats:
-    """Least squares with no negative result: what comes out negative is set to 0 and left out."""
+    """Solve least squares without negative results: negative terms are set to 0 and excluded."""
     solution = np.zeros(matrix.shape[1])
     used = np.flatnonzero(np.abs(matrix).sum(axis=0) > 0)
     while len(used):
@@ -272,7 +270,7 @@ def _relative(
 
 
 def _line(count: Sequence[float], value: Sequence[float]) -> tuple[float, float]:
-    """A fixed value and one for each, neither negative, with the least relative errors."""
+    """Fit a fixed and a per-item value, neither negative, with the smallest relative errors."""
     scale = np.maximum(np.array(value, dtype=np.float64), 1.0)
     matrix = np.stack([1 / scale, np.array(count, dtype=np.float64) / scale], axis=1)
     fixed, each = _not_negative(matrix, np.array(value, dtype=np.float64) / scale)
@@ -282,7 +280,6 @@ def _line(count: Sequence[float], value: Sequence[float]) -> tuple[float, float]
 def _assembled(
     recorded: Sequence[RecordedWorkload], terms: dict[str, float], source: CalibrationSource
 ) -> Calibration:
-    """All but samples and errors."""
     nodes = [len(workload.step) for workload in recorded]
     between = []
     for workload in recorded:
@@ -340,7 +337,6 @@ def _sample(
 def _errors(
     samples: Sequence[CalibrationSample], checks: Sequence[CalibrationSample]
 ) -> ErrorScale:
-    """Weights from the errors of ``samples``, scores from those of ``checks``."""
     matrix = np.array([[sample.sources[source] for source in ErrorSource] for sample in samples])
     found = _not_negative(matrix, np.array([sample_errors(sample)[0] for sample in samples]))
     weights = dict(zip((source.value for source in ErrorSource), found.tolist(), strict=True))
@@ -353,8 +349,7 @@ def _errors(
 
 
 def sample_errors(sample: CalibrationSample) -> tuple[float, float]:
-    """By how much a sample's prediction is off, as a part of the prediction: step time, and back to
-    back."""
+    """Return the relative errors of a sample's prediction: step time, and back-to-back interval."""
     return (
         abs(1 - sample.step_ns / sample.predicted_ns),
         abs(1 - sample.interval_ns / sample.predicted_interval_ns),

@@ -1,8 +1,8 @@
-"""What an eager trace shows that would stop a capture of its step, or spoil the replays.
+"""Capture blockers and replay hazards of a step, from its eager trace.
 
-The rules are those of the doctor (docs/doctor.md), which asks the program itself; here they are
-looked for in what the profiler saw, so that no GPU is needed. A trace does not show everything:
-what is not found here may still be there.
+The rules are those of the doctor (docs/doctor.md), which inspects the program itself. Here they
+use only profiler records, so no GPU is needed. A trace does not show everything, so the list may
+be incomplete.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _SIZES: Final = (
 _ADAM: Final = ("Optimizer.step#Adam", "Optimizer.step#NAdam", "Optimizer.step#RAdam")
 _METHOD: Final = "trace"
 _OPS_TOGETHER: Final = 200_000
-"""About so many operators are looked through at once: all those of a long trace take gigabytes."""
+"""Approximate number of operators per batch; all those of a long trace would need gigabytes."""
 _ALLOCATOR: Final = "torch's caching allocator"
-"""Stands for the operators in which memory was allocated."""
+"""Placeholder for the operators that allocated memory."""
 
 
 _Key: TypeAlias = tuple[RuleId, str | None, str | None, str | None]
@@ -49,65 +49,63 @@ _Key: TypeAlias = tuple[RuleId, str | None, str | None, str | None]
 
 
 class SeenCalls(Struct, frozen=True):
-    """CUDA calls that a capture forbids, each with the copy that it made, if it made one."""
+    """CUDA calls that a capture forbids, each with the resulting copy or None."""
 
     calls: tuple[tuple[str, str | None], ...]
 
 
 class OptimizerRead(Struct, frozen=True):
-    """A read of a number on the CPU, as an optimizer without capturable=True does it."""
+    """A CPU read of a number by an optimizer without capturable=True."""
 
     optimizer: str
 
 
 class StepDifference(Struct, frozen=True):
-    """Steps whose work is not that of the others."""
+    """Steps with different work than the others."""
 
     unlike: int
-    """How many steps differ."""
+    """Number of differing steps."""
     steps: int
-    """How many steps the trace has."""
+    """Number of steps in the trace."""
     only_first: bool
-    """Whether the first step alone differs, which may still warm up."""
+    """True if only the first step differs, which may be warm-up."""
     usual_items: int
     """Pieces of work in the typical step."""
     other_items: int
-    """Pieces of work in the last step that differs."""
+    """Pieces of work in the last differing step."""
     usual: str | None
-    """Name of the first piece in which they differ, in the typical step; None at its end."""
+    """Name of the first differing piece in the typical step; None at its end."""
     other: str | None
-    """Name of the first piece in which they differ, in the other step; None at its end."""
+    """Name of the first differing piece in the other step; None at its end."""
 
 
 Seen: TypeAlias = SeenCalls | OptimizerRead | StepDifference
 
 
 class Blocker(Struct, frozen=True):
-    """A place in the step that breaks a rule of capture."""
+    """A place in the step that violates a capture rule."""
 
     rule: Rule
-    """The doctor's rule."""
     certain: bool
-    """False where the trace makes it only likely."""
+    """False if the trace only suggests it."""
     op: str | None
-    """The operator around it; None with the call alone."""
+    """Enclosing operator; None if only the call is known."""
     module: str | None
-    """Its module; None where the trace does not tell."""
+    """Enclosing module; None if unknown."""
     source: str | None
-    """Its source line; None where the trace does not tell."""
+    """Source line; None if unknown."""
     seen: Seen
-    """What was seen: calls, an optimizer's read, or how steps differ."""
+    """Evidence: calls, an optimizer's read, or a step difference."""
     count: int
-    """How often a step comes by."""
+    """Occurrences per step."""
     cpu_ns: int
-    """What the calls take in a traced step, in ns."""
+    """CPU time of the calls per traced step."""
     steps: int
-    """In how many of the traced steps it was seen."""
+    """Number of traced steps with it."""
 
 
 def capture_blockers(trace: Trace, step: EagerStep) -> tuple[Blocker, ...]:
-    """What would stop a capture of the steps of ``trace``: the certain ones first, of these those
-    that take the most time."""
+    """Find the capture blockers in the steps of ``trace``: certain ones first, then by CPU time."""
     blockers = [*_calls(trace, step), *_optimizers(trace, step), *_differences(trace, step)]
     return tuple(
         sorted(blockers, key=lambda blocker: (not blocker.certain, -blocker.cpu_ns, -blocker.count))
@@ -115,18 +113,13 @@ def capture_blockers(trace: Trace, step: EagerStep) -> tuple[Blocker, ...]:
 
 
 class _Call(Struct, frozen=True):
-    """A call in question."""
-
     row: int
-    """Its row of ``trace.runtime``."""
+    """Row in ``trace.runtime``."""
     step: int
-    """Index of its step."""
     name: str
-    """Name of the API call."""
     kind: CallClass
-    """What the call does."""
     copy: str | None
-    """Name of the copy that it made, or that it waits for; None for no copy."""
+    """Name of the copy that it started or waits for; None if none."""
 
 
 def _calls(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
@@ -137,15 +130,15 @@ def _calls(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     bounds = _submits(trace, step)
     groups: dict[_Key, list[_Call]] = {}
     for call, origin in _with_origins(trace, step, calls):
-        # Waiting before the first launch of a step or behind its last, outside any operator, is
-        # what loops and profilers do: no capture has begun then, or it has ended.
+        # Waits before the first launch of a step or after its last one, outside any operator,
+        # belong to the loop or the profiler: a capture has not started yet or has ended.
         first, last = bounds[call.step]
         waits = call.kind is CallClass.SYNCHRONISE and origin.op is None
         if waits and not first < call.row < last:
             continue
         rule = _rule(call, origin)
         if rule is RuleId.FORBIDDEN_CALL and origin.op is not None:
-            # The caching allocator grows wherever it happens to: one finding for all.
+            # One finding for the caching allocator, which can grow at any allocation.
             key: _Key = (rule, _ALLOCATOR, None, None)
         else:
             key = (rule, origin.op, origin.module, origin.source)
@@ -155,7 +148,7 @@ def _calls(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
         visited = {call.step for call in rows}
         yield Blocker(
             rule=RULES[rule],
-            # torch lets its allocator allocate in a capture, which other libraries must not.
+            # torch's allocator may allocate during a capture; other libraries must not.
             certain=op != _ALLOCATOR,
             op=op,
             module=module,
@@ -170,13 +163,12 @@ def _calls(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
 def _with_origins(
     trace: Trace, step: EagerStep, calls: list[_Call]
 ) -> Iterator[tuple[_Call, NodeOrigin]]:
-    """The calls with their origins, found for some steps at a time."""
     starts = [traced_step.start for traced_step in step.steps]
     ops = np.searchsorted(column(trace.ops, "ts"), starts) // _OPS_TOGETHER
     for _, some in groupby(calls, lambda call: int(ops[call.step])):
         group = list(some)
         first, last = step.steps[group[0].step], step.steps[group[-1].step]
-        # Twice the length of the first of these steps before it, not of all of them.
+        # A margin of twice the first step's length, not that of the whole batch.
         around = near(trace, first.start, last.end, margin=2 * first.duration_ns)
         origins = Origins(around, np.array([call.row for call in group], dtype=np.int64))
         for index, call in enumerate(group):
@@ -194,33 +186,32 @@ def _seen(calls: list[_Call]) -> SeenCalls:
 
 
 def _in_question(trace: Trace, step: EagerStep) -> list[_Call]:
-    """Calls of the steps that wait, allocate, or copy from or to memory that is not pinned."""
+    """Find calls of the steps that wait, allocate, or copy from or to pageable memory."""
     start, thread = column(trace.runtime, "ts"), column(trace.runtime, "tid")
     codes, names = encode(trace.runtime["name"])
     kinds = [call_class(name) for name in names]
     copies = _copies(trace)
     calls: list[_Call] = []
-    latest: dict[int, str | None] = {}
+    latest_copies: dict[int, str | None] = {}
     for number, traced_step in enumerate(step.steps):
         first, stop = np.searchsorted(start, [traced_step.start, traced_step.end])
         for row in range(int(first), int(stop)):
             name, kind, mine = names[codes[row]], kinds[codes[row]], int(thread[row])
             copy = copies.get(row)
             if kind is CallClass.COPY:
-                latest[mine] = copy if copy and "Pageable" in copy else None
-                if latest[mine] or "Async" not in name:
+                latest_copies[mine] = copy if copy and "Pageable" in copy else None
+                if latest_copies[mine] or "Async" not in name:
                     calls.append(_Call(row, number, name, kind, copy))
             elif kind is CallClass.SYNCHRONISE:
-                calls.append(_Call(row, number, name, kind, latest.get(mine)))
+                calls.append(_Call(row, number, name, kind, latest_copies.get(mine)))
             elif kind is CallClass.MEMORY and "Async" not in name:
                 calls.append(_Call(row, number, name, kind, None))
             elif kind is CallClass.KERNEL_LAUNCH:
-                latest[mine] = None
+                latest_copies[mine] = None
     return calls
 
 
 def _copies(trace: Trace) -> dict[int, str]:
-    """The name of the copy that each row of the calls made."""
     links = link_launches(
         column(trace.gpu, "correlation"), column(trace.runtime, "correlation")
     ).launch
@@ -230,14 +221,13 @@ def _copies(trace: Trace) -> dict[int, str]:
 
 
 def _submits(trace: Trace, step: EagerStep) -> list[tuple[int, int]]:
-    """For each step the rows of its first and its last call that submit work; no row lies between
-    those of a step without any."""
+    """Return the rows of the first and last submitting call of each step; (-1, -1) if none."""
     start = column(trace.runtime, "ts")
     codes, names = encode(trace.runtime["name"])
     submits = (CallClass.KERNEL_LAUNCH, CallClass.COPY, CallClass.GRAPH_LAUNCH)
     flags = np.array([call_class(name) in submits for name in names], dtype=np.bool_)
     rows = np.flatnonzero(flags[codes]) if len(names) else np.zeros(0, dtype=np.int64)
-    # The table is in the order of its starts.
+    # The table is sorted by start.
     spans = np.array(
         [(traced_step.start, traced_step.end) for traced_step in step.steps], dtype=np.int64
     ).reshape(-1, 2)
@@ -263,8 +253,10 @@ def _rule(call: _Call, origin: NodeOrigin) -> RuleId:
 
 
 def _optimizers(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
-    """Adam and its relatives that read their step count on the CPU, which capturable ones do not:
-    a value is read, and nothing is waited for."""
+    """Find Adam variants that read their step count on the CPU, as non-capturable ones do.
+
+    Such a read does not synchronise.
+    """
     marks = trace.annotations
     names = marks["name"].to_list()
     rows = [row for row, name in enumerate(names) if name and name.startswith(_ADAM)]
@@ -314,27 +306,29 @@ def _spans(table: object) -> tuple[Ints, Ints]:
 
 
 def _differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
-    """Steps whose work is not that of the others, by the first item at which they part."""
-    # Another choice of streams is no difference: a graph keeps those of its capture.
-    unlike = steps_of_other_work(trace, step)
-    if not unlike:
+    # Different streams do not count: a graph keeps those of its capture.
+    differing = steps_of_other_work(trace, step)
+    if not differing:
         return
     usual = work_signature(trace, step.steps[step.matching[0]])
-    # The first step may still warm up: a later one shows what the program does.
-    other = work_signature(trace, step.steps[unlike[-1]])
+    # The first step may be warm-up, so the last differing step is more representative.
+    other = work_signature(trace, step.steps[differing[-1]])
     pairs = zip(usual.looks, other.looks, strict=False)
     shorter = min(len(usual.looks), len(other.looks))
     first_difference = next(
-        (at for at, (own_look, other_look) in enumerate(pairs) if own_look != other_look), shorter
+        (index for index, (own_look, other_look) in enumerate(pairs) if own_look != other_look),
+        shorter,
     )
-    around = other if first_difference < len(other.looks) else usual
-    launch = around.launches[first_difference : first_difference + 1]
-    shown = step.steps[unlike[-1] if around is other else step.matching[0]]
+    shown_signature = other if first_difference < len(other.looks) else usual
+    launch = shown_signature.launches[first_difference : first_difference + 1]
+    shown_step = step.steps[differing[-1] if shown_signature is other else step.matching[0]]
     origin = None
     if (launch >= 0).all():
-        origin = Origins(near(trace, shown.start, shown.end), launch).origin(0, _METHOD, 1.0)
+        origin = Origins(near(trace, shown_step.start, shown_step.end), launch).origin(
+            0, _METHOD, 1.0
+        )
     same_work = [look[:2] for look in usual.looks] == [look[:2] for look in other.looks]
-    only_first = unlike == (0,)
+    only_first = differing == (0,)
     yield Blocker(
         rule=RULES[RuleId.CHANGING_SHAPE if same_work else RuleId.CONTROL_FLOW],
         certain=not only_first,
@@ -342,7 +336,7 @@ def _differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
         module=origin.module if origin else None,
         source=origin.source if origin else None,
         seen=StepDifference(
-            unlike=len(unlike),
+            unlike=len(differing),
             steps=len(step.steps),
             only_first=only_first,
             usual_items=len(usual.looks),
@@ -352,7 +346,7 @@ def _differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
         ),
         count=1,
         cpu_ns=0,
-        steps=len(unlike),
+        steps=len(differing),
     )
 
 

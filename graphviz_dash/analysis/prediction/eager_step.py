@@ -1,7 +1,6 @@
-"""The GPU work of one typical step of an eager trace, whoever recorded it: what ran, for how long,
-on which stream, and behind what.
+"""GPU work of a typical step in an eager trace: durations, streams and dependencies.
 
-Durations are medians over the steps that ran the same work.
+Durations are medians over the steps with the same work.
 """
 
 from __future__ import annotations
@@ -43,115 +42,118 @@ if TYPE_CHECKING:
 
 _SHAPE: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 _DEFAULT_STREAM: Final = 7
-"""What CUPTI calls the legacy default stream."""
+"""CUPTI's ID of the legacy default stream."""
 
 _WAITS: Final = ("cudaStreamWaitEvent", "cuStreamWaitEvent", "hipStreamWaitEvent")
 _RECORDS: Final = ("cudaEventRecord", "cuEventRecord", "hipEventRecord")
 
 
 class EagerStep(Struct, frozen=True):
-    """A typical step of an eager trace: parallel arrays over its items (kernels, copies, sets) in
-    the order of launch, shape (items,)."""
+    """A typical step of an eager trace.
+
+    Parallel arrays over its items (kernels, copies, sets) in launch order, shape (items,).
+    """
 
     method: StepMethod
-    """How the steps of the trace were told apart."""
+    """Source of the step boundaries."""
     steps: tuple[Step, ...]
-    """All steps of the trace."""
     matching: tuple[int, ...]
-    """Indices of the steps that ran this work."""
+    """Indices of the steps with this work."""
     rows: Ints
     """Rows of ``trace.gpu`` of the first matching step."""
     launches: Ints
-    """Rows of ``trace.runtime`` of the launching calls; -1 where the trace does not tell."""
+    """Rows of ``trace.runtime`` of the launch calls; -1 if unknown."""
     kind: tuple[str, ...]
     """kernel, memcpy or memset."""
     name: tuple[str, ...]
-    """Names, as the profiler writes them."""
     duration: Ints
     """Median durations, in ns."""
     alone: Ints
-    """The same with nothing on other streams beside it, where the trace shows the same work so:
-    streams that the eager step ran at once lengthened each other's work already."""
+    """Median durations without concurrent work on other streams, if the trace shows such cases.
+
+    Concurrent streams slow each other's work.
+    """
     lane: Ints
-    """Dense number of the stream: 0 the default stream, or else the first to be used."""
+    """Dense stream number; 0 is the default stream, or else the first stream used."""
     blocks: Ints
-    """Blocks of a kernel's grid; 0 for others."""
+    """Number of blocks in a kernel's grid; 0 for others."""
     threads: Ints
-    """Threads of a block; 0 for others."""
+    """Threads per block; 0 for others."""
     shared: Ints
-    """Shared memory of a block, in bytes; 0 for others."""
+    """Shared memory per block, in bytes; 0 for others."""
     registers: Ints
-    """Registers of a thread; 0 for others."""
+    """Registers per thread; 0 for others."""
     size: Ints
     """Bytes of memcpys and memsets; 0 for others."""
     after: tuple[tuple[int, ...], ...]
-    """For each item those on other streams that it waits for."""
+    """Items on other streams that each item waits for."""
     overlapped: Ints
-    """By how much an item began before the one ahead of it on its stream ended, where it did in
-    every step, in ns."""
+    """Overlap with the predecessor on the same stream, the minimum over all steps, in ns."""
     begin: Ints
-    """Median begin since the begin of the step, in ns."""
+    """Median start relative to the start of the step, in ns."""
     step_ns: int
     """Median length of the traced step."""
     busy_ns: int
-    """Median time in which at least one item ran."""
+    """Median time with at least one running item."""
     work_ns: int
     """Median sum of durations."""
     launch_cpu_ns: int
-    """Median time from the step's begin to the return of its last call that submits work."""
+    """Median time from the step's start to the return of its last submitting call."""
     waits: int
-    """Calls that let a stream wait for an event."""
+    """Number of stream waits for events."""
     graphed: int
-    """Items that a graph launch started."""
+    """Number of items started by a graph launch."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
     def streams(self) -> int:
-        """On how many streams the work ran."""
+        """Number of streams with work."""
         return int(self.lane.max()) + 1 if len(self.lane) else 0
 
     @property
     def waits_for_ranks(self) -> bool:
-        """Whether it has collectives, whose traced time depends on other ranks."""
+        """True if it has collectives, whose traced time depends on other ranks."""
         return any(collective_kind(name) for name in dict.fromkeys(self.name))
 
     def count(self, kind: str) -> int:
-        """Items of a kind: kernel, memcpy or memset."""
+        """Count the items of a kind: kernel, memcpy or memset."""
         return self.kind.count(kind)
 
 
 def eager_step(trace: Trace, traced_steps: tuple[Step, ...] | None = None) -> EagerStep | Missing:
-    """The typical step of ``trace``, or why there is none; ``traced_steps`` are its steps, where
-    they are known already. Near-linear in the rows of the trace."""
+    """Build the typical step of ``trace``, or explain why there is none.
+
+    ``traced_steps`` are its steps, if already computed. Near-linear in the rows of the trace.
+    """
     traced_steps = traced_steps or steps(trace)
-    without = missing_gpu_work(trace)
-    if without is not None:
-        return _no_step(without.reason)
+    no_gpu_work = missing_gpu_work(trace)
+    if no_gpu_work is not None:
+        return _no_step(no_gpu_work.reason)
     calls = _Calls(trace)
     work = _Work(trace)
-    read = [_Read(work, step, calls, at) for at, step in enumerate(traced_steps)]
-    filled = [step_read for step_read in read if len(step_read.rows)]
-    if not filled:
+    step_reads = [_Read(work, step, calls, at) for at, step in enumerate(traced_steps)]
+    nonempty = [step_read for step_read in step_reads if len(step_read.rows)]
+    if not nonempty:
         return _no_step("none of its steps launched work on the GPU")
-    usual = Counter(step_read.signature for step_read in filled).most_common(1)[0][0]
-    like = [step_read for step_read in filled if step_read.signature == usual]
-    typical = _typical(trace, like, traced_steps, calls)
+    usual = Counter(step_read.signature for step_read in nonempty).most_common(1)[0][0]
+    matching = [step_read for step_read in nonempty if step_read.signature == usual]
+    typical = _typical(trace, matching, traced_steps, calls)
     if typical.graphed:
         return _no_step(
             f"{format_count(typical.graphed)} of its {format_count(len(typical))} kernels, memcpys "
             "and memsets "
-            f"({format_percent(typical.graphed / len(typical))}) come from graph launches: it is "
-            "no eager trace"
+            f"({format_percent(typical.graphed / len(typical))}) come from graph launches, so it "
+            "is not an eager trace"
         )
     captures = [begin for begin, _ in capture_windows("", trace)]
     if any(
         step_read.step.start <= begin < step_read.step.end
-        for step_read in like
+        for step_read in matching
         for begin in captures
     ):
-        return _no_step("its steps capture graphs: what a capture launches does not run in it")
+        return _no_step("its steps capture graphs, and work launched during a capture does not run")
     return typical
 
 
@@ -175,19 +177,17 @@ class _Calls:
         self.launched, _ = launch_times(trace, self.of_row)
 
     def at(self, instants: Ints, call: Ints, otherwise: Ints) -> Ints:
-        """Of each of ``call`` its place in ``instants``; ``otherwise`` where it is -1."""
+        """Return the entry of ``instants`` for each ``call``; ``otherwise`` for -1."""
         if not len(instants):
             return otherwise
         return np.where(call >= 0, instants[np.maximum(call, 0)], otherwise)
 
     def between_streams(self, begin: int, end: int) -> StreamCalls:
-        """The calls of a step by which streams wait for each other."""
         waits = _between(self.waits, self.start, begin, end)
         records = _between(self.records, self.start, begin, end)
         return StreamCalls(self.start[waits], self._in_operator(waits), self.start[records])
 
     def _in_operator(self, rows: Ints) -> Flags:
-        """Whether each call was made inside an operator."""
         if not len(self._ops) or not len(rows):
             return np.zeros(len(rows), dtype=np.bool_)
         ops = Nesting.build(*(column(self._ops, name) for name in ("ts", "dur", "tid")))
@@ -206,7 +206,7 @@ def _are(codes: npt.NDArray[np.int32], wanted: list[bool]) -> Flags:
 
 
 class _Work:
-    """What is asked of the GPU's work for each step; read once for all of them."""
+    """GPU work columns, read once for all steps."""
 
     def __init__(self, trace: Trace) -> None:
         gpu = trace.gpu
@@ -224,7 +224,7 @@ class _Work:
 
 
 class _Read:
-    """One step's work in the order of launch; what has no known launch by its start."""
+    """One step's work in launch order; work with an unknown launch is placed by its start."""
 
     def __init__(self, work: _Work, step: Step, calls: _Calls, position: int) -> None:
         self.position = position  # among the steps; their own numbers may repeat
@@ -241,12 +241,11 @@ class _Read:
         stream = work.stream[self.rows]
         self.lane = _by_first_use(stream)
         self.has_default = bool(((stream & 0xFFFFFFFF) == _DEFAULT_STREAM).any())
-        # All of it told apart by 16 bytes: a trace may have thousands of steps.
+        # A 16-byte digest, because a trace may have thousands of steps.
         looks = np.stack((self.looks, self.lane))
         self.signature = blake2b(looks.tobytes(), digest_size=16).digest()
 
     def items(self, calls: _Calls) -> LaunchedItems:
-        """The items on the clock of the trace."""
         begin = self.begin + self.step.start
         submitted = calls.at(calls.end, self.call, begin)
         return LaunchedItems(self.lane, self.launched, submitted, begin, begin + self.duration)
@@ -255,7 +254,7 @@ class _Read:
 def _by_first_use(stream: Ints) -> Ints:
     values, first, inverse = np.unique(stream, return_index=True, return_inverse=True)
     rank = np.empty(len(values), dtype=np.int64)
-    # The default stream is where a program begins, though its first work may be on another one.
+    # The program starts on the default stream, even if its first work is on another one.
     rank[np.lexsort((first, values & 0xFFFFFFFF != _DEFAULT_STREAM))] = np.arange(len(values))
     return np.asarray(rank[inverse.reshape(-1)], dtype=np.int64)
 
@@ -305,10 +304,9 @@ def _typical(
 
 
 def _talks(read: _Read, names: Sequence[str]) -> Flags:
-    """Which lanes have collectives, shape (lanes,)."""
-    talks = np.zeros(int(read.lane.max()) + 1, dtype=np.bool_)
-    talks[read.lane[[collective_kind(name) is not None for name in names]]] = True
-    return talks
+    has_collectives = np.zeros(int(read.lane.max()) + 1, dtype=np.bool_)
+    has_collectives[read.lane[[collective_kind(name) is not None for name in names]]] = True
+    return has_collectives
 
 
 def _medians(series: list[Ints]) -> Ints:
@@ -316,44 +314,53 @@ def _medians(series: list[Ints]) -> Ints:
 
 
 _BESIDE: Final = 0.05
-"""The share of an item's time in which others run beside it, up to which it counts as alone."""
+"""Maximum overlapped share of an item's time for it to count as exclusive."""
 _EQUAL: Final = 1.2
 _EQUAL_NS: Final = 2_000
-"""Items that look alike take equally long by themselves where none takes more than so many times,
-or so many ns more than, another."""
+"""Equal-looking items have the same size if their durations differ at most by this ratio or this
+many ns.
+"""
 
 
 def _alone(reads: Sequence[_Read], duration: Ints, names: Sequence[str]) -> Ints:
-    """Durations without work of other streams beside it: of the item itself in the steps in which
-    it had none, else of others that look like it and take equally long, which persistent kernels of
-    different sizes do not. Never more than its own, nor less than what of it ran alone. Collectives
-    keep their own: they look alike whatever their sizes. So does what runs beside one alone, as it
-    does in a replay."""
+    """Estimate durations without concurrent work on other streams.
+
+    They come from the item's own steps without overlap, or else from equal-looking items of the
+    same size (persistent kernels can differ in size). The result is at most the item's own
+    duration and at least its exclusive part. Collectives keep their durations because they look
+    equal regardless of size. So does work that overlaps only collectives, as it does in a
+    replay.
+    """
     first = reads[0]
     if not first.lane.max():
         return duration
-    talks = _talks(first, names)[first.lane]
+    is_collective = _talks(first, names)[first.lane]
     durations = np.stack([read.duration for read in reads])
-    beside = np.stack([_beside(read, ~talks) for read in reads])
-    free = beside <= _BESIDE * durations
-    alone = duration.copy()
-    for crowded in np.flatnonzero(~free.all(axis=0) & ~talks).tolist():
-        own = free[:, crowded]
-        if own.any():
-            seen = durations[own, crowded]
+    overlap = np.stack([_beside(read, ~is_collective) for read in reads])
+    is_exclusive = overlap <= _BESIDE * durations
+    exclusive = duration.copy()
+    for crowded in np.flatnonzero(~is_exclusive.all(axis=0) & ~is_collective).tolist():
+        exclusive_steps = is_exclusive[:, crowded]
+        if exclusive_steps.any():
+            samples = durations[exclusive_steps, crowded]
         else:
-            like = np.flatnonzero(first.looks == first.looks[crowded])
-            seen = durations[:, like][free[:, like]]
-            if not _take_equally_long(seen, durations[:, like][~free[:, like]]):
+            equal_items = np.flatnonzero(first.looks == first.looks[crowded])
+            samples = durations[:, equal_items][is_exclusive[:, equal_items]]
+            if not _take_equally_long(
+                samples, durations[:, equal_items][~is_exclusive[:, equal_items]]
+            ):
                 continue
-        least = int(np.median(durations[:, crowded] - beside[:, crowded]))
-        alone[crowded] = min(alone[crowded], max(round(float(np.median(seen))), least))
-    return alone
+        minimum = int(np.median(durations[:, crowded] - overlap[:, crowded]))
+        exclusive[crowded] = min(exclusive[crowded], max(round(float(np.median(samples))), minimum))
+    return exclusive
 
 
 def _take_equally_long(free: Ints, crowded: Ints) -> bool:
-    """Whether items that look alike are of one size, by the durations of those that ran by
-    themselves and of those that cannot have taken less than they would have so."""
+    """Return whether equal-looking items have the same size.
+
+    It compares durations of exclusive items with those of overlapped ones, which are at least as
+    long as they would be alone.
+    """
     if not len(free):
         return False
     least, most = min(int(free.min()), int(crowded.min())), int(free.max())
@@ -361,39 +368,40 @@ def _take_equally_long(free: Ints, crowded: Ints) -> bool:
 
 
 def _beside(read: _Read, counts: Flags) -> Ints:
-    """How long work of other streams, of the items that ``counts`` (items,) marks, ran beside each
-    item, in ns."""
-    beside = np.zeros(len(read.rows), dtype=np.int64)
+    """Return how long other streams' work (mask ``counts``) overlapped each item, in ns."""
+    overlap = np.zeros(len(read.rows), dtype=np.int64)
     end = read.begin + read.duration
     for lane in np.unique(read.lane):
-        mine, others = read.lane == lane, (read.lane != lane) & counts
+        on_lane, others = read.lane == lane, (read.lane != lane) & counts
         if not others.any():
             continue
         busy = merge_busy(np.zeros(int(others.sum()), np.int64), read.begin[others], end[others])
-        beside[mine] = busy.busy_before(0, end[mine]) - busy.busy_before(0, read.begin[mine])
-    return beside
+        overlap[on_lane] = busy.busy_before(0, end[on_lane]) - busy.busy_before(
+            0, read.begin[on_lane]
+        )
+    return overlap
 
 
 def _launch_cpu(read: _Read, calls: _Calls) -> int:
-    """From the step's begin to the return of its last call that submits work."""
     linked = read.call[read.call >= 0]
     return int(calls.end[linked].max()) - read.step.start if len(linked) else read.step.duration_ns
 
 
 def _overlaps(read: _Read) -> Ints:
-    """By how much each item began before what is ahead of it on its stream had ended."""
     overlap = np.zeros(len(read.rows), dtype=np.int64)
     for lane in np.unique(read.lane):
-        mine = np.flatnonzero(read.lane == lane)
-        mine = mine[np.argsort(read.begin[mine], kind="stable")]
-        end = np.maximum.accumulate(read.begin[mine] + read.duration[mine])
-        own = read.begin[mine][1:] + read.duration[mine][1:]
-        overlap[mine[1:]] = np.maximum(np.minimum(end[:-1], own) - read.begin[mine][1:], 0)
+        indices = np.flatnonzero(read.lane == lane)
+        indices = indices[np.argsort(read.begin[indices], kind="stable")]
+        end = np.maximum.accumulate(read.begin[indices] + read.duration[indices])
+        item_end = read.begin[indices][1:] + read.duration[indices][1:]
+        overlap[indices[1:]] = np.maximum(
+            np.minimum(end[:-1], item_end) - read.begin[indices][1:], 0
+        )
     return overlap
 
 
 def exclusive_busy_ns(step: EagerStep) -> Ints:
-    """What each item adds to the busy time of the traced step, in ns."""
+    """Return the contribution of each item to the busy time of the traced step."""
     order = np.argsort(step.begin, kind="stable")
     exclusive = np.zeros(len(step), dtype=np.int64)
     exclusive[order] = exclusive_ns(step.begin[order], step.begin[order] + step.duration[order])
@@ -401,16 +409,21 @@ def exclusive_busy_ns(step: EagerStep) -> Ints:
 
 
 class WorkSignature(Struct, frozen=True):
-    """What one step launched, in order: kind, name, grid, block and size of each item, and the
-    launching rows of ``trace.runtime`` (-1: not told)."""
+    """The work of one step in launch order.
+
+    ``appearances`` holds kind, name, grid, block and size of each item; ``launches`` the launch
+    rows in ``trace.runtime`` (-1 if unknown).
+    """
 
     looks: list[tuple[object, ...]]
     launches: Ints
 
 
 def steps_of_other_work(trace: Trace, step: EagerStep) -> tuple[int, ...]:
-    """Indices of the steps of ``trace`` that ran other work than the typical ``step``, or the same
-    in another order, whatever the streams; those without work are left out."""
+    """Return the indices of steps of ``trace`` with different work or order than ``step``.
+
+    Streams do not matter; steps without work are excluded.
+    """
     work, calls = _Work(trace), _Calls(trace)
 
     def looks(position: int) -> Ints:
@@ -426,7 +439,7 @@ def steps_of_other_work(trace: Trace, step: EagerStep) -> tuple[int, ...]:
 
 
 def work_signature(trace: Trace, step: Step) -> WorkSignature:
-    """The work of any step of the trace, to be compared with another one's."""
+    """Return the work of any step of the trace for comparison."""
     read = _Read(_Work(trace), step, _Calls(trace), 0)
     columns = [
         trace.gpu["kind"].gather(read.rows).to_list(),

@@ -1,5 +1,4 @@
-"""A prediction beside what came of it: what the eager run alone said of the graph that was
-measured."""
+"""Comparison of a prediction from the eager run with the measured graph."""
 
 from __future__ import annotations
 
@@ -26,9 +25,11 @@ if TYPE_CHECKING:
 def predict_run(
     run: Run, calibration: Calibration, traced_steps: tuple[Step, ...] | None = None
 ) -> Prediction | Missing:
-    """The prediction from an eager run of a bundle, its clean timings used where it has them, and
-    of a recorded program the steps of its own loop.
-    ``traced_steps`` are the steps of its trace, where they are known already."""
+    """Predict from an eager run of a bundle.
+
+    It uses the clean timings or the loop steps of a recorded program, if available, and
+    ``traced_steps`` if already computed.
+    """
     trace = run.replay_trace
     if trace is None:
         return Missing(Fact.PREDICTION, why_missing(run, Fact.TRACED_PASS).reason)
@@ -39,9 +40,11 @@ def predict_run(
 
 
 def run_to_predict_from(runs: Sequence[Run]) -> Run | None:
-    """The run of an experiment that tells most of what a graph would gain: an eager one, with a
-    trace where one has any, and of several ranks the one that the others wait for, whose
-    collectives hold the least waiting; None where no run may be eager."""
+    """Return the best run to predict from; None if no run may be eager.
+
+    It is an eager run, preferably traced. Of several ranks, it is the one with the least
+    communication time, for which the others wait.
+    """
     eager = [run for run in runs if may_be_eager(run)]
     if not eager:
         return None
@@ -62,17 +65,17 @@ def _gpu_of(run: Run) -> str | None:
 
 
 class EagerPredictions:
-    """What eager runs say of a graph of their own steps, each predicted once when asked for."""
+    """Cached predictions from eager runs for a graph of their own steps."""
 
     def __init__(self, traced_steps: Mapping[str, tuple[Step, ...]]) -> None:
-        """``traced_steps`` are the traced steps of runs by name."""
+        """``traced_steps`` maps run names to traced steps."""
         self._traced_steps = traced_steps
         self._of: dict[str, Prediction | Missing] = {}
 
     def of(self, run: Run) -> Prediction | Missing:
-        """The prediction for one graph of the whole step of ``run``, or why there is none."""
+        """Return the prediction for a whole-step graph of ``run``, or why there is none."""
         if not may_be_eager(run):
-            return Missing(Fact.PREDICTION, f"{run.name} is no eager run")
+            return Missing(Fact.PREDICTION, f"{run.name} is not an eager run")
         if run.name not in self._of:
             steps = self._traced_steps.get(run.name)
             self._of[run.name] = predict_run(run, shipped_calibration(), steps)
@@ -82,48 +85,47 @@ class EagerPredictions:
 def prediction_for(
     run: Run, against: Run | Missing, predictions: EagerPredictions
 ) -> Prediction | Missing:
-    """What the baseline ``against`` predicts for the whole-step graph of ``run``, if anything."""
+    """Return the prediction of ``baseline`` for the whole-step graph of ``run``."""
     if isinstance(against, Missing):
         return against
     if reason := _not_predicted(run):
         return Missing(Fact.PREDICTION, reason)
     if not against.mode.is_baseline:
-        return Missing(Fact.PREDICTION, f"{against.name} is no eager run")
+        return Missing(Fact.PREDICTION, f"{against.name} is not an eager run")
     if reason := _other_work(run, against):
-        return Missing(Fact.SAME_WORK, f"the trace of {against.name} is of {reason}")
+        return Missing(Fact.SAME_WORK, f"the trace of {against.name} has {reason}")
     prediction = predictions.of(against)
     if isinstance(prediction, Prediction) and prediction.waits_for_ranks:
         return Missing(
-            Fact.PREDICTION, "its collectives hold the time in which they wait for other ranks"
+            Fact.PREDICTION, "its collectives include the time they wait for other ranks"
         )
     return prediction
 
 
 def _not_predicted(run: Run) -> str:
-    """Why an eager trace does not predict a run of this mode; empty where it does."""
+    """Return why an eager trace cannot predict a run of this mode; empty if it can."""
     if not run.mode.captures_whole_step:
-        return "only a graph of the whole step is predicted"
+        return "only graphs of the whole step are predicted"
     if run.mode.is_compiled:
-        return "compiling gives the step other kernels than were predicted"
+        return "compilation changes the kernels of the step"
     if run.mode.is_planned:
-        return "the step is predicted on one stream, and this graph runs on several"
+        return "the prediction is for one stream, but this graph uses several"
     return ""
 
 
 def _other_work(run: Run, eager: Run) -> str:
-    """What the run ``eager`` is of, unlike ``run``: its trace then predicts another graph. Empty
-    where they are alike."""
-    own, other = run.manifest.workload, eager.manifest.workload
-    if own.factory != other.factory:
-        return f"other work, {other.name}"
-    if own.parameters != other.parameters:
-        return "other parameters of the work"
+    """Return the difference in work between the eager run and ``run``; empty if none."""
+    workload, other_workload = run.manifest.workload, eager.manifest.workload
+    if workload.factory != other_workload.factory:
+        return f"different work, {other_workload.name}"
+    if workload.parameters != other_workload.parameters:
+        return "different workload parameters"
     gpu, other_gpu = _gpu_of(run), _gpu_of(eager)
-    return f"another GPU, {other_gpu}" if gpu and other_gpu and gpu != other_gpu else ""
+    return f"a different GPU, {other_gpu}" if gpu and other_gpu and gpu != other_gpu else ""
 
 
 def prediction_figures(prediction: Prediction | Missing, measured: Figure) -> Iterator[Figure]:
-    """The predicted step time, and how far it is off ``measured``."""
+    """Yield the predicted step time and its error relative to ``measured``."""
     if isinstance(prediction, Missing):
         yield absent("predicted_step_time", prediction)
         yield absent("prediction_error", prediction)

@@ -1,15 +1,14 @@
-"""What the CPU did while the GPU was idle in an eager step.
+"""Causes of GPU idle time in an eager step.
 
-The GPU idles before a piece of work because the call that launches it has not come yet, so what the
-threads that launch did until then tells why. What a graph removes is the launching: operators,
-calls that launch, and the Python between them. It does not make data come sooner, nor copies in
-which the CPU takes part, nor what else the program does between two launches.
+The GPU idles before a piece of work because its launch call comes late, so the activity of the
+launching threads until then explains the idle time. A graph removes the launching: operators,
+launch calls, and the Python code between them. It does not speed up data loading, copies that
+involve the CPU, or other code between two launches.
 
-Time in a call that waits or copies counts as such wherever it lies, and so does loading of data
-that launches nothing. Otherwise, where two launches follow each other within ``LAUNCHING_NS`` all
-between them is launching. In longer stretches the
-operators that launch something are launching, and the rest is laid on what ran in it. A gap that is
-longer than that is none that launches fill, and nothing in it is launching.
+Calls that wait or copy always count as waiting, and data loading without launches as data.
+Otherwise, all time between two launches within ``LAUNCHING_NS`` of each other is launching. In
+longer intervals, operators with launches count as launching, and the remaining time goes to the
+events that ran in it. No launching is counted in a gap longer than the limit.
 """
 
 from __future__ import annotations
@@ -33,58 +32,54 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 LAUNCHING_NS: Final = 1_000_000
-"""Launches that follow each other within this time have nothing but launching between them. No
-launch takes longer, nor an operator that launches, unless it loads or compiles code first or the
-profiler holds it; nor does the GPU wait longer for either."""
+"""Time between launches within which everything counts as launching.
+
+No launch or launching operator needs longer, unless it loads or compiles code or the profiler
+delays it.
+"""
 
 _OWN_NS: Final = 30_000
-"""What a call that waits or copies takes by itself at most: longer ones wait for something."""
+"""Maximum overhead of a call that waits or copies; longer calls wait for something."""
 _MOST_OF_IT: Final = 0.8
-"""What covers so much of a gap is named as what it lies in."""
+"""Share of a gap from which an event names its cause."""
 
 
 class IdleCause(StrEnum):
-    """What the CPU did while the GPU was idle, in the order in which it is shown."""
+    """Cause of GPU idle time, in display order."""
 
     LAUNCHING = "launching"
-    """Operators, calls that launch, and the Python between them: what a graph removes."""
+    """Operators, launch calls, and the Python code between them: removed by a graph."""
     DATA = "waiting for data"
-    """Loading, decoding and preprocessing of inputs."""
     WAITING = "copies and synchronisation"
-    """Calls that wait, and copies in which the CPU takes part."""
+    """Calls that wait, and copies that involve the CPU."""
     LOADING = "allocating and loading code"
-    """Calls that allocate memory, and launches and operators so long that they load their code."""
+    """Calls that allocate memory, and launches and operators long enough to load their code."""
     PROFILER = "the profiler"
-    """The profiler's own work."""
     OTHER = "other Python"
-    """What else the program does, operators on the CPU too."""
+    """Other code of the program, including CPU operators."""
 
 
 class IdlePart(Struct, frozen=True):
     """One cause of idle time."""
 
     cause: IdleCause
-    """What the CPU did."""
     ns: float
-    """How long the GPU was idle meanwhile, in ns."""
+    """Idle time with this cause, in ns."""
     by: str | None
-    """The operator, call, range or frame that most of it lies in; None where the trace does not
-    tell."""
+    """Operator, call, range or frame with most of it; None if unknown."""
 
 
 class IdleTime(Struct, frozen=True):
-    """The idle time of a traced step that ran the typical work, by its causes, the largest first,
-    in ns."""
+    """Idle time of a typical traced step by cause, largest first, in ns."""
 
     parts: tuple[IdlePart, ...]
-    """One for each cause that there is."""
+    """One part per present cause."""
     launching: Floats
-    """How long the GPU idled for launching before each item of the first step that ran the typical
-    work, shape (items,)."""
+    """Launch-related idle time before each item of the first matching step, shape (items,)."""
 
     @property
     def total_ns(self) -> float:
-        """All of it."""
+        """Total idle time."""
         return sum(part.ns for part in self.parts)
 
     @property
@@ -94,7 +89,7 @@ class IdleTime(Struct, frozen=True):
 
     @property
     def kept_share(self) -> float:
-        """The share of the idle time that a graph does not remove."""
+        """Fraction of the idle time that a graph does not remove."""
         return sum(part.ns for part in self.kept) / self.total_ns if self.parts else 0.0
 
 
@@ -107,15 +102,17 @@ _DATA: Final = re.compile(
 )
 _PROFILER: Final = re.compile(r"torch/profiler/|autograd/profiler|^PyTorch Profiler|^profiler::")
 _LAUNCHES: Final = re.compile(r"::|Backward\d*$")
-"""Operators, as against ranges of the program that older traces list among them."""
+"""Operators, as opposed to program ranges that older traces list among them."""
 _MARKS: Final = ("ProfilerStep#", "graphviz_dash.")
 _SUBMITS: Final = (CallClass.KERNEL_LAUNCH, CallClass.GRAPH_LAUNCH, CallClass.COPY)
 
 
 def idle_time(trace: Trace, step: EagerStep, *, mean: bool = False) -> IdleTime:
-    """The causes of the idle time of the steps that ran the typical work: the mean over the half of
-    them whose length is nearest to the median, or with ``mean`` over all. Near-linear in the rows
-    of the trace."""
+    """Find the causes of idle time in the steps with the typical work.
+
+    It averages the half of them closest to the median length, or all with ``mean``. Near-linear
+    in the rows of the trace.
+    """
     cpu = _Cpu(trace)
     gaps = _Gaps(trace, step)
     divided = cpu.divided(gaps)
@@ -126,26 +123,29 @@ def idle_time(trace: Trace, step: EagerStep, *, mean: bool = False) -> IdleTime:
         for cause, ns in ((cause, np.where(within, ns, 0)) for cause, ns in divided.items())
         if ns.sum() > 0
     ]
-    before = np.zeros(len(trace.gpu) + 1)
-    before[gaps.row] = divided[IdleCause.LAUNCHING]
-    return IdleTime(tuple(sorted(parts, key=lambda part: -part.ns)), before[step.rows])
+    launch_idle = np.zeros(len(trace.gpu) + 1)
+    launch_idle[gaps.row] = divided[IdleCause.LAUNCHING]
+    return IdleTime(tuple(sorted(parts, key=lambda part: -part.ns)), launch_idle[step.rows])
 
 
 def _middle_steps(step: EagerStep) -> list[int]:
-    """The middle half of the steps by their length: one that is not like the others, as the first
-    that loads its code, may idle longer than all of them together."""
+    """Return the middle half of the steps by length.
+
+    An outlier, such as a first step that loads its code, may idle longer than all others
+    together.
+    """
     by_length = sorted(step.matching, key=lambda index: step.steps[index].duration_ns)
     outer = (len(by_length) + 1) // 4
     return by_length[outer : len(by_length) - outer]
 
 
 class _Gaps:
-    """Idle time of the GPU in the typical steps; arrays of shape (gaps,), instants in ns."""
+    """GPU idle periods in the typical steps; arrays of shape (gaps,), times in ns."""
 
     def __init__(self, trace: Trace, step: EagerStep) -> None:
         begin = column(trace.gpu, "ts")
-        reach = np.maximum.accumulate(begin + np.maximum(column(trace.gpu, "dur"), 0))
-        reach = np.concatenate(([0], reach))
+        busy_until = np.maximum.accumulate(begin + np.maximum(column(trace.gpu, "dur"), 0))
+        busy_until = np.concatenate(([0], busy_until))
         launch = link_launches(
             column(trace.gpu, "correlation"), column(trace.runtime, "correlation")
         ).launch
@@ -156,25 +156,25 @@ class _Gaps:
         for index in step.matching:
             traced = step.steps[index]
             first, last = np.searchsorted(begin, [traced.span_start, traced.span_end])
-            free = np.maximum(reach[first : last + 1], traced.span_start)
+            free = np.maximum(busy_until[first : last + 1], traced.span_start)
             until = np.append(begin[first:last], traced.span_end)
             called = np.append(launched[first:last], traced.span_end)
-            own = np.full(len(free), index)
-            parts.append((free, until, called, np.append(rows[first:last], -1), own))
+            step_indices = np.full(len(free), index)
+            parts.append((free, until, called, np.append(rows[first:last], -1), step_indices))
         free, until, launched, row, steps = (
             np.concatenate(series) for series in zip(*parts, strict=True)
         )
         idle = until > free
         self.step: Ints = steps[idle]
-        """The step that it lies in."""
+        """Index of the step."""
         self.begin: Ints = free[idle]
-        """When the GPU fell idle."""
+        """Start of the idle period."""
         self.end: Ints = until[idle]
-        """When work began again, or the step ended."""
+        """Start of the next work, or end of the step."""
         self.row: Ints = row[idle]
-        """Its row of ``trace.gpu``, -1 for the end of the step."""
+        """Row of the next work in ``trace.gpu``, -1 for the end of the step."""
         self.launched: Ints = np.minimum(launched[idle], self.end)
-        """When the call began that launches this work."""
+        """Start of the call that launches this work."""
 
 
 class _Spans:
@@ -184,7 +184,7 @@ class _Spans:
         self._periods = merge_busy(np.zeros(len(start), dtype=np.int64), start, end)
 
     def within(self, begin: Ints, end: Ints) -> Ints:
-        """How much of it lies between two instants each, in ns."""
+        """Return its length between each pair of times, in ns."""
         if not len(self._periods):
             return np.zeros(len(begin), dtype=np.int64)
         upto = self._periods.busy_before(0, np.maximum(end, begin))
@@ -192,37 +192,33 @@ class _Spans:
 
 
 class _Events(Struct, frozen=True):
-    """Rows of one table on the threads that launch."""
+    """Rows of one table on the launching threads."""
 
     names: list[str]
-    """The distinct names."""
     code: Ints
-    """Which of them each row has, shape (rows,)."""
+    """Name code of each row, shape (rows,)."""
     start: Ints
-    """When each began, in ns."""
+    """Start of each row, in ns."""
     end: Ints
-    """When it ended."""
+    """End of each row, in ns."""
 
     @classmethod
     def read(cls, table: pl.DataFrame, threads: Ints) -> _Events:
-        """The rows of ``table`` on ``threads``."""
         code, names = encode(table["name"])
-        mine = np.isin(column(table, "tid"), threads)
-        start = column(table, "ts")[mine]
-        end = start + np.maximum(column(table, "dur")[mine], 0)
-        return cls(names, np.asarray(code[mine], dtype=np.int64), start, end)
+        on_threads = np.isin(column(table, "tid"), threads)
+        start = column(table, "ts")[on_threads]
+        end = start + np.maximum(column(table, "dur")[on_threads], 0)
+        return cls(names, np.asarray(code[on_threads], dtype=np.int64), start, end)
 
     def are(self, wanted: Callable[[str], bool]) -> Flags:
-        """Whether each row has a wanted name."""
         flags = np.array([wanted(name) for name in self.names], dtype=np.bool_)
         return np.asarray(flags[self.code], dtype=np.bool_)
 
     def some(self, rows: Flags) -> _Events:
-        """These of the rows."""
         return _Events(self.names, self.code[rows], self.start[rows], self.end[rows])
 
     def around(self, begin: int, end: int) -> Iterator[tuple[int, int, str]]:
-        """Rows that touch a period: how long, their own length, and the name."""
+        """Yield rows that overlap a period: overlap, full length and name."""
         touch = np.flatnonzero((self.start < end) & (self.end > begin))
         inside = np.minimum(self.end[touch], end) - np.maximum(self.start[touch], begin)
         length = self.end[touch] - self.start[touch]
@@ -237,8 +233,6 @@ def _spans(parts: list[_Events]) -> _Spans:
 
 
 class _Cpu:
-    """What the threads that launch did."""
-
     def __init__(self, trace: Trace) -> None:
         submits = np.flatnonzero(
             _Events.read(trace.runtime, column(trace.runtime, "tid")).are(
@@ -285,17 +279,21 @@ class _Cpu:
         self._loading_only = [
             events.some(_launches(events, begins) == 0) for events in self._parts[IdleCause.DATA]
         ]
-        """Loading of data in which nothing is launched."""
+        """Data loading without launches."""
 
     def divided(self, gaps: _Gaps) -> dict[IdleCause, Ints]:
-        """How long each cause lasts in each gap, shape (gaps,), in ns."""
+        """Return the time of each cause in each gap, shape (gaps,), in ns."""
         begin, end = gaps.begin, gaps.end
-        left = end - begin
+        gap_ns = end - begin
         waiting = _spans(self._parts[IdleCause.WAITING])
-        before = np.searchsorted(self._submitted, gaps.launched, "right")
-        last = np.concatenate((begin[:1], self._submitted))[before] if len(begin) else begin
-        stretch = gaps.launched - last - waiting.within(last, gaps.launched)
-        long = (stretch > LAUNCHING_NS) | (left > LAUNCHING_NS)
+        launch_index = np.searchsorted(self._submitted, gaps.launched, "right")
+        last_submit_end = (
+            np.concatenate((begin[:1], self._submitted))[launch_index] if len(begin) else begin
+        )
+        launch_interval = (
+            gaps.launched - last_submit_end - waiting.within(last_submit_end, gaps.launched)
+        )
+        long = (launch_interval > LAUNCHING_NS) | (gap_ns > LAUNCHING_NS)
         divided: dict[IdleCause, Ints] = {}
         parts: list[_Events] = []
         covered = np.zeros(len(begin), dtype=np.int64)
@@ -313,16 +311,15 @@ class _Cpu:
         divided[IdleCause.DATA] = np.where(long, divided[IdleCause.DATA], loaded)
         waited = np.where(waited > _OWN_NS, waited, 0)
         divided[IdleCause.WAITING] = np.where(long, divided[IdleCause.WAITING], waited)
-        # From the call that launches to the begin of its work, but for what the CPU copies there.
+        # From the launch call to the start of its work, without copies by the CPU.
         calling = end - gaps.launched - waiting.within(gaps.launched, end)
-        handed = np.where(long, np.minimum(calling, left - covered), left - waited - loaded)
-        launching = divided[IdleCause.LAUNCHING] + np.maximum(handed, 0)
-        divided[IdleCause.LAUNCHING] = np.where(left > LAUNCHING_NS, 0, launching)
-        divided[IdleCause.OTHER] = left - sum(divided.values())
+        handover = np.where(long, np.minimum(calling, gap_ns - covered), gap_ns - waited - loaded)
+        launching = divided[IdleCause.LAUNCHING] + np.maximum(handover, 0)
+        divided[IdleCause.LAUNCHING] = np.where(gap_ns > LAUNCHING_NS, 0, launching)
+        divided[IdleCause.OTHER] = gap_ns - sum(divided.values())
         return divided
 
     def culprit(self, cause: IdleCause, gaps: _Gaps, ns: Ints) -> str | None:
-        """What most of the longest gap of a cause lies in."""
         if cause is IdleCause.LAUNCHING:
             return None
         longest = int(np.argmax(ns))
@@ -341,12 +338,11 @@ class _Cpu:
 
 
 def _launches(events: _Events, begins: Ints) -> Ints:
-    """How many launches, which begin at ``begins``, lie in each event."""
     return np.asarray(
         np.searchsorted(begins, events.end) - np.searchsorted(begins, events.start), dtype=np.int64
     )
 
 
 def _named_cause(name: str) -> bool:
-    """Whether the name tells nothing of other Python: a mark, or of a cause of its own."""
+    """Return whether the name is a mark or belongs to another cause."""
     return name.startswith(_MARKS) or bool(_DATA.search(name) or _PROFILER.search(name))

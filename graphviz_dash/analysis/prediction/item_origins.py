@@ -1,4 +1,4 @@
-"""Which operator launched each piece of work of an eager step."""
+"""Operators that launched the work of an eager step."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 ItemOrigins: TypeAlias = tuple[NodeOrigin | None, ...]
-"""By item what launched it; None where the trace does not tell."""
+"""Origin of each item's launch; None if unknown."""
 
 MOST_ITEMS: Final = 5_000
-"""Pieces of work beyond which planning them would take seconds."""
+"""Maximum number of items; planning more would need seconds."""
 
 _METHOD: Final = "launching call"
 
 
 def item_origins(trace: Trace, step: EagerStep) -> ItemOrigins:
-    """For each item the origin of its launch; None where the trace does not tell, and of all items
-    of a step with more than MOST_ITEMS. Near-linear in the step's operators."""
+    """Return the origin of each item's launch.
+
+    None if unknown, and for all items of a step with more than MAX_ITEMS. Near-linear in the
+    step's operators.
+    """
     if len(step) > MOST_ITEMS or not len(trace.ops):
         return (None,) * len(step)
     typical = step.steps[step.matching[0]]

@@ -1,5 +1,6 @@
-"""Which parts of an eager step are worth a graph of their own: for each module its share of the
-eager step, its work, and what a graph of it alone would take.
+"""Predicted gain from a separate graph for each module of an eager step.
+
+It covers the module's share of the eager step, its work, and the time of a graph of it alone.
 """
 
 from __future__ import annotations
@@ -22,43 +23,48 @@ if TYPE_CHECKING:
 
 
 class ModulePrediction(Struct, frozen=True):
-    """What a graph of one module alone would take; times in ns for each step."""
+    """Prediction for a graph of one module alone, in ns per step."""
 
     name: str
-    """Name of the module; "" for the work that lies in none."""
+    """Module name; "" for work outside all modules."""
     items: int
-    """Pieces of work."""
+    """Number of pieces of work."""
     kernels: int
-    """How many of these are kernels."""
+    """Number of kernels among them."""
     eager_ns: float
-    """Its share of the eager step: its work, and the launching before each piece of it in which the
-    GPU is idle. The shares add up to the step, without the idle time that a graph does not
-    remove."""
+    """Share of the eager step: its work, and the launching before each piece of it with an idle
+    GPU.
+
+    The shares add up to the step without the idle time that a graph does not remove.
+    """
     busy_ns: float
-    """Its work alone."""
+    """Time of its work alone."""
     graphs: int
-    """How many graphs it would be: forward and backward one each."""
+    """Number of graphs: one each for forward and backward."""
     graphed_ns: float
-    """What these take, launches included."""
+    """Predicted time of these graphs, including launches."""
     blockers: int
-    """Certain findings inside it that keep it from being captured."""
+    """Number of certain capture blockers inside it."""
 
     @property
     def saving_ns(self) -> float:
-        """What a graph of this part alone saves in each step; negative where it costs more."""
+        """Time saved per step by a graph of this part alone; negative if it costs more."""
         return self.eager_ns - self.graphed_ns
 
 
 class ModulePredictions(Struct, frozen=True):
-    """The modules of a step, and ``by``, what the trace names them by."""
+    """The modules of a step; ``source`` is the source of the module names."""
 
     by: str
     modules: tuple[ModulePrediction, ...]
 
 
 class EagerSpan(Struct, frozen=True):
-    """What of the eager step the modules divide: ``ns``, and how it is spread, ``launching`` before
-    each item, shape (items,), in ns."""
+    """The part of the eager step that is divided among modules.
+
+    ``ns`` is its length; ``launching`` is the launch time before each item in ns, shape
+    (items,).
+    """
 
     ns: float
     launching: Floats
@@ -71,38 +77,37 @@ def predict_modules(
     calibration: Calibration,
     blockers: tuple[Blocker, ...],
 ) -> ModulePredictions | Missing:
-    """The parts of ``step``, the largest saving first, or why there are none; what lies in none
-    comes last.
+    """Return predictions for the parts of ``step``, largest saving first, or why there are none.
 
-    The launching is scaled so that all adds up to the eager step: where that is a clean one, the
-    profiler's share of it goes.
+    Work outside all parts comes last. Launch times are scaled so that the parts add up to the
+    eager step. If that step is clean, this removes the profiler overhead.
     """
     parts = item_modules(trace, step)
     if isinstance(parts, Missing):
         return parts
     exclusive = exclusive_busy_ns(step).astype(np.float64)
     terms, multiprocessors = calibration.terms, calibration.gpu.multiprocessors
-    left = max(eager.ns - float(exclusive.sum()), 0.0)
+    idle_total = max(eager.ns - float(exclusive.sum()), 0.0)
     launching = eager.launching.sum()
-    idle = eager.launching * (left / launching if launching else 0.0)
+    idle = eager.launching * (idle_total / launching if launching else 0.0)
     cost = np.zeros(len(step))
     for term, counts in item_features(step, multiprocessors).items():
         cost += counts * terms[term]
     predictions = []
     names = np.array(parts.names, dtype=object)
     for name in dict.fromkeys(parts.names):
-        mine = np.flatnonzero(names == name)
-        runs = int(np.count_nonzero(np.diff(mine) > 1)) + 1
-        launches = runs * terms[ReplayTerm.FIXED]
+        indices = np.flatnonzero(names == name)
+        segments = int(np.count_nonzero(np.diff(indices) > 1)) + 1
+        launches = segments * terms[ReplayTerm.FIXED]
         predictions.append(
             ModulePrediction(
                 name=name,
-                items=len(mine),
-                kernels=sum(step.kind[item] == "kernel" for item in mine.tolist()),
-                eager_ns=float(exclusive[mine].sum() + idle[mine].sum()),
-                busy_ns=float(exclusive[mine].sum()),
-                graphs=runs,
-                graphed_ns=float(exclusive[mine].sum() + cost[mine].sum() + launches),
+                items=len(indices),
+                kernels=sum(step.kind[item] == "kernel" for item in indices.tolist()),
+                eager_ns=float(exclusive[indices].sum() + idle[indices].sum()),
+                busy_ns=float(exclusive[indices].sum()),
+                graphs=segments,
+                graphed_ns=float(exclusive[indices].sum() + cost[indices].sum() + launches),
                 blockers=sum(
                     blocker.certain and blocker.module is not None and _inside(blocker.module, name)
                     for blocker in blockers

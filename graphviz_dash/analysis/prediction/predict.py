@@ -1,8 +1,8 @@
-"""A verdict on CUDA graphs from an eager trace alone: how long the step would take as one graph,
-what that gains, when it is paid back, what is in the way, and which parts are worth it by
-themselves.
+"""Prediction of CUDA graph gains from an eager trace only.
 
-Page, command line and the comparison with a measured graph all take the result of :func:`predict`.
+It covers the step time as one graph, the gain, the break-even, capture blockers, and the parts
+that gain from a separate graph. The page, the command line and the comparison with a measured
+graph share the result of :func:`predict`.
 """
 
 from __future__ import annotations
@@ -40,138 +40,135 @@ _FEW: Final = 3
 
 
 class EagerSide(StrEnum):
-    """What a prediction is held against."""
+    """Source of the eager step time."""
 
     CLEAN = "clean"
-    """Steps timed with no profiler attached."""
+    """Steps timed without a profiler."""
     RECORDED = "in its own loop"
-    """Steps of the program's own loop as it was recorded, with no profiler attached."""
+    """Steps of the program's loop as recorded, without a profiler."""
     TRACED = "under the profiler"
-    """The steps of the trace itself, which the profiler lengthens."""
+    """Steps of the trace, which the profiler slows."""
 
 
 class Recommendation(StrEnum):
-    """The verdict in a word."""
+    """The verdict."""
 
     YES = "yes"
     HARDLY = "hardly"
     NO = "no"
     BLOCKED = "not as it is"
     NO_STEPS = "no steps"
-    """The trace marks no steps, so that there is none to judge."""
+    """The trace marks no steps."""
 
 
 class PredictionWarning(StrEnum):
-    """What makes a prediction weak, in the order in which it is shown."""
+    """Reason for low confidence in a prediction, in display order."""
 
     UNKNOWN_GPU = "unknown GPU"
     """The trace does not name its GPU."""
     OTHER_GPU = "other GPU"
-    """The trace is of another GPU than the calibration."""
+    """The trace comes from a different GPU than the calibration."""
     UNMARKED_STEPS = "unmarked steps"
-    """The trace marks no steps: all of it is counted together."""
+    """The trace marks no steps, so all of it counts as one."""
     FEW_STEPS = "few steps"
-    """Less than three traced steps ran the same work."""
+    """Fewer than three traced steps ran the same work."""
     COLLECTIVES = "collectives"
-    """Collectives hold the time in which they wait for other ranks."""
+    """Collective durations include waits for other ranks."""
     INCOMPLETE_TRACE = "incomplete trace"
     PROFILED_EAGER_STEP = "profiled eager step"
-    """The eager side is the step under the profiler."""
+    """The eager step was measured under the profiler."""
 
 
 class NotChecked(StrEnum):
-    """What a trace cannot tell about a capture, in the order in which it is shown."""
+    """Capture hazard that the trace cannot show, in display order."""
 
     STEPS_DIFFER = "steps differ"
-    """One step alone does not show whether steps differ."""
+    """A single step does not show differences between steps."""
     SOURCE_LINES = "source lines"
     """The trace has no Python stacks."""
     OPERATORS = "operators"
-    """The trace was recorded without the CPU's activities."""
+    """The trace was recorded without CPU activities."""
     MOVED_INPUTS = "moved inputs"
-    """Whether inputs move between steps."""
+    """Inputs may move between steps."""
 
 
 class Prediction(Struct, frozen=True):
-    """What is predicted for the step of a trace; times in ns."""
+    """Prediction for the step of a trace, in ns."""
 
     source: str
-    """Name of the trace's file."""
     calibration: Calibration
-    """What the prediction is calibrated by."""
     step: EagerStep
-    """The typical eager step."""
     origins: ItemOrigins
-    """For each of its items what launched it; None where the trace does not tell."""
+    """Launch origin of each item; None if unknown."""
     replay: ReplayTime
-    """Its replay as one graph, part by part."""
+    """Predicted replay as one graph, by part."""
     step_ns: Estimate
-    """The graphed step from call to completion."""
+    """Graphed step from call to completion."""
     interval_ns: Estimate
-    """The graphed step back to back."""
+    """Graphed step back to back."""
     eager_ns: float
-    """The eager step, as ``eager_side`` says."""
+    """Eager step, from the source ``eager_side``."""
     eager_side: EagerSide
-    """What the eager step is measured by."""
     idle: IdleTime
-    """What the CPU did while the GPU was idle in the traced steps of about median length, or in all
-    of them where the eager side is a loop that was timed as a whole."""
+    """Causes of GPU idle time in traced steps close to the median length.
+
+    All traced steps count if the eager side is a loop that was timed as a whole.
+    """
     kept_ns: float
-    """Idle time of the eager step that a graph does not remove: its share of the traced steps' idle
-    time, of the eager step's."""
+    """Idle time of the eager step that a graph does not remove, by its traced share."""
     speedup: Estimate | Missing
-    """Eager step over graphed step and what remains of the idle time; without an interval against a
-    step under the profiler, missing where no steps are marked."""
+    """Eager step divided by the graphed step with the remaining idle time.
+
+    Without an interval for a profiled eager step; missing if no steps are marked.
+    """
     saving_ns: Estimate | Missing
-    """What a replay saves, as ``speedup``."""
+    """Time saved by a replay, with the same interval rules as ``speedup``."""
     one_off: tuple[tuple[str, int], ...]
-    """What a graph costs once, by name."""
+    """One-off costs of a graph, by name."""
     break_even: Estimate | Missing
-    """The replays that pay that back; missing where none do."""
+    """Break-even number of replays; missing if there is none."""
     recommendation: Recommendation
-    """Whether a graph of the step is worth it."""
+    """Recommendation on a graph of the step."""
     blockers: tuple[Blocker, ...]
-    """What would stop a capture."""
     not_checked: tuple[NotChecked, ...]
-    """What this trace cannot tell about a capture."""
+    """Capture hazards that this trace cannot show."""
     modules: ModulePredictions | Missing
-    """The modules alone, the largest saving first; missing where the trace names none."""
+    """Predictions per module, largest saving first; missing if the trace names no modules."""
     warnings: tuple[PredictionWarning, ...]
-    """What makes the prediction weak."""
+    """Reasons for low confidence."""
     gpu: str | None
-    """Name of the trace's GPU; None where nothing names it."""
+    """Name of the trace's GPU; None if unknown."""
     incomplete: str | None
-    """What the trace lacks at first; None for a whole one."""
+    """First missing part of the trace; None if complete."""
 
     @property
     def graphed(self) -> Estimate:
-        """The graphed step that the speedup is of, with what remains of the idle time: back to back
-        where the eager side is a loop."""
+        """Graphed step with the remaining idle time, back to back if the eager side is a loop."""
         return _later(self.interval_ns if self.looped else self.step_ns, self.kept_ns)
 
     @property
     def looped(self) -> bool:
-        """Whether the eager side are steps of a loop that need not wait between them."""
+        """True if the eager side consists of loop steps without waits between them."""
         return _looped(self.eager_side, self.step)
 
     @property
     def is_of_whole_trace(self) -> bool:
-        """Whether the trace marks no steps: what is counted is all of it, and has no speedup."""
+        """True if the trace marks no steps, so that all of it counts and there is no speedup."""
         return self.step.method is StepMethod.WHOLE
 
     @property
     def waits_for_ranks(self) -> bool:
-        """Whether the step has collectives, whose traced time depends on other ranks."""
+        """True if the step has collectives, whose traced time depends on other ranks."""
         return self.step.waits_for_ranks
 
     @property
     def one_off_ns(self) -> int:
-        """What the graph costs once."""
+        """Total one-off cost of the graph."""
         return sum(ns for _, ns in self.one_off)
 
     @property
     def idle_ns(self) -> float:
-        """The time of the eager step in which the GPU does nothing."""
+        """Time of the eager step with an idle GPU."""
         return max(self.eager_ns - self.step.busy_ns, 0.0)
 
 
@@ -183,12 +180,11 @@ def predict(
     traced_steps: tuple[Step, ...] | None = None,
     loop_ns: float | None = None,
 ) -> Prediction | Missing:
-    """The prediction for the typical step of an eager ``trace``, or why there is none.
+    """Predict the typical step of an eager ``trace``, or explain why this is impossible.
 
-    ``clean`` are timings of the same eager step with no profiler attached: the eager side is theirs
-    then, else ``loop_ns``, a step of the program's own loop without one, else that of the trace.
-    ``gpu`` is the name of the trace's GPU where its own does not say.
-    ``traced_steps`` are the steps of the trace, where they are known already.
+    The eager step time comes from ``clean`` (timings without a profiler), else from ``loop_ns``
+    (a step of the program's loop without one), else from the trace. ``gpu`` names the GPU if the
+    trace does not. ``traced_steps`` are the steps of the trace, if already computed.
     """
     step = eager_step(trace, traced_steps)
     if isinstance(step, Missing):
@@ -204,28 +200,28 @@ def predict_step(
     gpu: str | None,
     loop_ns: float | None = None,
 ) -> Prediction:
-    """As :func:`predict`, for a typical step that is known already."""
+    """Predict as :func:`predict` does, for a known typical step."""
     terms, multiprocessors = calibration.terms, calibration.gpu.multiprocessors
     replay = replay_time(step, terms, multiprocessors)
     names = trace.info.device_names
     gpu = gpu or (names[0] if names else None)
     marked = step.method is not StepMethod.WHOLE
-    half, interval_half = half_widths(
+    relative_half_width, interval_half = half_widths(
         step, replay.total_ns, calibration.errors, other_gpu=gpu != calibration.gpu.name
     )
-    step_ns = _around(replay.total_ns, half if marked else None)
+    step_ns = _around(replay.total_ns, relative_half_width if marked else None)
     interval_ns = _around(
         back_to_back_ns(replay, calibration, len(step)), interval_half if marked else None
     )
     eager, side = _eager_side(step, clean, loop_ns)
-    # A loop was timed as a whole: what now and then comes between is in its mean.
+    # A loop was timed as a whole, so its mean includes occasional other work.
     idle = idle_time(trace, step, mean=side is EagerSide.RECORDED)
-    kept = idle.kept_share * max(eager.value - step.busy_ns, 0.0)
-    graphed = _later(interval_ns if _looped(side, step) else step_ns, kept)
+    remaining_ns = idle.kept_share * max(eager.value - step.busy_ns, 0.0)
+    graphed = _later(interval_ns if _looped(side, step) else step_ns, remaining_ns)
     speedup, saving = _ratio(eager, graphed), _saving(eager, graphed)
     blockers = capture_blockers(trace, step)
     one_off = _one_off(step, calibration, clean)
-    no_steps = Missing(Fact.TRACED_STEPS, "the trace marks no steps: it has no time of a step")
+    no_steps = Missing(Fact.TRACED_STEPS, "the trace marks no steps, so there is no step time")
     return Prediction(
         source=trace.info.source,
         calibration=calibration,
@@ -237,7 +233,7 @@ def predict_step(
         eager_ns=eager.value,
         eager_side=side,
         idle=idle,
-        kept_ns=kept,
+        kept_ns=remaining_ns,
         speedup=speedup if marked else no_steps,
         saving_ns=saving if marked else no_steps,
         one_off=one_off,
@@ -248,7 +244,11 @@ def predict_step(
         blockers=blockers,
         not_checked=_not_checked(trace, step),
         modules=predict_modules(
-            trace, step, EagerSpan(eager.value - kept, idle.launching), calibration, blockers
+            trace,
+            step,
+            EagerSpan(eager.value - remaining_ns, idle.launching),
+            calibration,
+            blockers,
         ),
         warnings=_warnings(trace, step, calibration, gpu, side),
         gpu=gpu,
@@ -257,10 +257,10 @@ def predict_step(
 
 
 def back_to_back_ns(replay: ReplayTime, calibration: Calibration, nodes: int) -> float:
-    """The graphed step back to back: launches lie beside the work, unless they take longer."""
+    """Return the graphed step back to back: launches overlap the work unless they are longer."""
     device = replay.total_ns - replay.fixed_ns - replay.random_ns + calibration.interval_fixed_ns
-    fixed, each = calibration.replay_cpu_ns
-    return max(device + replay.random_ns, fixed + each * nodes)
+    fixed, per_node = calibration.replay_cpu_ns
+    return max(device + replay.random_ns, fixed + per_node * nodes)
 
 
 def _around(value: float, half: float | None) -> Estimate:
@@ -288,9 +288,11 @@ def _looped(side: EagerSide, step: EagerStep) -> bool:
 def _eager_side(
     step: EagerStep, clean: CleanTimings | None, loop_ns: float | None
 ) -> tuple[Estimate, EagerSide]:
-    """The eager step: clean with its quartiles where there are clean timings, never a mixture. A
-    loop was timed as a whole, and has none. One under the profiler has no interval: what the
-    profiler adds is in it, and is not known."""
+    """Return the eager step and its source, never a mixture.
+
+    Clean timings have quartiles. A loop was timed as a whole and has none. A profiled step has
+    no interval because the profiler overhead is unknown.
+    """
     if clean is not None and clean.steps:
         summary = summarise([timing.wall_ns for timing in clean.steps])
         assert summary is not None
@@ -312,7 +314,7 @@ def _saving(eager: Estimate, graphed: Estimate) -> Estimate:
 
 
 def _ratio(eager: Estimate, graphed: Estimate) -> Estimate:
-    """A ratio with its interval: relative uncertainties of both sides, added in quadrature."""
+    """Return a ratio with its interval: the relative uncertainties, added in quadrature."""
     value = eager.value / graphed.value
     bounds = (eager.low, eager.high, graphed.low, graphed.high)
     if None in bounds:
@@ -326,7 +328,7 @@ def _ratio(eager: Estimate, graphed: Estimate) -> Estimate:
 def _one_off(
     step: EagerStep, calibration: Calibration, clean: CleanTimings | None
 ) -> tuple[tuple[str, int], ...]:
-    """What the graph costs once. A capture runs the step's Python once without its work."""
+    """Estimate the one-off costs. A capture runs the step's Python code once without GPU work."""
     cpu = (
         float(np.median([timing.launch_cpu_ns for timing in clean.steps]))
         if clean is not None and clean.steps
@@ -346,7 +348,7 @@ def _one_off(
 
 def _break_even(cost: float, saving: Estimate) -> Estimate | Missing:
     if saving.value <= 0:
-        return Missing(Fact.PREDICTED_BREAK_EVEN, "a replay would save nothing")
+        return Missing(Fact.PREDICTED_BREAK_EVEN, "a replay would save no time")
     replays = max(math.ceil(cost / saving.value), 1)
     if saving.low is None:
         return Estimate(replays)
@@ -357,7 +359,6 @@ def _break_even(cost: float, saving: Estimate) -> Estimate | Missing:
 def _recommendation(
     eager_ns: float, graphed: Estimate, blockers: tuple[Blocker, ...]
 ) -> Recommendation:
-    """By the eager step against the interval of the graphed one."""
     if eager_ns < graphed.value:
         return Recommendation.NO
     if eager_ns < SLIGHT_SPEEDUP * graphed.value or eager_ns < (graphed.high or graphed.value):

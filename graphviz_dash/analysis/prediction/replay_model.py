@@ -1,10 +1,9 @@
-"""What a replay of an eager step would take: the work along its longest way, what passes between
-one node and the next by the kinds of both, and what a launch takes by itself.
+"""Model of the replay time of an eager step: critical path, gaps by node kinds, and launch.
 
-Kernels take in a replay about what they take in the eager trace, whatever the profiler does to the
-time between them. What passes between nodes depends on their kinds, and on whether a kernel is so
-large that its last blocks end long after its first ones; a calibration says how much on one
-machine.
+Kernel durations in the eager trace are close to those in a replay, although the profiler
+distorts the gaps between them. The gap between nodes depends on their kinds and on whether a
+kernel is so large that its last blocks end long after its first ones. A calibration provides the
+values for one machine.
 """
 
 from __future__ import annotations
@@ -26,29 +25,31 @@ from graphviz_dash.planning.simulation import Schedule, simulate
 
 
 class ReplayTerm(StrEnum):
-    """What a replay takes beside its work. In ns for each of its kind, except WARPS."""
+    """Terms of a replay in addition to its work, in ns per occurrence except WARPS."""
 
     FIXED = "fixed"
     """Once: from the call to the first node, and from the end of the last one to the return."""
     RANDOM = "random"
-    """Once, where the step draws random numbers: the replay first says where in the sequence."""
+    """Once if the step draws random numbers: the replay first sets the generator state."""
     KERNEL = "kernel"
     """Before each kernel."""
     WIDE = "wide"
-    """Before each kernel that comes behind one that fills the GPU, on top."""
+    """Additional, before each kernel that follows one that fills the GPU."""
     SET = "set"
-    """Before a memory set, and from it to what follows."""
+    """Around a memory set."""
     COPY = "copy"
-    """The same for a copy within the device."""
+    """Around a copy within the device."""
     HOST_COPY = "host_copy"
-    """The same for a copy from or to the host."""
+    """Around a copy from or to the host."""
     JOIN = "join"
-    """Before an item that waits for work on another stream, on top."""
+    """Additional, before an item that waits for another stream."""
     HEAT = "heat"
-    """For each ns of a kernel that keeps the tensor cores busy for long: a GPU reaches its power
-    limit in a loop of such steps, not in the few of a trace."""
+    """Per ns of a long tensor core kernel.
+
+    A loop of such steps reaches the GPU's power limit; the few steps of a trace do not.
+    """
     WARPS = "warps"
-    """Warps on each multiprocessor with which kernels that run at the same time fill the GPU."""
+    """Warps per multiprocessor at which concurrent kernels fill the GPU."""
 
 
 _RANDOM: Final = re.compile(
@@ -59,63 +60,67 @@ _HOT_NS: Final = 20_000
 
 
 class ReplayTime(Struct, frozen=True):
-    """A predicted replay, by its parts; times in ns."""
+    """Parts of a predicted replay, in ns."""
 
     total_ns: float
-    """All parts together."""
+    """Sum of all parts."""
     fixed_ns: float
-    """Once: launch and return."""
+    """Launch and return, once."""
     random_ns: float
-    """Once: seeding of random numbers; 0 where the step draws none."""
+    """Setup of random numbers, once; 0 if the step draws none."""
     work_ns: float
-    """Items along the longest way, as traced."""
+    """Items on the critical path, as traced."""
     slowed_ns: float
-    """By how much work at the same time lengthens these."""
+    """Slowdown of these by concurrent work."""
     heat_ns: float
-    """What the power limit adds."""
+    """Additional time from the power limit."""
     gaps: tuple[tuple[ReplayTerm, int, float], ...]
-    """What passes between nodes along the way: term, how often and how much."""
+    """Gaps between nodes on the path: term, count and total."""
     features: Mapping[str, float]
-    """How often each term counts, by its name: what a calibration is fitted to."""
+    """Count of each term by name, the input for fitting a calibration."""
 
     @property
     def gap_ns(self) -> float:
-        """What passes between nodes, of all kinds."""
+        """Total of all gaps between nodes."""
         return sum(ns for _, _, ns in self.gaps)
 
 
 def item_features(step: EagerStep, multiprocessors: int) -> dict[ReplayTerm, Floats]:
-    """For each term that counts items how often it counts each, shape (items,)."""
+    """Return how often each item-related term counts each item, shape (items,)."""
     kind = np.array(step.kind)
     kernel = kind == "kernel"
     host = np.array([engine > 0 for engine in item_engines(step)], dtype=np.bool_)
-    ahead = _ahead(step)
+    predecessor = _ahead(step)
     warps = gpu_demand(step, multiprocessors, 1.0)
-    wide = np.where(ahead >= 0, (warps[ahead] >= 1.0) & kernel[ahead], False)
-    other = np.array([bool(sources) for sources in step.after], dtype=np.bool_)
+    wide = np.where(predecessor >= 0, (warps[predecessor] >= 1.0) & kernel[predecessor], False)
+    joins = np.array([bool(sources) for sources in step.after], dtype=np.bool_)
     return {
         ReplayTerm.KERNEL: kernel.astype(np.float64),
         ReplayTerm.WIDE: (kernel & wide).astype(np.float64),
         ReplayTerm.SET: (kind == "memset").astype(np.float64),
         ReplayTerm.COPY: ((kind == "memcpy") & ~host).astype(np.float64),
         ReplayTerm.HOST_COPY: ((kind == "memcpy") & host).astype(np.float64),
-        ReplayTerm.JOIN: other.astype(np.float64),
+        ReplayTerm.JOIN: joins.astype(np.float64),
         ReplayTerm.HEAT: np.where(is_hot(step), step.duration, 0).astype(np.float64),
     }
 
 
 def is_hot(step: EagerStep) -> Flags:
-    """Which items are kernels that keep the tensor cores busy for long, by which a GPU reaches its
-    power limit, shape (items,)."""
-    named = np.array([bool(_HOT.search(name)) for name in step.name], dtype=np.bool_)
+    """Return a mask of long tensor core kernels, which drive a GPU to its power limit.
+
+    Shape (items,).
+    """
+    matches = np.array([bool(_HOT.search(name)) for name in step.name], dtype=np.bool_)
     kernel = np.array([kind == "kernel" for kind in step.kind], dtype=np.bool_)
-    return np.asarray(named & kernel & (step.duration >= _HOT_NS), dtype=np.bool_)
+    return np.asarray(matches & kernel & (step.duration >= _HOT_NS), dtype=np.bool_)
 
 
 def gpu_demand(step: EagerStep, multiprocessors: int, warps: float) -> Floats:
-    """The share of the GPU that each item asks for: a kernel's by its launch, where ``warps`` fill
-    a multiprocessor. A copy to or from the host asks for its whole engine, other copies and sets
-    for nothing."""
+    """Return the share of the GPU that each item needs.
+
+    A kernel's share depends on its launch, with ``warps`` filling a multiprocessor. A copy to or
+    from the host needs its whole engine, other copies and sets nothing.
+    """
     launches = zip(
         step.kind,
         step.name,
@@ -135,17 +140,17 @@ def gpu_demand(step: EagerStep, multiprocessors: int, warps: float) -> Floats:
 
 
 def item_engines(step: EagerStep) -> list[int]:
-    """What each item runs on: 1 and 2 are the engines that copy to the device and from it."""
+    """Return the engine of each item: 1 copies to the device, 2 from it, 0 otherwise."""
     return [1 if "HtoD" in name else 2 if "DtoH" in name else 0 for name in step.name]
 
 
 def draws_random(step: EagerStep) -> bool:
-    """Whether a kernel of the step draws random numbers, by its name."""
+    """Return whether the name of a kernel in the step indicates random numbers."""
     return any(_RANDOM.search(name) for name in step.name)
 
 
 def item_dependencies(step: EagerStep) -> list[list[int]]:
-    """What each item waits for: the one ahead of it on its stream, and those of other streams."""
+    """Return the predecessors of each item, on its own stream and on other streams."""
     ahead = _ahead(step).tolist()
     return [
         [*([previous] if previous >= 0 else []), *others]
@@ -154,26 +159,26 @@ def item_dependencies(step: EagerStep) -> list[list[int]]:
 
 
 def _ahead(step: EagerStep) -> np.typing.NDArray[np.int64]:
-    ahead = np.full(len(step), -1, dtype=np.int64)
+    predecessor = np.full(len(step), -1, dtype=np.int64)
     for lane in range(step.streams):
-        mine = np.flatnonzero(step.lane == lane)
-        ahead[mine[1:]] = mine[:-1]
-    return ahead
+        indices = np.flatnonzero(step.lane == lane)
+        predecessor[indices[1:]] = indices[:-1]
+    return predecessor
 
 
 def replay_time(step: EagerStep, terms: Mapping[str, float], multiprocessors: int) -> ReplayTime:
-    """The replay of ``step`` as one graph on a machine whose calibration has ``terms``."""
+    """Predict the replay of ``step`` as one graph, with the calibration ``terms`` of a machine."""
     features = item_features(step, multiprocessors)
     cost = np.zeros(len(step))
     for term, counts in features.items():
         cost += counts * terms[term]
     random = float(draws_random(step))
-    # What is launched programmatically begins before the end of what is ahead of it.
-    alone = np.maximum(step.alone - step.overlapped, 0).astype(np.float64)
+    # Programmatic launches start before the end of their predecessor.
+    exclusive_ns = np.maximum(step.alone - step.overlapped, 0).astype(np.float64)
     demand = gpu_demand(step, multiprocessors, terms[ReplayTerm.WARPS])
-    # Collectives run beside the work beside which they were traced, and it took that long there.
-    talks = [collective_kind(name) is not None for name in step.name]
-    schedule = _schedule(step, alone, cost, np.where(talks, 0.0, demand))
+    # Collectives overlapped the same work in the trace, so their durations already include it.
+    is_collective = [collective_kind(name) is not None for name in step.name]
+    schedule = _schedule(step, exclusive_ns, cost, np.where(is_collective, 0.0, demand))
     path = np.array(schedule.path, dtype=np.int64)
     on_path = {term: counts[path] for term, counts in features.items()}
     gaps = tuple(
@@ -182,7 +187,7 @@ def replay_time(step: EagerStep, terms: Mapping[str, float], multiprocessors: in
         if term is not ReplayTerm.HEAT and counts.any()
     )
     heat = float(on_path[ReplayTerm.HEAT].sum() * terms[ReplayTerm.HEAT])
-    work = float(alone[path].sum())
+    work = float(exclusive_ns[path].sum())
     return ReplayTime(
         total_ns=terms[ReplayTerm.FIXED]
         + random * terms[ReplayTerm.RANDOM]
@@ -205,7 +210,7 @@ def replay_time(step: EagerStep, terms: Mapping[str, float], multiprocessors: in
 
 
 def _schedule(step: EagerStep, alone: Floats, cost: Floats, demand: Floats) -> Schedule:
-    """When each item runs, ``cost`` after the last of those before it has ended."""
+    """Simulate the items, each starting ``cost`` after the end of its last predecessor."""
     operations = [
         Operation(duration, share, engine=engine)
         for duration, share, engine in zip(

@@ -1,4 +1,4 @@
-"""The calibration that comes with the tool: a constant of the package, kept as JSON."""
+"""The calibration shipped with the package as JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _FILE: Final = "calibration-h200.json"
 
 @cache
 def shipped_calibration() -> Calibration:
-    """Recorded on an NVIDIA H200 with ``graphviz-dash bench predict``; docs/predict.md tells
-    how."""
+    """Load the calibration of an NVIDIA H200 from ``graphviz-dash bench predict``
+    (docs/predict.md).
+    """
     content = (resources.files("graphviz_dash.analysis.prediction") / _FILE).read_bytes()
     return msgspec.json.decode(content, type=Calibration)

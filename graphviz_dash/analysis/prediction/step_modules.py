@@ -1,8 +1,8 @@
-"""The modules of an eager step, or what else divides it, as the trace tells them.
+"""Modules or other parts of an eager step, from its trace.
 
-By the first of these that the trace has: the ranges of our collectors around each module, the
-frames of modules that the profiler records with Python stacks, and the program's own
-record_function ranges. Work of a backward belongs to the module of its forward operator.
+The first available source is used: the collector's ranges around each module, the module frames
+recorded with Python stacks, or the program's record_function ranges. Backward work belongs to
+the module of its forward operator.
 """
 
 from __future__ import annotations
@@ -37,23 +37,25 @@ _MOST_OF_IT: Final = 0.9
 
 
 class ItemModules(Struct, frozen=True):
-    """The part of each item of a step: a name, or "" for what lies in none. ``by`` says what told
-    them."""
+    """The part of each item of a step: a name, or "" if outside all parts.
+
+    ``source`` names their source.
+    """
 
     by: str
     names: tuple[str, ...]
 
 
 def item_modules(trace: Trace, step: EagerStep) -> ItemModules | Missing:
-    """The parts of the typical step, or why there are none."""
+    """Return the parts of the typical step, or why there are none."""
     first = step.steps[step.matching[0]]
     trace = near(trace, first.start, first.end)
-    ways = (
+    readers = (
         (BY_MARKS, _module_ranges),
         (BY_FRAMES, _module_frames),
         (BY_RANGES, _other_ranges),
     )
-    for by, read in ways:
+    for by, read in readers:
         paths = read(trace, step)
         names = _cut(paths)
         if any(names):
@@ -66,9 +68,9 @@ def item_modules(trace: Trace, step: EagerStep) -> ItemModules | Missing:
 
 
 def _cut(paths: list[Path]) -> tuple[str, ...]:
-    """Names of one level: the first at which the work divides into several parts.
+    """Return the names at the first level that divides the work into several parts.
 
-    A level of which one part holds nearly all the work is a wrapper, and its inside is looked at.
+    A level with nearly all work in one part is a wrapper and is skipped.
     """
     for depth in range(1, max(map(len, paths), default=0) + 1):
         cut = [path[:depth] for path in paths]
@@ -121,24 +123,24 @@ def _module_frames(trace: Trace, step: EagerStep) -> list[Path]:
 
 
 def _around(trace: Trace, step: EagerStep, wanted: Wanted) -> Ints:
-    """The innermost wanted interval around each item's launch, else around its forward operator."""
+    """Return the innermost wanted interval around each item's launch or its forward operator."""
     runtime = trace.runtime
     linked = step.launches >= 0
     calls = np.maximum(step.launches, 0)
     if not len(runtime):
         return np.full(len(step), NONE, dtype=np.int64)
-    at, on = column(runtime, "ts")[calls], column(runtime, "tid")[calls]
-    own = np.where(linked, wanted.around(at, on), NONE)
+    launch_times, threads = column(runtime, "ts")[calls], column(runtime, "tid")[calls]
+    at_launch = np.where(linked, wanted.around(launch_times, threads), NONE)
     if not len(trace.ops):
-        return own
+        return at_launch
     ops = Ops(trace.ops)
     external = column(runtime, "external_id")[calls]
     op = link_launches(np.where(linked & (external > 0), external, NONE), ops.external).launch
-    op = np.where(op != NONE, op, np.where(linked, ops.nesting.around(at, on), NONE))
+    op = np.where(op != NONE, op, np.where(linked, ops.nesting.around(launch_times, threads), NONE))
     forward = values_at(ops.forward, op)
-    there = wanted.around(
+    at_forward = wanted.around(
         values_at(ops.nesting.start, forward), values_at(ops.nesting.thread, forward)
     )
-    there = np.where(forward != NONE, there, NONE)
-    # Within the engine the forward's module tells more than a range around the whole backward.
-    return np.where(there != NONE, there, own)
+    at_forward = np.where(forward != NONE, at_forward, NONE)
+    # In the backward engine, the forward module is more specific than a range around everything.
+    return np.where(at_forward != NONE, at_forward, at_launch)

@@ -1,1 +1,1 @@
-"""Several ranks: clocks, shared steps, waits at collectives, fleets of traces."""
+"""Analysis of several ranks: clocks, shared steps, waits in collectives, fleets of traces."""

@@ -1,10 +1,10 @@
-"""The collectives of several ranks, matched by their order, and the ranks' clocks, by their ends.
+"""Matching of collectives between ranks by order, and clock alignment by their ends.
 
-All ranks call the same collectives in the same order, so the n-th of a step on one rank is the n-th
-of that step on every other. Each rank's trace has times of its own GPU, which the profiler brings
-to the host's clock as well as it can. A meeting collective (an all-reduce, say) ends on all ranks
-at nearly the same time, for none can finish before the last has begun; so the clocks are aligned
-where its ends agree: a rank's offset is the median of the differences to the first rank's ends.
+All ranks call the same collectives in the same order, so the n-th of a step corresponds between
+ranks. Each rank's trace has GPU times that the profiler converts to the host clock with limited
+accuracy. A synchronising collective (an all-reduce, for example) ends on all ranks at nearly the
+same time, because none can finish before the last has started. A rank's clock offset is
+therefore the median difference to the first rank's ends.
 """
 
 from __future__ import annotations
@@ -32,60 +32,55 @@ class RankTrace(Struct, frozen=True):
     """One rank's traced pass."""
 
     rank: int
-    """Number of the rank."""
     trace: Trace
-    """Its trace."""
     steps: tuple[Step, ...]
-    """The steps that it marks."""
+    """Steps marked in the trace."""
     communication: tuple[StepCommunication, ...]
-    """The communication of each step."""
 
 
 class MatchedCollectives(Struct, frozen=True):
-    """Collectives that were matched on all ranks, n of them, in the order of steps. Times are in ns
-    of each rank's own clock."""
+    """Collectives matched on all ranks, in step order. Times are in ns of each rank's own clock."""
 
     kinds: tuple[Collective, ...]
-    """The kind of each."""
     step: Ints
-    """Index of its step, shape (n,)."""
+    """Step index, shape (n,)."""
     ordinal: Ints
-    """Its number within the step, from 0, shape (n,)."""
+    """Index within the step, from 0, shape (n,)."""
     row: Ints
-    """Row of each rank's ``trace.gpu``, shape (n, ranks)."""
+    """Row in each rank's ``trace.gpu``, shape (n, ranks)."""
     start: Ints
-    """Begin in ns, shape (n, ranks)."""
+    """Start in ns, shape (n, ranks)."""
     end: Ints
     """End in ns, shape (n, ranks)."""
     unmatched: int
-    """Collectives of all ranks that have no partner on another."""
+    """Number of collectives on all ranks without a partner."""
 
     def __len__(self) -> int:
         return len(self.kinds)
 
 
 class RankClock(Struct, frozen=True):
-    """How one rank's times are brought to the first rank's clock."""
+    """Conversion of one rank's times to the first rank's clock."""
 
     rank: int
-    """Number of the rank."""
     offset: int
-    """What is added to its Unix times, in ns."""
+    """Offset to add to its Unix times, in ns."""
     spread: float
-    """How far the ends of collectives still lie apart afterwards, in ns: half the range from the
-    5th to the 95th percentile."""
+    """Remaining spread of collective ends, in ns: half of the 5th to 95th percentile range."""
     bound: float
-    """How far the offset could be wrong at most, in ns: beyond it some rank would have finished a
-    collective before the last had begun."""
+    """Maximum error of the offset, in ns.
+
+    With a larger error, some rank would have finished a collective before the last had started.
+    """
     samples: int
-    """Ends that it rests on."""
+    """Number of collective ends used."""
 
 
 def match_instances(ranks: Sequence[RankTrace]) -> MatchedCollectives:
-    """The collectives of the steps that all of ``ranks`` (one or more) have, matched by order.
+    """Match the collectives of the steps common to all of ``ranks`` (at least one) by order.
 
-    Where the sequences of kinds in a step differ, each kind is matched by itself, if there are
-    equally many of it on every rank.
+    If the kinds of a step differ in sequence, each kind with equal counts on all ranks is
+    matched separately.
     """
     rows_of = [
         {step.index: part.rows for step, part in zip(rank.steps, rank.communication, strict=True)}
@@ -99,11 +94,11 @@ def match_instances(ranks: Sequence[RankTrace]) -> MatchedCollectives:
     total = sum(len(of_step) for rank in rows_of for of_step in rank.values())
     for index in common:
         rows_by_rank = [rank[index] for rank in rows_of]
-        named = [
+        kinds_by_rank = [
             collective_kinds(rank.trace, of_step)
             for rank, of_step in zip(ranks, rows_by_rank, strict=True)
         ]
-        pairs = _matched(named)
+        pairs = _matched(kinds_by_rank)
         for ordinal, (kind, members) in enumerate(pairs):
             kinds.append(kind)
             step_of.append(index)
@@ -134,7 +129,7 @@ def match_instances(ranks: Sequence[RankTrace]) -> MatchedCollectives:
 
 
 def _matched(named: list[list[Collective]]) -> list[tuple[Collective, tuple[int, ...]]]:
-    """Kind and, for each rank, index in its list of each collective of a step."""
+    """Return the kind of each matched collective of a step, and its index in each rank's list."""
     first = named[0]
     if all(other == first for other in named[1:]):
         return [(kind, (index,) * len(named)) for index, kind in enumerate(first)]
@@ -149,24 +144,27 @@ def _matched(named: list[list[Collective]]) -> list[tuple[Collective, tuple[int,
 def align_clocks(
     ranks: Sequence[RankTrace], instances: MatchedCollectives
 ) -> tuple[RankClock, ...]:
-    """The clock of each rank against the first one's, whose offset is 0; empty where no collective
-    ends on all ranks together, for the hosts' clocks may differ by anything."""
+    """Return the clock of each rank relative to the first, whose offset is 0.
+
+    Empty if no collective ends on all ranks together: the hosts' clocks may then differ
+    arbitrarily.
+    """
     meets = np.array([kind in MEETING for kind in instances.kinds], dtype=np.bool_)
     origin = np.array([rank.trace.info.origin_ns for rank in ranks], dtype=np.int64)
-    # Differences of origins first: the sums are Unix times, which float64 would round.
-    ahead = origin - origin[0]
+    # Subtract origins first, because the sums are Unix times, which float64 would round.
+    origin_difference = origin - origin[0]
     if not meets.any():
         return ()
     clocks = [RankClock(ranks[0].rank, 0, 0.0, 0.0, int(meets.sum()))]
     for index in range(1, len(ranks)):
         start = instances.start[meets][:, (0, index)]
         end = instances.end[meets][:, (0, index)]
-        late = end[:, 1] - end[:, 0] + ahead[index]
-        offset = -round(float(np.median(late)))
-        low, high = np.percentile(late + offset, (5, 95))
-        # Each rank ends after the other has begun, whatever the clocks say.
-        least = int((start[:, 0] - end[:, 1]).max() - ahead[index])
-        most = int((end[:, 0] - start[:, 1]).min() - ahead[index])
+        end_difference = end[:, 1] - end[:, 0] + origin_difference[index]
+        offset = -round(float(np.median(end_difference)))
+        low, high = np.percentile(end_difference + offset, (5, 95))
+        # Each rank ends after the other has started, regardless of the clocks.
+        least = int((start[:, 0] - end[:, 1]).max() - origin_difference[index])
+        most = int((end[:, 0] - start[:, 1]).min() - origin_difference[index])
         clocks.append(
             RankClock(
                 rank=ranks[index].rank,
@@ -180,8 +178,7 @@ def align_clocks(
 
 
 def on_one_clock(ranks: Sequence[RankTrace], clocks: Sequence[RankClock], times: Ints) -> Ints:
-    """``times`` of shape (n, ranks), each in ns since its trace's origin, as ns since the origin of
-    the first rank's trace."""
+    """Convert ``times``, shape (n, ranks), from ns since each trace's origin to the first one's."""
     origin = np.array([rank.trace.info.origin_ns for rank in ranks], dtype=np.int64)
     offset = np.array([clock.offset for clock in clocks], dtype=np.int64)
     return np.asarray(times + (origin - origin[0] + offset), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The captured graphs of several ranks: whether they are alike, and where collectives stem from."""
+"""Captured graphs of several ranks: differences, and origins of collectives."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class GraphAspect(StrEnum):
-    """What graphs of two ranks can differ in."""
+    """Aspect in which graphs of two ranks differ."""
 
     GRAPHS = "graphs"
     NODES = "nodes"
@@ -33,47 +33,49 @@ class GraphAspect(StrEnum):
 
 
 class FirstDifference(Struct, frozen=True):
-    """The first thing in which the graphs of a rank differ from those of the first rank."""
+    """First difference between the graphs of a rank and those of the first rank."""
 
     aspect: GraphAspect
-    """The number of graphs, the number of a graph's nodes, one node, or a graph's edges."""
+    """The number of graphs, the number of nodes, one node, or the edges of a graph."""
     graph: CapturedGraph | None = None
-    """The rank's graph; None where the number of graphs differs."""
+    """The rank's graph; None if the number of graphs differs."""
     counts: tuple[int, int] | None = None
-    """Number of graphs or nodes on the first rank and on this one; None for the other aspects."""
+    """Number of graphs or nodes on the first and on this rank; None for other aspects."""
     nodes: tuple[GraphNode, GraphNode] | None = None
-    """The node on the first rank and on this one; None for the other aspects."""
+    """The node on the first and on this rank; None for other aspects."""
 
 
 class GraphDifference(Struct, frozen=True):
-    """The graphs of ``rank`` against those of the first rank: ``first`` is None where kinds, names,
-    launch shapes, sizes and edges of all nodes agree."""
+    """Comparison of the graphs of ``rank`` with those of the first rank.
+
+    ``first_difference`` is None if kinds, names, launch shapes, sizes and edges of all nodes agree.
+    """
 
     rank: int
     first: FirstDifference | None
 
 
 class CollectiveOrigin(Struct, frozen=True):
-    """Where a collective's kernel comes from."""
+    """Origin of a collective's kernel."""
 
     method: str
-    """How that is known."""
+    """Method that found the origin."""
     graph: str | None
-    """Id of the graph that holds it; None where it was launched by a call of its own."""
+    """Graph id; None if launched directly."""
     node: int | None
-    """Index of its node there; None where it was launched by a call of its own."""
+    """Node index in the graph; None if launched directly."""
     op: str | None
-    """The operator that launched it; None where the trace does not tell."""
+    """Operator that launched it; None if unknown."""
     module: str | None
-    """Path of the module that launched it; None where the trace does not tell."""
+    """Path of the launching module; None if unknown."""
     source: str | None
-    """``file:line`` of the launch; None where the trace does not tell."""
+    """``file:line`` of the launch; None if unknown."""
     bytes: int | None = None
-    """What the first rank gives to it, in bytes; None where that is not told."""
+    """Bytes sent by the first rank; None if unknown."""
 
 
 def differences(runs: Sequence[Run]) -> tuple[GraphDifference, ...]:
-    """Each later rank's graphs against the first rank's; empty where no rank captured any."""
+    """Compare each later rank's graphs with the first rank's; empty if no rank captured any."""
     if not any(run.graphs for run in runs):
         return ()
     first = runs[0].graphs
@@ -100,7 +102,7 @@ def _difference(
 
 
 def _look(node: GraphNode) -> object:
-    """What must agree between ranks; function names without what demanglers write differently."""
+    """Return the properties that must agree between ranks, with normalised function names."""
     match node.params:
         case KernelParams() as kernel:
             shared = (kernel.dynamic_shared, kernel.static_shared)
@@ -110,10 +112,10 @@ def _look(node: GraphNode) -> object:
 
 
 def origins(run: Run, rows: Ints) -> list[CollectiveOrigin]:
-    """Where each of ``rows`` of the run's replay trace comes from, in their order.
+    """Return the origin of each of ``rows`` in the run's replay trace, in order.
 
-    A replayed kernel leads to its node and that to the launch of the capture; an eager one to its
-    own launch.
+    A replayed kernel leads to its node and from there to the launch during capture; an eager one
+    to its own launch.
     """
     trace = run.replay_trace
     if trace is None:
@@ -126,9 +128,9 @@ def origins(run: Run, rows: Ints) -> list[CollectiveOrigin]:
 def _nodes(run: Run, trace: Trace, rows: Ints) -> dict[int, CollectiveOrigin]:
     matched = match_replays(run.graphs, trace, identities_of(run))
     by_graph = attributions(run.graphs, run.captures)
-    wanted = np.flatnonzero(np.isin(matched.gpu_row, rows) & (matched.node >= 0))
+    indices = np.flatnonzero(np.isin(matched.gpu_row, rows) & (matched.node >= 0))
     by_row: dict[int, CollectiveOrigin] = {}
-    for index in wanted.tolist():
+    for index in indices.tolist():
         graph = matched.graphs[int(matched.graph[index])]
         node = int(matched.node[index])
         origin = by_graph[graph].origins[node]

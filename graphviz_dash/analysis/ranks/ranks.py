@@ -1,9 +1,9 @@
-"""The ranks of an experiment side by side: who waits for whom at the collectives, and why.
+"""Comparison of the ranks of an experiment: waits at collectives and their causes.
 
-A collective's time on one rank is, up to the arrival of the last rank, waiting; the rest is
-transfer. Starts of different ranks are compared on one clock
-(:mod:`graphviz_dash.analysis.ranks.clocks`), spans within a rank on its own. All of it is of the
-traced pass, except step time and launch CPU time.
+A collective's time on one rank is waiting until the last rank arrives, and transfer afterwards.
+Starts of different ranks are compared on one clock (:mod:`graphviz_dash.analysis.ranks.clocks`),
+intervals within a rank on its own clock. All values come from the traced pass, except step time
+and launch CPU time.
 """
 
 from __future__ import annotations
@@ -54,35 +54,36 @@ _NO_SUMS: Final = (None, None, None)
 
 
 class RankRow(Struct, frozen=True):
-    """One rank in one mode. Fields without a pass of their own are medians over the traced steps,
-    None without them."""
+    """One rank in one mode.
+
+    Values are medians over the traced steps unless they name another pass; None without traced
+    steps.
+    """
 
     run: Run
-    """Its run."""
     rank: int
-    """Number of the rank."""
     device: int | None
-    """Index of its GPU; None for a bundle that lacks it."""
+    """GPU index; None if not recorded."""
     step_time: Figure
-    """Step of the clean pass."""
+    """Step time of the clean pass."""
     launch_cpu_time: Figure
-    """CPU time of the launches of a step, of the clean pass."""
+    """Launch CPU time of the clean pass."""
     step: float | None = None
-    """From begin to end of a step on the CPU, in ns."""
+    """CPU time from start to end of a step, in ns."""
     communication: float | None = None
     """Union of its collectives, in ns."""
     exposed: float | None = None
-    """The part of ``communication`` in which its GPU ran nothing else, in ns."""
+    """Part of ``communication`` without other GPU work, in ns."""
     compute: float | None = None
     """Union of all other work, in ns."""
     busy: float | None = None
-    """``compute`` and ``exposed`` together, in ns."""
+    """Sum of ``compute`` and ``exposed``, in ns."""
     wait: float | None = None
-    """Its collectives until the last rank arrived, summed over those that all ranks have, in ns."""
+    """Wait for the last rank, summed over the collectives of all ranks, in ns."""
     exposed_wait: float | None = None
-    """The part of ``wait`` in which its GPU ran nothing else, in ns."""
+    """Part of ``wait`` without other GPU work, in ns."""
     transfer: float | None = None
-    """The rest of the same collectives, in ns."""
+    """Remaining time of the same collectives, in ns."""
 
     @property
     def name(self) -> str:
@@ -91,50 +92,51 @@ class RankRow(Struct, frozen=True):
 
 
 class Lateness(Struct, frozen=True):
-    """How late one rank comes. Times are means per traced step."""
+    """Arrival delay of one rank. Times are means per traced step."""
 
     rank: int
-    """Number of the rank."""
     count: int
-    """Collectives of all traced steps that it reached last."""
+    """Number of collectives of all traced steps that it reached last."""
     clear: int
-    """Those of them that are beyond the clocks' spread."""
+    """Number of these whose delay exceeds the clocks' spread."""
     total: float
-    """How long after the first rank it reached them, in ns."""
+    """Delay after the first rank, in ns."""
     alone: float
-    """How long after the last but one: what they would have begun earlier without it, in ns. Of two
-    ranks the same."""
+    """Delay after the second-to-last rank, in ns: the time lost due to this rank.
+
+    Equal to ``total_ns`` for two ranks.
+    """
     work: float
-    """What of that is due to GPU work since the collective before that took longer than the first
-    rank's, in ns."""
+    """Part of the delay from longer GPU work since the previous collective, in ns."""
     idle: float
-    """What of that is due to more idle GPU time in between (launched later), in ns. The remainder
-    is due to ends of the collective before that lay apart."""
+    """Part of the delay from more GPU idle time (late launches), in ns.
+
+    The remainder comes from different ends of the previous collective.
+    """
 
 
 class CollectiveRow(Struct, frozen=True):
     """One collective of the step, over the traced steps."""
 
     ordinal: int
-    """Its number within the step, from 0."""
+    """Index within the step, from 0."""
     kind: Collective
-    """What it does."""
     origin: CollectiveOrigin
-    """Where it comes from on the first rank."""
+    """Origin on the first rank."""
     skew: Summary
-    """From the first to the last start, in ns."""
+    """Time from the first to the last start, in ns."""
     transfer: Summary
-    """From the last start to the last end, in ns."""
+    """Time from the last start to the last end, in ns."""
     arrival: tuple[Summary, ...]
-    """For each rank its start after that of the rank that came first, in ns."""
+    """Start of each rank relative to the first arrival, in ns."""
     wait: tuple[Summary, ...]
-    """For each rank its wait for the last, in ns."""
+    """Wait of each rank for the last one, in ns."""
     last: tuple[int, ...]
-    """For each rank how often it was the last."""
+    """Number of times each rank arrived last."""
 
     @property
     def bandwidth(self) -> float | None:
-        """Bytes that a rank gives to it over its median transfer, in bytes per second."""
+        """Bytes sent by a rank divided by its median transfer time, in bytes per second."""
         size = self.origin.bytes
         return (
             None if size is None or not self.transfer.median else size / self.transfer.median * 1e9
@@ -142,50 +144,50 @@ class CollectiveRow(Struct, frozen=True):
 
 
 class ModeRanks(Struct, frozen=True):
-    """The ranks of one mode, or of one recorded program."""
+    """The ranks of one mode or of one recorded program."""
 
     name: str
-    """The mode, or the program's name."""
+    """Name of the mode or program."""
     mode: ExecutionMode
-    """How the step was run."""
     ranks: tuple[RankRow, ...]
-    """By rank."""
+    """Ranks in order."""
     missing: tuple[int, ...]
-    """Ranks of the world that have no run here."""
+    """Ranks of the world without a run."""
     graphs: tuple[GraphDifference, ...]
-    """Where the captured graphs of later ranks differ from the first rank's."""
+    """Differences of later ranks' captured graphs from the first rank's."""
     clocks: tuple[RankClock, ...]
-    """A clock for each rank; empty without ``collectives``."""
+    """Clock of each rank; empty without ``collectives``."""
     collectives: tuple[CollectiveRow, ...]
-    """Those that all ranks have, by their number within the step."""
+    """Collectives common to all ranks, by index within the step."""
     kinds: dict[Collective, int]
-    """Collectives of the first rank's first step, by kind."""
+    """Number of collectives in the first rank's first step, by kind."""
     unmatched: int
-    """Collectives of the traced steps without a partner on another rank."""
+    """Number of collectives in the traced steps without a partner on another rank."""
     steps: int
-    """Traced steps that all ranks have."""
+    """Number of traced steps common to all ranks."""
     skew: Summary | None
-    """From the first to the last start of all collectives, in ns; None without ``collectives``."""
+    """Time from the first to the last start of all collectives, in ns; None without
+    ``collectives``.
+    """
     lateness: tuple[Lateness, ...]
-    """For each rank how late it comes; empty without ``collectives``."""
+    """Arrival delay of each rank; empty without ``collectives``."""
     reason: str | None
-    """Why there are no ``collectives``; None where there are."""
+    """Reason for missing ``collectives``; None otherwise."""
 
     @property
     def uncertainty(self) -> float | None:
-        """Skew below this many ns cannot be told from the clocks' spread; None without clocks."""
+        """Smallest significant skew in ns, given the clocks' spread; None without clocks."""
         return max((clock.spread for clock in self.clocks), default=None)
 
     @property
     def slowest(self) -> RankRow | None:
-        """The rank with the longest clean step: the step of the whole is as long."""
+        """The rank with the longest clean step, which determines the overall step time."""
         timed = [row for row in self.ranks if row.step_time.value is not None]
         return max(timed, key=lambda row: row.step_time.value or 0.0, default=None)
 
 
 def rank_comparison(experiment: Experiment) -> tuple[ModeRanks, ...]:
-    """The modes of ``experiment`` that were collected by rank, in its order; empty where none is,
-    or where each process ran alone under its launcher.
+    """Compare the ranks of each mode of ``experiment`` with several ranks, in order.
 
     Near-linear in the rows of the traces.
     """
@@ -197,14 +199,15 @@ def rank_comparison(experiment: Experiment) -> tuple[ModeRanks, ...]:
 
 
 def is_rank_of_several(run: Run) -> bool:
-    """Whether ``run`` is a rank and, as far as its launcher told, not the only one."""
+    """Return whether ``run`` is a rank and, according to its launcher, not the only one."""
     return run.manifest.rank_of_several is not None
 
 
 def families(experiment: Experiment) -> dict[str, list[Run]]:
-    """The runs that are ranks, by rank, for each family (a mode, a recorded program, a job) in the
-    order of the experiment. Jobs that tell the same of themselves are told apart by the names of
-    their runs, where a rank is there twice."""
+    """Return the runs of each family (mode, recorded program or job), sorted by rank.
+
+    Jobs with the same description are separated by their run names if a rank occurs twice.
+    """
     by_name: dict[str, list[Run]] = {}
     for run in experiment.runs:
         if run.manifest.rank is not None:
@@ -249,7 +252,7 @@ def _mode_ranks(name: str, runs: list[Run]) -> ModeRanks:
 
 
 def rank_trace(run: Run) -> RankTrace | Missing:
-    """The run's traced steps with their communication."""
+    """Return the run's traced steps with their communication."""
     trace = run.replay_trace
     if trace is None:
         return why_missing(run, Fact.TRACED_PASS)
@@ -268,14 +271,14 @@ def _why_no_skew(runs: list[Run], traces: list[RankTrace | Missing]) -> str | No
     if len(runs) < 2:
         group = runs[0].manifest.group
         if group is not None and group.world_size == 1:
-            return "there is one rank: it has no other to wait for"
-        return "only one rank of several is here"
+            return "there is only one rank, so it never waits for another"
+        return "only one of several ranks is available"
     return None
 
 
 def _why_no_clocks(ranks: list[RankTrace], instances: MatchedCollectives) -> str:
     if len(instances):
-        return "no collective ends on all ranks together, so that their clocks cannot be aligned"
+        return "no collective ends on all ranks together, so their clocks cannot be aligned"
     if any(len(communicated.rows) for rank in ranks for communicated in rank.communication):
         return "the ranks' traced steps have no collective in common"
     return "no communication kernel ran in the traced steps"
@@ -284,12 +287,11 @@ def _why_no_clocks(ranks: list[RankTrace], instances: MatchedCollectives) -> str
 def _missing(runs: list[Run]) -> tuple[int, ...]:
     sizes = [run.manifest.group.world_size for run in runs if run.manifest.group is not None]
     present = {run.manifest.rank for run in runs}
-    # A damaged manifest may tell any size; only the first few are named.
+    # A damaged manifest may contain any size, so the list is limited.
     return tuple(rank for rank in range(min(max(sizes, default=0), 4096)) if rank not in present)
 
 
 def _kinds(ranks: list[RankTrace]) -> dict[Collective, int]:
-    """Collectives per step by kind, of the first rank's first step."""
     counts: dict[Collective, int] = {}
     if ranks and ranks[0].communication:
         for kind in collective_kinds(ranks[0].trace, ranks[0].communication[0].rows):
@@ -325,7 +327,7 @@ def _median(values: list[int]) -> float | None:
 
 
 class _Measured:
-    """The collectives that all ranks have, on one clock."""
+    """Collectives common to all ranks, on one clock."""
 
     def __init__(self, ranks: list[RankTrace]) -> None:
         self._ranks = ranks
@@ -338,7 +340,7 @@ class _Measured:
         first, last = self._start.min(axis=1), self._start.max(axis=1)
         self.skew: Ints = last - first
         self._arrival = self._start - first[:, None]
-        # A collective that by these clocks ended before the last began waited all along.
+        # A collective that seems to end before the last start waited all the time.
         self.waits: Ints = np.minimum(self._end, last[:, None]) - self._start
         self.transfers: Ints = (self._end - self._start) - self.waits
         self._compute = [_compute_lane(rank) for rank in ranks]
@@ -347,8 +349,7 @@ class _Measured:
         self.steps = len(np.unique(self.instances.step))
 
     def sums(self, rank: int) -> Sums:
-        """Wait, exposed wait and transfer of the rank with this index: medians of the sums by
-        step."""
+        """Return a rank's median wait, exposed wait and transfer per step, by rank index."""
         _, step = np.unique(self.instances.step, return_inverse=True)
         wait, exposed, transfer = (
             float(np.median(np.bincount(step.ravel(), weights=values[:, rank])))
@@ -357,7 +358,7 @@ class _Measured:
         return wait, exposed, transfer
 
     def _hidden(self, waits: Ints) -> Ints:
-        """How much of each wait the rank's GPU spent on other work."""
+        """Return the part of each wait that overlaps other GPU work of the rank."""
         hidden = np.zeros_like(waits)
         for index, lane in enumerate(self._compute):
             if len(lane):
@@ -367,14 +368,12 @@ class _Measured:
         return hidden
 
     def first_step(self) -> Ints:
-        """The rows of the first rank's trace for the collectives of the first common step."""
         first = self.instances.step == self.instances.step[0]
         return np.asarray(self.instances.row[first, 0], dtype=np.int64)
 
     def rows(self, step_origins: list[CollectiveOrigin]) -> tuple[CollectiveRow, ...]:
-        """Each collective over the steps; ``step_origins`` are those of the first step."""
         rows = []
-        nowhere = CollectiveOrigin("none", None, None, None, None, None)
+        unknown_origin = CollectiveOrigin("none", None, None, None, None, None)
         for ordinal in range(int(self.instances.ordinal.max()) + 1):
             instances = np.flatnonzero(self.instances.ordinal == ordinal)
             summaries = [
@@ -385,7 +384,7 @@ class _Measured:
                 CollectiveRow(
                     ordinal=ordinal,
                     kind=self.instances.kinds[int(instances[0])],
-                    origin=step_origins[ordinal] if ordinal < len(step_origins) else nowhere,
+                    origin=step_origins[ordinal] if ordinal < len(step_origins) else unknown_origin,
                     skew=skew,
                     transfer=transfer,
                     arrival=self._by_rank(self._arrival[instances]),
@@ -398,14 +397,14 @@ class _Measured:
         return tuple(rows)
 
     def _transfer(self, at: Ints) -> Ints:
-        took = self._end[at].max(axis=1) - self._start[at].max(axis=1)
-        return np.asarray(np.maximum(took, 0), dtype=np.int64)
+        transfer_ns = self._end[at].max(axis=1) - self._start[at].max(axis=1)
+        return np.asarray(np.maximum(transfer_ns, 0), dtype=np.int64)
 
     def _by_rank(self, values: Ints) -> tuple[Summary, ...]:
         return tuple(_required(summarise(column)) for column in values.T)
 
     def lateness(self) -> tuple[Lateness, ...]:
-        """For each rank how late it comes, and how much of it longer work explains."""
+        """Return the arrival delay of each rank and the part that longer work explains."""
         work, gap = self._before()
         spread = max(clock.spread for clock in self.clocks)
         behind = np.diff(np.sort(self._start, axis=1)[:, -2:], axis=1).ravel()
@@ -428,13 +427,16 @@ class _Measured:
         )
 
     def _before(self) -> tuple[Ints, Ints]:
-        """For each instance and rank: GPU work, and idle time, since the collective before; in ns
-        of the rank's own clock. 0 for the first, and where collectives overlap on some rank."""
+        """Return GPU work and idle time since the previous collective, per instance and rank.
+
+        In ns of the rank's own clock; 0 for the first collective and for collectives that
+        overlap on a rank.
+        """
         start, end = self.instances.start, self.instances.end
         work, idle = np.zeros_like(start), np.zeros_like(start)
         clear = np.append(False, (start[1:] >= end[:-1]).all(axis=1))
         for index, busy in enumerate(self._compute):
-            # Instances by the first rank's order need not ascend on another.
+            # In the first rank's order, instances need not ascend on another rank.
             before = busy.busy_before(0, end[:-1, index]) if len(busy) else np.zeros(len(start) - 1)
             until = busy.busy_before(0, start[1:, index]) if len(busy) else before
             work[1:, index] = until - before
@@ -444,7 +446,7 @@ class _Measured:
 
 
 def _compute_lane(rank: RankTrace) -> LaneSet:
-    """One lane of the periods in which the rank's GPU runs anything but communication."""
+    """Return the periods of the rank's GPU work other than communication, as one lane."""
     gpu = rank.trace.gpu
     others = ~is_communication(rank.trace)
     start = column(gpu, "ts")[others]

@@ -1,4 +1,4 @@
-"""The steps of several ranks on one clock, for whatever shows ranks one above the other."""
+"""Steps of several ranks on one clock, for views that stack ranks."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ class SharedSteps(Struct, frozen=True):
     """One rank's steps on the clock of its mode's first rank."""
 
     first: str
-    """Name of that rank's run."""
+    """Run name of the first rank."""
     delta: int
-    """What is added to the times of this rank's trace (ns since its origin) to bring them to those
-    of the first rank's trace, in ns."""
+    """Offset in ns from this rank's trace times to those of the first rank's trace."""
     begins: Mapping[int, int]
-    """When the first of the ranks begins each step that all have, by its index, in ns of this
-    rank's own trace."""
+    """Earliest start among the ranks of each common step, by index, in ns of this rank's trace."""
     typical: int
-    """Index of the step of median length, a step being as long as on the rank that takes longest.
-    """
+    """Index of the median step by length on its slowest rank."""
 
 
 def shared_steps(experiment: Experiment) -> dict[str, SharedSteps]:
-    """By the run's name; only of modes whose ranks are all traced and have collectives in common:
-    without these their clocks cannot be aligned."""
+    """Return the shared steps by run name.
+
+    Only modes with traces of all ranks and common collectives are included, because clock
+    alignment requires collectives.
+    """
     by_run: dict[str, SharedSteps] = {}
     for runs in families(experiment).values():
         traces = [trace for run in runs if isinstance(trace := rank_trace(run), RankTrace)]
@@ -49,20 +49,23 @@ def shared_steps(experiment: Experiment) -> dict[str, SharedSteps]:
         ]
         begins, typical = _common(traces, deltas)
         for run, delta in zip(runs, deltas, strict=True):
-            own = {index: begin - delta for index, begin in begins.items()}
-            by_run[run.name] = SharedSteps(runs[0].name, delta, own, typical)
+            own_begins = {index: begin - delta for index, begin in begins.items()}
+            by_run[run.name] = SharedSteps(runs[0].name, delta, own_begins, typical)
     return by_run
 
 
 def _common(traces: list[RankTrace], deltas: list[int]) -> tuple[dict[int, int], int]:
-    """When each common step begins on the first rank's clock, and which is of median length."""
+    """Return each common step's start on the first rank's clock, and the median step's index."""
     steps = [{step.index: step for step in trace.steps} for trace in traces]
-    common = sorted(set.intersection(*(set(own) for own in steps)))
+    common = sorted(set.intersection(*(set(rank_steps) for rank_steps in steps)))
     begins = {
-        index: min(own[index].start + delta for own, delta in zip(steps, deltas, strict=True))
+        index: min(
+            rank_steps[index].start + delta for rank_steps, delta in zip(steps, deltas, strict=True)
+        )
         for index in common
     }
     ordered = sorted(
-        common, key=lambda index: (max(own[index].duration_ns for own in steps), index)
+        common,
+        key=lambda index: (max(rank_steps[index].duration_ns for rank_steps in steps), index),
     )
     return begins, ordered[(len(ordered) - 1) // 2]

@@ -1,8 +1,7 @@
-"""How long each collective of a rank waited for the other ranks, told from its durations alone.
+"""Time that each collective of a rank waited for the other ranks, from durations only.
 
-A collective that is called by all ranks ends on all of them together, so the rank that reaches it
-last has the shortest kernel of it, and what a kernel takes longer than that one is waiting. No
-clocks need to agree for this.
+A collective of all ranks ends on all of them together. The last rank to arrive therefore has the
+shortest kernel, and the excess over it is waiting. No clock alignment is needed.
 """
 
 from __future__ import annotations
@@ -23,21 +22,23 @@ ALONE: Final = -1
 
 
 class RankWaits(Struct, frozen=True):
-    """Of each row of a trace's GPU work, shape (rows,): ``waited``, the ns in which it waited for
-    other ranks, and ``meeting``, which of its step's collectives of all ranks it is, numbered alike
-    on all of them. 0 and ALONE for what is none."""
+    """Waits per row of a trace's GPU work, shape (rows,).
+
+    ``wait_ns`` is the time in ns waiting for other ranks; ``meeting`` numbers the collectives of
+    all ranks within the step, equally on all ranks. Other rows have 0 and NO_MEETING.
+    """
 
     waited: Ints
     meeting: Ints
 
     @classmethod
     def none(cls, rows: int) -> RankWaits:
-        """Those of a trace of one process."""
+        """Return the waits of a single-process trace."""
         return cls(np.zeros(rows, dtype=np.int64), np.full(rows, ALONE, dtype=np.int64))
 
 
 def rank_waits(experiment: Experiment) -> dict[str, RankWaits]:
-    """By the run's name; of modes of which all ranks are traced, two at the least."""
+    """Return the waits by run name, for modes with traces of all ranks (at least two)."""
     by_run: dict[str, RankWaits] = {}
     for runs in families(experiment).values():
         traces = [(run, rank_trace(run)) for run in runs]
@@ -45,11 +46,11 @@ def rank_waits(experiment: Experiment) -> dict[str, RankWaits]:
         if len(ranks) < len(runs) or len(ranks) < 2:
             continue
         instances = match_instances(ranks)
-        took = instances.end - instances.start
+        duration_ns = instances.end - instances.start
         for index, (run, rank) in enumerate(zip(runs, ranks, strict=True)):
             waits = RankWaits.none(rank.trace.gpu.height)
             rows = instances.row[:, index]
-            waits.waited[rows] = took[:, index] - took.min(axis=1)
+            waits.waited[rows] = duration_ns[:, index] - duration_ns.min(axis=1)
             waits.meeting[rows] = instances.ordinal
             by_run[run.name] = waits
     return by_run

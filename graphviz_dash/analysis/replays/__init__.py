@@ -1,1 +1,1 @@
-"""Which kernel of a replay is which node of the captured graph."""
+"""Matching of replayed kernels to nodes of the captured graph."""

@@ -1,4 +1,4 @@
-"""How far alignment can be believed: the node-id pass aligned without its ids, against them."""
+"""Accuracy of alignment, measured on the node-id pass aligned without its ids."""
 
 from __future__ import annotations
 
@@ -26,51 +26,51 @@ from graphviz_dash.model.run import Run
 
 
 class MissCause(StrEnum):
-    """Why alignment gave a row to another node than its id names."""
+    """Cause of a row matched to a different node than its id names."""
 
-    GRAPH = "another graph that looks the same"
-    TWIN = "a parallel branch that looks the same"
+    GRAPH = "another graph with the same appearance"
+    TWIN = "a parallel branch with the same appearance"
     UNMATCHED = "matched to no node"
     OTHER = "another node"
 
 
 class Agreement(Struct, frozen=True):
-    """Alignment against ids, over the rows whose id names a node that they look like."""
+    """Agreement of alignment and ids, for rows that look like the node named by their id."""
 
     rows: int
-    """Rows that are compared."""
+    """Number of compared rows."""
     agreeing: int
-    """Rows that alignment gave to the node that their id names."""
+    """Number of rows that alignment matched to the node named by their id."""
     unnamed: int
-    """Rows whose id names no node that they look like; they are in no other count."""
+    """Number of rows whose id names no node of the same appearance, excluded from other counts."""
     by_method: dict[str, tuple[int, int]]
-    """Rows, and those that agree, by the method of alignment."""
+    """Rows and agreeing rows by alignment method."""
     by_confidence: dict[float, tuple[int, int]]
-    """Rows, and those that agree, by the confidence that alignment gave them."""
+    """Rows and agreeing rows by alignment confidence."""
     misses: dict[MissCause, int]
-    """Rows that do not agree, by the cause."""
+    """Disagreeing rows by cause."""
     fork_join: bool
-    """Whether some launched graph has parallel branches."""
+    """True if a root graph has parallel branches."""
 
     @property
     def share(self) -> float | None:
-        """Rows that agree, 0 to 1; None without rows."""
+        """Fraction of agreeing rows, 0 to 1; None without rows."""
         return self.agreeing / self.rows if self.rows else None
 
 
 GOAL_LINE: Final = 0.999
 GOAL_FORK_JOIN: Final = 0.98
-"""What is asked of alignment on graphs of one stream, and on those with parallel branches."""
+"""Target accuracy for single-stream graphs, and for graphs with parallel branches."""
 
 
 def agreement(run: Run) -> Agreement | None:
-    """How alignment fares on the node-id pass of ``run``; None where it has none."""
+    """Measure alignment accuracy on the node-id pass of ``run``; None if it has none."""
     node_ids = run.node_ids
     if node_ids is None or not node_ids.rows:
         return None
     named = match_replays(run.graphs, node_id_trace(node_ids), GraphIdentities(node_ids.graphs))
     aligned = match_replays(run.graphs, node_id_trace(node_ids, with_ids=False))
-    # Both go through the same launches of the same rows.
+    # Both match the same launches and rows.
     truth = (named.node >= 0) & (named.method == METHODS.index(BY_ID))
     same = truth & (aligned.node == named.node) & (aligned.graph == named.graph)
     twins = _Twins(run.graphs)
@@ -97,7 +97,7 @@ def _counts(values: Ints, same: Ints) -> list[tuple[int, tuple[int, int]]]:
 
 
 class _Twins:
-    """Which nodes of a graph nothing tells apart."""
+    """Nodes of a graph that no visible property distinguishes."""
 
     def __init__(self, graphs: tuple[CapturedGraph, ...]) -> None:
         self._graphs = {graph.id: graph for graph in graphs}
@@ -113,7 +113,6 @@ class _Twins:
         return classes[node] == classes[other]
 
     def branches(self, graph: CapturedGraph) -> bool:
-        """Whether the graph has work that can run at the same time."""
         codes = self._signatures.of_graph(graph.id)
         return GraphTopology.of(graph, codes >= 0).chain() is None
 

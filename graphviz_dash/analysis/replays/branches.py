@@ -1,10 +1,10 @@
-"""Matches the rows of a replay with the nodes of a graph that has parallel branches.
+"""Matching of replay rows to nodes of a graph with parallel branches.
 
-Rows are taken by start. A row can be any node of its signature all of whose predecessors have
-started; among several, the one that goes on where the row's stream left off, then the one after
-which the graph goes on as the stream does. Branches that are alike in everything are told apart by
-the order of their streams' numbers, as the driver was seen to give them; where streams are fewer
-than branches they cannot be, and the confidence says so. Their rows go to one branch each.
+Rows are processed by start. A row can be any node of its signature whose predecessors have all
+started. Among several, the node that continues the row's stream is preferred, then the node
+whose successors best match the stream. Identical branches are distinguished by stream number,
+following the driver's observed order. With fewer streams than branches this is impossible, which
+lowers the confidence; each branch still gets its own rows.
 """
 
 from __future__ import annotations
@@ -21,25 +21,27 @@ from graphviz_dash.analysis.graph.topology import GraphTopology
 from graphviz_dash.analysis.trace.signatures import NO_NODE
 
 _LOOK_AHEAD: Final = 64
-"""Rows of a stream that are compared with what would follow a candidate."""
+"""Number of rows of a stream to compare with the successors of a candidate."""
 
 _CONSIDERED: Final = 32
-"""Candidates that are compared; graphs with more ready at once give the first of them."""
+"""Maximum number of candidates to compare; of more, only the first are considered."""
 
 _MOST_SKIPPED: Final = 4
-"""Nodes that one row can show to be missing from the replay."""
+"""Maximum number of nodes that one row can show to be missing from the replay."""
 
 _STREAM_ORDER: Final = 0.9
-"""Confidence that branches which look the same run on streams in the order of their creation."""
+"""Confidence that equal-looking branches run on streams in creation order."""
 
 _SKIPPED_TO: Final = 0.5
-"""Confidence of a row whose node's predecessors were not all seen, and of rows that may be the
-missing node's."""
+"""Confidence of a row with unseen predecessors, and of rows that may belong to a missing node."""
 
 
 class BranchMatcher:
-    """Matches replays of one graph. ``codes`` are the signatures of its nodes, ``driver`` the codes
-    of the driver's own kernels that may stand for them."""
+    """Matcher for the replays of one graph.
+
+    ``codes`` are the signatures of its nodes, ``driver`` those of the driver's kernels that may
+    replace them.
+    """
 
     def __init__(self, topology: GraphTopology, codes: Ints, driver: Ints) -> None:
         self.topology = topology
@@ -54,15 +56,15 @@ class BranchMatcher:
                 self.of_code.setdefault(seen_as, []).append(node)
 
     def match(self, codes: list[int], lanes: list[int]) -> tuple[Ints, npt.NDArray[np.float64]]:
-        """Node (-1: none) and confidence of each row of one replay, given by start."""
+        """Return node (-1: none) and confidence of each row of one replay, given by start."""
         return _Replay(self, codes, lanes).match()
 
     def looks_like(self, node: int, code: int) -> bool:
-        """Whether a row of signature ``code`` can be ``node``."""
+        """Return whether a row of signature ``code`` can be ``node``."""
         return code != NO_NODE and code in (self.codes[node], self.driver[node])
 
     def next_visible(self, node: int) -> int | None:
-        """The visible node that alone comes after ``node``, or None."""
+        """Return the only visible successor of ``node``, or None."""
         while True:
             after = self.topology.successors[node]
             if len(after) != 1:
@@ -72,7 +74,7 @@ class BranchMatcher:
                 return node
 
     def follows(self, node: int, before: int) -> bool:
-        """Whether ``node`` depends on ``before`` directly, or through nodes without a row."""
+        """Return whether ``node`` depends on ``predecessor``, directly or by rowless nodes."""
         pending = list(self.topology.predecessors[node])
         while pending:
             ancestor = pending.pop()
@@ -83,7 +85,7 @@ class BranchMatcher:
         return False
 
     def visible_before(self, node: int) -> list[int]:
-        """The nearest visible nodes that ``node`` depends on."""
+        """Return the nearest visible nodes that ``node`` depends on."""
         nodes, pending = [], list(self.topology.predecessors[node])
         while pending:
             ancestor = pending.pop()
@@ -95,8 +97,6 @@ class BranchMatcher:
 
 
 class _Replay:
-    """One replay on its way through the graph."""
-
     def __init__(self, graph: BranchMatcher, codes: list[int], lanes: list[int]) -> None:
         self._graph = graph
         self._row_codes = codes
@@ -120,7 +120,6 @@ class _Replay:
                 self._release(node)
 
     def match(self) -> tuple[Ints, npt.NDArray[np.float64]]:
-        """Node and confidence of each row."""
         nodes = np.full(len(self._row_codes), -1, dtype=np.int64)
         for row, (code, lane) in enumerate(zip(self._row_codes, self._row_lanes, strict=True)):
             node = self._choose(code, lane) if code != NO_NODE else None
@@ -140,11 +139,11 @@ class _Replay:
         if len(self._graph.of_code[code]) == 1:
             return 1.0
         twins = self._graph.twins[node]
-        alike = _STREAM_ORDER if node in self._by_stream and twins > 1 else 1 / twins
-        return min(self._doubt[node], self._limit[node], alike)
+        twin_confidence = _STREAM_ORDER if node in self._by_stream and twins > 1 else 1 / twins
+        return min(self._doubt[node], self._limit[node], twin_confidence)
 
     def _choose(self, code: int, lane: int) -> int | None:
-        """The node of the next row of ``lane``, or None when it is no node's."""
+        """Return the node of the next row of ``lane``, or None if it belongs to no node."""
         ready = self._ready.get(code, ())
         if not ready:
             return self._resume(code, lane)
@@ -165,17 +164,18 @@ class _Replay:
         if len(self._graph.of_code[code]) == 1:
             self._doubt[chosen] = 1.0
         elif len(before) == 1:
-            # Nothing but the branch tells where it belongs, so it is no surer than that.
+            # Only the branch identifies this node, so its confidence is at most that of the branch.
             self._doubt[chosen] = min(self._doubt[chosen], self._doubt[before[0]])
             if before[0] in self._by_stream:
                 self._by_stream.add(chosen)
         return chosen
 
     def _place_by_stream(self, pool: list[int], code: int, lane: int) -> int | None:
-        """Which of several branches that look the same the stream runs: the driver gives streams by
-        rising number to branches in the order of their creation, the first to that of the launch.
+        """Return which of several equal-looking branches the stream runs, or None if ambiguous.
 
-        None where there are fewer or more streams to choose from than branches, or one branch only.
+        The driver assigns streams by rising number to branches in creation order, the first to
+        the launch stream. Ambiguous if the number of candidate streams differs from that of
+        branches, or with a single branch.
         """
         if len(pool) < 2 or len({self._graph.twin_class[node] for node in pool}) > 1:
             return None
@@ -189,8 +189,9 @@ class _Replay:
         return waiting.index(lane) if len(waiting) == len(pool) and lane in waiting else None
 
     def _could_begin(self, lane: int, pool: list[int]) -> bool:
-        """Whether the stream is free to begin a branch: it has not begun any, or has run to the end
-        of one, or goes on into the fork itself."""
+        """Return whether the stream can start a branch: it is unused, at the end of one, or at the
+        fork.
+        """
         last = self._last[lane]
         if last is None or all(
             self._begun[after] for after in self._graph.topology.successors[last]
@@ -199,18 +200,16 @@ class _Replay:
         return any(self._graph.follows(node, last) for node in pool)
 
     def _likest(self, pool: list[int], lane: int) -> list[int]:
-        """Those of several candidates after which the graph goes on most as the stream does."""
         ahead = [self._agreement(n, lane) for n in pool[:_CONSIDERED]]
         best = max(ahead)
         tied = [n for n, length in zip(pool, ahead, strict=False) if length == best]
         if len({self._graph.twin_class[n] for n in tied}) > 1:
-            # They differ, but not in anything that the rows show.
+            # They differ, but not in any visible property.
             for node in tied:
                 self._doubt[node] = min(self._doubt[node], 1 / len(tied))
         return tied
 
     def _expected_elsewhere(self, node: int, lane: int) -> bool:
-        """Whether another stream is about to go on with ``node``."""
         for before in self._graph.visible_before(node):
             other = self._lane_of.get(before, lane)
             if other == lane or self._last[other] != before:
@@ -222,7 +221,9 @@ class _Replay:
         return False
 
     def _agreement(self, node: int, lane: int, skip: int = 0) -> int:
-        """For how many rows the stream, ``skip`` rows on, goes on as the graph does at ``node``."""
+        """Count the rows for which the stream, after ``skip`` rows, matches the graph from
+        ``node``.
+        """
         coming = self._stream[lane]
         position = self._position[lane] + skip
         expected: int | None = node
@@ -235,8 +236,11 @@ class _Replay:
         return _LOOK_AHEAD
 
     def _resume(self, code: int, lane: int) -> int | None:
-        """Where the graph goes on when no ready node looks like the row: either the row is new, or
-        nodes before its own are missing. What the stream does next decides."""
+        """Return where the graph continues if no ready node matches the row.
+
+        Either the row is additional, or nodes before its own are missing. The following rows of
+        the stream decide.
+        """
         best: tuple[int, int, int] | None = None
         skipped: list[int] = []
         for node in self._not_begun(code):
@@ -263,7 +267,7 @@ class _Replay:
         return chosen
 
     def _not_begun(self, code: int) -> list[int]:
-        """The first nodes of a signature that have not begun, in creation order."""
+        """Return the first nodes of a signature that have not started, in creation order."""
         nodes = self._graph.of_code.get(code, [])
         first = self._next_place.get(code, 0)
         while first < len(nodes) and self._begun[nodes[first]]:
@@ -272,7 +276,7 @@ class _Replay:
         return [n for n in nodes[first : first + 2 * _CONSIDERED] if not self._begun[n]]
 
     def _missing_before(self, node: int) -> list[int] | None:
-        """The visible nodes that must be missing if ``node`` begins now, or None if too many."""
+        """Return the visible nodes missing if ``node`` starts now; None if too many."""
         missing: list[int] = []
         seen = {node}
         pending = [node]
@@ -289,7 +293,7 @@ class _Replay:
         return sorted(missing, key=lambda one: self._waiting[one])
 
     def _doubt_run(self, node: int) -> None:
-        """Rows of the same signature right before a missing node may be its own."""
+        """Limit the confidence of equal rows before a missing node: they may be that node."""
         code = self._graph.codes[node]
         before = self._graph.visible_before(node)
         while len(before) == 1 and self._graph.codes[before[0]] == code:
@@ -297,7 +301,7 @@ class _Replay:
             before = self._graph.visible_before(before[0])
 
     def _take(self, node: int) -> None:
-        """Marks a node as begun, which makes its successors ready once all of theirs have."""
+        """Mark a node as started; successors become ready after all their predecessors."""
         self._begun[node] = True
         for code in {self._graph.codes[node], self._graph.driver[node]}:
             ready = self._ready.get(code, [])
@@ -313,7 +317,7 @@ class _Replay:
                 self._release(after)
 
     def _release(self, node: int) -> None:
-        """Makes a node ready; one that has no row begins by itself."""
+        """Make a node ready; a node without a row starts immediately."""
         pending = [node]
         while pending:
             released = pending.pop()

@@ -1,10 +1,10 @@
-"""How the driver numbers the nodes of an executable graph, its child graphs and bodies included.
+"""Numbering of the nodes in an executable graph, including child graphs and bodies.
 
-A record's node id has the id of the executable graph in its upper half and in its lower half a
-number that runs through all the graph holds. Seen with CUDA 13.0 (driver 580): a graph's own nodes
-keep the numbers that they have in the captured graph; after them come, graph by graph, the nodes of
-those it holds, in the order of the nodes that hold them, and then what those hold, the one numbered
-last first. Callers check what this says against what a record looks like.
+The upper half of a record's node id is the id of the executable graph. The lower half is a
+number across all contained nodes. Observed with CUDA 13.0 (driver 580): a graph's own nodes keep
+the numbers of the captured graph. The nodes of contained graphs follow graph by graph, in the
+order of their containing nodes, and then the nodes contained in those, highest-numbered first.
+Callers verify the result against the appearance of the records.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ NodeKey = tuple[str, int]
 def executable_numbers(
     root: CapturedGraph, by_id: Mapping[str, CapturedGraph], own: tuple[int, ...] | None = None
 ) -> dict[int, NodeKey]:
-    """Number in the executable graph -> (graph id, node index), for all that ``root`` holds.
+    """Map numbers in the executable graph to (graph id, node index), for everything in ``root``.
 
-    ``own``: the numbers of the root's own nodes, in creation order, where they are known; without
-    them the place in creation order is the number, which holds unless nodes were removed.
+    ``root_numbers`` holds the numbers of the root's own nodes in creation order, if known. Without
+    them, the position in creation order is used, which is correct unless nodes were removed.
     """
     numbers = own if own is not None else tuple(range(len(root.nodes)))
     nodes_by_number: dict[int, NodeKey] = {

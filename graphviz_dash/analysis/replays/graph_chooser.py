@@ -1,9 +1,9 @@
-"""Which captured graph each launch of a trace was of: by id, by what its rows look like, by order.
+"""Assignment of graph launches in a trace to captured graphs.
 
-Graphs that look the same (the layers of a model, each captured by itself) are told apart by the id
-of the executable graph where the trace has it and the driver's answer says whose it is; else by the
-order of launches in a step that the node-id pass saw; else by turns, for graphs are captured in the
-order in which a step launches them, and that is sure only as far as the counts fit.
+Equal-looking graphs (for example, separately captured layers of a model) are distinguished by
+the id of the executable graph, if the trace has it and the driver identified it. Otherwise the
+order of launches per step from the node-id pass decides, or else the capture order, because
+steps usually launch graphs in that order. The latter is reliable only if the counts fit.
 """
 
 from __future__ import annotations
@@ -23,18 +23,17 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 IN_TURN: Final = 0.9
-"""Confidence that graphs which look alike were launched in the order of their captures, where each
-step launches each of them once."""
+"""Confidence that equal-looking graphs were launched in capture order, once each per step."""
 
 LIKE_ENOUGH: Final = 0.5
-"""Share of rows and nodes that must look alike for a launch to count as one of a graph."""
+"""Minimum fraction of equal rows and nodes to assign a launch to a graph."""
 
 
 class GraphIdentities(Struct, frozen=True):
-    """What is known of the graphs besides what they look like.
+    """Known identities of the graphs in addition to their appearance.
 
-    ``ids`` are those of the process that the trace is of. ``order`` are the graphs that a step
-    launches, in turn, as another process of the same program did; empty: not known.
+    ``ids`` belong to the traced process. ``order`` lists the graphs that a step launches, from
+    another process of the same program; empty if unknown.
     """
 
     ids: tuple[GraphIds, ...] = ()
@@ -45,8 +44,9 @@ NO_IDENTITIES: Final = GraphIdentities()
 
 
 class GraphLaunch(NamedTuple):
-    """A graph launch: the signatures of its rows, the step it lies in (-1: none) and the id of the
-    executable graph that its rows show (-1: none)."""
+    """A graph launch: signatures of its rows, its step (-1: none) and executable graph id (-1:
+    none).
+    """
 
     codes: Ints
     step: int
@@ -54,8 +54,11 @@ class GraphLaunch(NamedTuple):
 
 
 class GraphChoice(NamedTuple):
-    """A launch's matcher, a place in the list (-1: no graph looks like it), how sure its graph is,
-    0 to 1, and how many ways to run that graph fit as well."""
+    """The graph chosen for a launch.
+
+    ``matcher`` is an index (-1: no match), ``share`` the confidence, 0 to 1, and ``variant_count``
+    the number of equally good ways to run that graph.
+    """
 
     matcher: int
     share: float
@@ -63,8 +66,10 @@ class GraphChoice(NamedTuple):
 
 
 def launch_order(node_ids: NodeIdPass | None) -> tuple[str, ...]:
-    """The graphs that a step of the node-id pass launches, in turn; empty where steps differ or an
-    id is of no known graph."""
+    """Return the graphs that a step of the node-id pass launches, in order.
+
+    Empty if steps differ or an id belongs to no known graph.
+    """
     if node_ids is None or not node_ids.launch_steps:
         return ()
     name_of = {ident: ids.graph for ids in node_ids.graphs for ident in ids.launched_as}
@@ -79,7 +84,7 @@ def launch_order(node_ids: NodeIdPass | None) -> tuple[str, ...]:
 
 
 def steps_of(times: Ints, trace: Trace, prefix: str) -> Ints:
-    """For each of ``times`` the place of the range named ``prefix...`` that it lies in, or -1."""
+    """Return the index of the range named ``prefix...`` around each of ``times``, or -1."""
     ranges = trace.annotations.filter(trace.annotations["name"].str.starts_with(prefix))
     begins = ranges["ts"].to_numpy().astype(np.int64)
     if not len(begins):
@@ -90,8 +95,10 @@ def steps_of(times: Ints, trace: Trace, prefix: str) -> Ints:
 
 
 class GraphChooser:
-    """Chooses for launches. ``roots`` names the graph of each matcher; a graph may have several,
-    one for each way in which it can run."""
+    """Chooser of graphs for launches.
+
+    ``roots`` names the graph of each matcher; a graph has one matcher per way to run.
+    """
 
     def __init__(
         self, matchers: Sequence[GraphMatcher], roots: Sequence[str], identities: GraphIdentities
@@ -103,7 +110,7 @@ class GraphChooser:
         self._likest_of: dict[bytes, tuple[int, ...]] = {}
 
     def choose(self, launches: Sequence[GraphLaunch]) -> list[GraphChoice]:
-        """The choice for each launch of a trace, in the order of time."""
+        """Return the choice for each launch of a trace, in time order."""
         candidates = [self._candidates(launch) for launch in launches]
         chosen: list[GraphChoice | None] = [None] * len(launches)
         for number, (launch, best) in enumerate(zip(launches, candidates, strict=True)):
@@ -120,12 +127,12 @@ class GraphChooser:
         return [choice or GraphChoice(-1, 0.0) for choice in chosen]
 
     def _candidates(self, launch: GraphLaunch) -> tuple[int, ...]:
-        """The matchers of the graph that the ids name, or else those that look most like it."""
+        """Return the matchers of the graph identified by id, or else the most similar ones."""
         name = self._named.get(launch.exec_id)
         key = np.append(np.sort(launch.codes), hash(name)).tobytes()
         if key not in self._likest_of:
-            own = [index for index, root in enumerate(self._roots) if root == name]
-            likest = self._likest(launch.codes, own) if own else ()
+            indices = [index for index, root in enumerate(self._roots) if root == name]
+            likest = self._likest(launch.codes, indices) if indices else ()
             self._likest_of[key] = likest or self._likest(launch.codes, range(len(self._roots)))
         return self._likest_of[key]
 
@@ -141,8 +148,8 @@ class GraphChooser:
         return tuple(dict.fromkeys(self._roots[index] for index in matchers))
 
     def _of_graph(self, name: str, matchers: tuple[int, ...], share: float) -> GraphChoice:
-        own = [index for index in matchers if self._roots[index] == name]
-        return GraphChoice(own[0], share, len(own))
+        indices = [index for index in matchers if self._roots[index] == name]
+        return GraphChoice(indices[0], share, len(indices))
 
     def _in_order(
         self,
@@ -150,7 +157,7 @@ class GraphChooser:
         candidates: list[tuple[int, ...]],
         chosen: list[GraphChoice | None],
     ) -> None:
-        """By the order of launches that the node-id pass saw, if the section fits it."""
+        """Assign graphs by the launch order of the node-id pass, if the section fits it."""
         order = self._identities.order
         fits = len(section) == len(order) and all(
             name in self._graphs(candidates[number])
@@ -169,21 +176,21 @@ class GraphChooser:
         candidates: list[tuple[int, ...]],
         chosen: list[GraphChoice | None],
     ) -> None:
-        left = [number for number, choice in enumerate(chosen) if choice is None]
-        share = {best: 1 / len(self._graphs(best)) for best in {candidates[p] for p in left}}
+        undecided = [number for number, choice in enumerate(chosen) if choice is None]
+        share = {best: 1 / len(self._graphs(best)) for best in {candidates[p] for p in undecided}}
         for best in share:
             if self._once_a_step(best, sections, launches, candidates):
                 share[best] = IN_TURN
-        shown: dict[tuple[int, ...], set[int]] = {}
-        for number in left:
-            shown.setdefault(candidates[number], set()).add(launches[number].exec_id)
+        exec_ids: dict[tuple[int, ...], set[int]] = {}
+        for number in undecided:
+            exec_ids.setdefault(candidates[number], set()).add(launches[number].exec_id)
         turns: Counter[tuple[int, ...]] = Counter()
-        for number in left:
+        for number in undecided:
             best = candidates[number]
             names = self._graphs(best)
-            if len(shown[best]) == len(names):
-                # Executable graphs are numbered as they are made, which follows their capture.
-                name = names[sorted(shown[best]).index(launches[number].exec_id)]
+            if len(exec_ids[best]) == len(names):
+                # Executable graphs are numbered on creation, which follows capture order.
+                name = names[sorted(exec_ids[best]).index(launches[number].exec_id)]
                 chosen[number] = self._of_graph(name, best, IN_TURN)
                 continue
             name = names[turns[best] % len(names)]
@@ -197,7 +204,6 @@ class GraphChooser:
         launches: Sequence[GraphLaunch],
         candidates: list[tuple[int, ...]],
     ) -> bool:
-        """Whether every step has as many launches of these graphs as there are of them."""
         count = len(self._graphs(best))
         steps = [section for section in sections if launches[section[0]].step >= 0]
         if not steps:
@@ -208,14 +214,17 @@ class GraphChooser:
         )
 
     def _equally_often(self, candidates: Sequence[tuple[int, ...]]) -> bool:
-        """Whether a trace without marked steps shows every graph of the run equally often, those
-        included that look like no other: so it is of whole steps that launch each of them once."""
+        """Return whether a trace without marked steps shows every graph equally often.
+
+        This includes unique graphs. The trace then consists of complete steps that launch each
+        graph once.
+        """
         times = Counter(candidates)
         shown = {root for best in times for root in self._graphs(best)}
         rounds = {divmod(count, len(self._graphs(best) or "-")) for best, count in times.items()}
-        alone = len(times) == 1
+        is_single = len(times) == 1
         return (
-            not alone
+            not is_single
             and shown == set(self._roots)
             and len(rounds) == 1
             and next(iter(rounds))[1] == 0
@@ -223,15 +232,18 @@ class GraphChooser:
 
 
 def _sections(launches: Sequence[GraphLaunch], length: int) -> Iterator[list[int]]:
-    """The launches of each step; those outside of steps in portions of ``length``, if they come
-    out even, else each run of them as it is."""
-    begin = 0
+    """Split the launches into steps.
+
+    Launches outside steps are split into portions of ``length`` if they divide evenly; otherwise
+    each run of them is one section.
+    """
+    start = 0
     for number in range(1, len(launches) + 1):
-        if number < len(launches) and launches[number].step == launches[begin].step:
+        if number < len(launches) and launches[number].step == launches[start].step:
             continue
-        run = list(range(begin, number))
-        if launches[begin].step < 0 and length and len(run) % length == 0:
+        run = list(range(start, number))
+        if launches[start].step < 0 and length and len(run) % length == 0:
             yield from (run[first : first + length] for first in range(0, len(run), length))
         else:
             yield run
-        begin = number
+        start = number

@@ -1,4 +1,4 @@
-"""Which node a row is by the id that its record shows, checked against what the row looks like."""
+"""Matching of rows to nodes by recorded id, verified by appearance."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from graphviz_dash.analysis.trace.signatures import DRIVER_CODES, NO_NODE
 from graphviz_dash.model.graph import CapturedGraph, MemcpyParams, MemsetParams, NodeKind
 
 _AGREE: Final = 0.99
-"""Share of rows that must look like the node that their id names, for ids to be believed."""
+"""Minimum fraction of rows that must look like the node named by their id."""
 
 
 class IdMatcher:
-    """Matches replays of one launched graph. ``code_of`` has the signature of each node of it and
-    of all it holds."""
+    """Matcher for the replays of one root graph.
+
+    ``code_of`` holds the signature of each node, including contained graphs.
+    """
 
     def __init__(
         self,
@@ -43,12 +45,12 @@ class IdMatcher:
             self._repeats[number] = _in_conditional(by_id[name], by_id)
 
     def match(self, codes: Ints, ident: Ints, exec_id: int) -> tuple[Ints, Ints] | None:
-        """Graph (a place in ``graphs``) and node of each row of one replay, -1 where there is none;
-        None where the rows have no ids or do not look like what these name.
+        """Return graph (index in ``graphs``) and node of each row of one replay, -1 if none.
 
-        Zero is a node's id as well as what eager kernels show, so without the id of an executable
-        graph (-1) it is none. A node that shows twice in a replay is not what its id says, but for
-        those in the body of a conditional node.
+        None if the rows have no ids or do not look like the named nodes. Zero is a valid node id
+        but also appears on eager kernels, so it counts only with an executable graph id (not
+        -1). A node that appears twice in a replay is rejected, except in the body of a
+        conditional node.
         """
         if not np.any(ident > 0) and exec_id <= 0:
             return None
@@ -59,14 +61,16 @@ class IdMatcher:
         agree = inside & looks & (codes != NO_NODE)
         if np.count_nonzero(agree) < _AGREE * len(codes):
             return None
-        again = np.ones(len(slot), dtype=bool)
-        again[np.unique(np.where(agree, slot, -1), return_index=True)[1]] = False
-        sure = agree & (~again | self._repeats[slot])
-        return np.where(sure, self._graph[slot], -1), np.where(sure, self._index[slot], -1)
+        is_repeated = np.ones(len(slot), dtype=bool)
+        is_repeated[np.unique(np.where(agree, slot, -1), return_index=True)[1]] = False
+        is_reliable = agree & (~is_repeated | self._repeats[slot])
+        return np.where(is_reliable, self._graph[slot], -1), np.where(
+            is_reliable, self._index[slot], -1
+        )
 
 
 def _in_conditional(graph: CapturedGraph, by_id: Mapping[str, CapturedGraph]) -> bool:
-    """Whether ``graph`` lies in a body of a conditional node, which can run more than once."""
+    """Return whether ``graph`` is in a body of a conditional node, which can run repeatedly."""
     while graph.parent is not None and graph.parent[0] in by_id:
         holder = by_id[graph.parent[0]]
         if holder.nodes[graph.parent[1]].kind is NodeKind.CONDITIONAL:

@@ -1,10 +1,10 @@
-"""Graphs told from traces alone: what the launches of each capture made, in their order.
+"""Graphs inferred from traces alone: the launches of each capture, in order.
 
-Without the driver's own description a capture's trace still shows every launch inside each capture,
-and each made one node. Which kernel a launch was is told by the launch itself (ROCm), or by the
-replays: a capture and the replays of its graph have the same number of kernels, memcpys and memsets
-in the same order. Dependencies are told by neither. Only where every replay runs on one stream are
-they sure enough to be drawn: then each node waits for the one before it.
+Without the driver's description, the trace of a capture still shows every launch inside it, and
+each created one node. The kernel of a launch comes from the launch itself (ROCm) or from the
+replays: a capture and the replays of its graph have the same kernels, memcpys and memsets in the
+same order. Neither shows dependencies. They are reliable only if every replay runs on one
+stream: each node then waits for the previous one.
 """
 
 from __future__ import annotations
@@ -33,24 +33,25 @@ from graphviz_dash.model.graph import (
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
-BY_ARGUMENTS: Final = "launches of the capture's trace, in order, with their own arguments"
-BY_REPLAYS: Final = "launches of the capture's trace, in order; kernels as the replays show them"
+BY_ARGUMENTS: Final = "launches in the trace of the capture, in order, with their arguments"
+BY_REPLAYS: Final = "launches in the trace of the capture, in order; kernels from the replays"
 
 _SHOWN: Final = (NodeKind.KERNEL, NodeKind.MEMCPY, NodeKind.MEMSET)
 _KIND_OF: Final = {kind.value.lower(): kind for kind in _SHOWN}
 
 
 class InferredGraphs(Struct, frozen=True):
-    """``graphs`` in the order of their captures; ``missing`` says of captures that no graph was
-    told of why, a sentence each."""
+    """Inferred ``graphs`` in capture order.
+
+    ``missing`` explains in one sentence each why captures have no graph.
+    """
 
     graphs: tuple[CapturedGraph, ...]
     missing: tuple[str, ...]
 
 
 def captured_launches(capture: Trace) -> list[tuple[Ints, list[NodeKind]]]:
-    """For each capture in the trace the rows of the runtime table that made a node, by time, and
-    the kinds of the nodes."""
+    """Return the node-creating runtime rows of each captured graph by time, and the node kinds."""
     rows, kinds = launch_rows(capture)
     times = column(capture.runtime, "ts")[rows]
     launches = []
@@ -63,18 +64,20 @@ def captured_launches(capture: Trace) -> list[tuple[Ints, list[NodeKind]]]:
 def infer_graphs(
     capture: Trace, replay: Trace, kernels: Mapping[int, KernelParams]
 ) -> InferredGraphs:
-    """The graph of each capture in ``capture`` that ``replay`` shows replays of. ``kernels`` are
-    those that rows of the capture's runtime table are known to have launched."""
+    """Infer the graph of each capture in ``capture`` with replays in ``replay``.
+
+    ``kernels`` maps rows of the capture's runtime table to known launched kernels.
+    """
     windows = captured_launches(capture)
     replays = _Replays(replay)
     if not windows:
-        return InferredGraphs((), ("the capture's trace shows no capture",))
+        return InferredGraphs((), ("the trace of the capture shows no capture",))
     if not replays.shapes:
-        return InferredGraphs((), ("no replay with work on the GPU is in the replays' trace",))
+        return InferredGraphs((), ("the trace of the replays shows no replay with GPU work",))
     if replays.streams > 1:
         reason = (
-            f"replays run on up to {replays.streams} streams, and traces do not show which kernel "
-            "waits for which; the driver's debug DOT does"
+            f"replays run on up to {replays.streams} streams, and traces do not show dependencies "
+            "between their kernels; the driver's debug DOT does"
         )
         return InferredGraphs((), (reason,))
     chosen = _chosen(windows, replays)
@@ -90,8 +93,8 @@ def infer_graphs(
             missing.append(f"capture {number} shows no launch")
         elif shape is None and not (all_named and _replayed(kinds, named, replays)):
             missing.append(
-                f"the {len(rows):,} launches of capture {number} do not fit any replay, or fit "
-                "several that differ"
+                f"the {len(rows):,} launches of capture {number} match no replay, or match several "
+                "that differ"
             )
         else:
             method = BY_ARGUMENTS if all_named else BY_REPLAYS
@@ -107,8 +110,10 @@ def infer_graphs(
 
 
 def _replayed(kinds: list[NodeKind], kernels: list[KernelParams | None], replays: _Replays) -> bool:
-    """Whether some replay has the same kinds in the same order, or the same names but for a few
-    gaps: xDiT's replays lack the last kernel of their captures."""
+    """Return whether a replay has the same kinds in order, or the same names with a few gaps.
+
+    xDiT's replays lack the last kernel of their captures.
+    """
     if _visible(kinds) in replays.by_kinds:
         return True
     looks = [
@@ -135,11 +140,11 @@ def _visible(kinds: list[NodeKind]) -> tuple[NodeKind, ...]:
 def _chosen(
     windows: list[tuple[Ints, list[NodeKind]]], replays: _Replays
 ) -> list[tuple[object, ...] | None]:
-    """For each capture what its replays look like; None where that cannot be told.
+    """Return the appearance of each capture's replays; None if ambiguous.
 
-    Captures with the same kinds in the same order may be of graphs that look alike, or not. If all
-    replays with these kinds look the same they are all that graph. Otherwise a step launches the
-    graphs in the order of their captures, and that is believed only if it fits every replay.
+    Captures with the same sequence of kinds may have equal or different graphs. If all replays
+    with these kinds look the same, they are all that graph. Otherwise, a step is assumed to
+    launch the graphs in capture order, which must fit every replay.
     """
     chosen: list[tuple[object, ...] | None] = [None] * len(windows)
     of_kinds: dict[tuple[NodeKind, ...], list[int]] = {}
@@ -149,18 +154,18 @@ def _chosen(
         order = replays.by_kinds.get(kinds_key, [])
         if not order:
             continue
-        in_turn = [order[position % len(numbers)] for position in range(len(order))]
+        cyclic_order = [order[position % len(numbers)] for position in range(len(order))]
         if len(set(order)) == 1:
             for number in numbers:
                 chosen[number] = order[0]
-        elif len(order) >= len(numbers) and order == in_turn:
+        elif len(order) >= len(numbers) and order == cyclic_order:
             for position, number in enumerate(numbers):
                 chosen[number] = order[position]
     return chosen
 
 
 class _Replays:
-    """The graph launches of a trace by what they look like."""
+    """Graph launches of a trace, grouped by appearance."""
 
     def __init__(self, trace: Trace) -> None:
         launches, _ = launched_rows(trace)
@@ -182,7 +187,6 @@ class _Replays:
             self.by_kinds.setdefault(tuple(look[0] for look in looks), []).append(looks)
 
     def nodes(self, shape: tuple[object, ...]) -> list[GraphNode]:
-        """The nodes that a replay of this look shows, in order."""
         if not self.shapes[shape]:
             self.shapes[shape] = [_seen(look) for look in shape]
         return self.shapes[shape]
@@ -207,7 +211,7 @@ def _seen(look: object) -> GraphNode:
                 demangled=name,
                 grid=None if grid_x is None else (grid_x, grid_y, grid_z),
                 block=None if block_x is None else (block_x, block_y, block_z),
-                # A trace tells static and dynamic shared memory together only.
+                # A trace shows only the sum of static and dynamic shared memory.
                 dynamic_shared=None,
                 registers=registers,
             ),

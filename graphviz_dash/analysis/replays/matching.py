@@ -1,4 +1,4 @@
-"""Matches the rows of one replay with the nodes of one graph: by order or by branch."""
+"""Matching of the rows of one replay to the nodes of one graph, by order or by branch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BY_ORDER: Final = "alignment: order"
 BY_BRANCH: Final = "alignment: branches"
 
 BESIDE_GAPS: Final = 0.9
-"""The most that a row is sure of in a replay in which rows are missing or new."""
+"""Maximum confidence of a row in a replay with missing or additional rows."""
 
 
 class MatchedRows(Struct, frozen=True):
@@ -34,9 +34,9 @@ class MatchedRows(Struct, frozen=True):
 
 
 class ReplayRows(Struct, frozen=True):
-    """The rows of one replay, by start: parallel arrays of shape (rows,).
+    """Rows of one replay by start, as parallel arrays of shape (rows,).
 
-    ``code`` is of the signature, ``lane`` a dense number of the stream, ``start`` in ns.
+    ``code`` identifies the signature, ``lane`` is a dense stream number, ``start`` is in ns.
     """
 
     code: Ints
@@ -45,7 +45,7 @@ class ReplayRows(Struct, frozen=True):
 
 
 class GraphMatcher:
-    """Matches replays of one graph; those that look alike on every stream are matched once."""
+    """Matcher for the replays of one graph; equal replays are matched only once."""
 
     def __init__(self, graph: CapturedGraph, codes: Ints) -> None:
         self._codes = codes
@@ -53,7 +53,7 @@ class GraphMatcher:
         self._visible = sum(self._of_code.values())
         self._driver = np.full(len(codes), NO_NODE, dtype=np.int64)
         for node in graph.nodes:
-            # What a small copy or set looks like that the driver does by a kernel of its own.
+            # A small copy or set may appear as a kernel that the driver runs for it.
             if isinstance(node.params, MemcpyParams | MemsetParams):
                 self._driver[node.index] = DRIVER_CODES[node.kind]
         self._copies = {
@@ -73,19 +73,19 @@ class GraphMatcher:
         return self._topology.chain()
 
     def likeness(self, seen: Counter[int], rows: int) -> float:
-        """Share of rows and nodes that have a partner of the same signature, 0 to 1."""
+        """Return the fraction of rows and nodes with a partner of the same signature, 0 to 1."""
         fits = {code: min(count, seen.get(code, 0)) for code, count in self._of_code.items()}
         common = sum(fits.values())
         for driver, copies in self._copies.items():
-            left = sum(count - fits[code] for code, count in copies.items())
-            common += min(left, seen.get(driver, 0))
+            unmatched = sum(count - fits[code] for code, count in copies.items())
+            common += min(unmatched, seen.get(driver, 0))
         return common / max(rows, self._visible, 1)
 
     def match(self, rows: ReplayRows) -> MatchedRows:
-        """The nodes of the rows of one replay.
+        """Match the rows of one replay to nodes.
 
-        A graph runs on the same streams in each replay, however they interleave: a replay that has
-        the same rows on each stream as an earlier one gets the same nodes.
+        A graph uses the same streams in each replay, with different interleaving. A replay with
+        the same rows per stream as an earlier one therefore gets the same nodes.
         """
         by_lane = np.argsort(rows.lane, kind="stable")
         key = np.concatenate((rows.code, rows.lane)).reshape(2, -1)[:, by_lane]
@@ -126,22 +126,22 @@ class GraphMatcher:
             return node, confidence
         paired = np.flatnonzero(alignment.partner >= 0)
         row = alignment.partner[paired]
-        alike = self._looks_like(chain[paired], codes[row])
-        paired, row = paired[alike], row[alike]
+        is_equal = self._looks_like(chain[paired], codes[row])
+        paired, row = paired[is_equal], row[is_equal]
         node[row] = chain[paired]
         spread = alignment.spread[paired]
         confidence[row] = np.where(spread == 0, BESIDE_GAPS, 1 / (1 + spread))
         return node, confidence
 
     def _comparable(self, codes: Ints, nodes: Ints | None = None) -> Ints:
-        """Codes in which memcpys and memsets equal the kernels that the driver has for them."""
+        """Return codes in which memcpys and memsets equal the driver's kernels for them."""
         if nodes is not None:
             return np.where(self._driver[nodes] != NO_NODE, self._driver[nodes], codes)
         comparable = codes.copy()
-        for own, driver in {
+        for code_of_node, driver in {
             (code, driver)
             for code, driver in zip(self._codes.tolist(), self._driver.tolist(), strict=True)
             if driver != NO_NODE
         }:
-            comparable[codes == own] = driver
+            comparable[codes == code_of_node] = driver
         return comparable

@@ -1,4 +1,4 @@
-"""The node-id pass as a trace, so that whatever reads traces reads it too."""
+"""The node-id pass as a trace, for every consumer of traces."""
 
 from __future__ import annotations
 
@@ -30,34 +30,36 @@ _TYPES = {
     "string": "String",
     "categorical": "Categorical",
 }
-"""The names in polars, which is imported with the first trace: what needs none comes sooner."""
+"""Names in polars, which is imported only with the first trace to speed up the start."""
 
 
 def node_id_trace(node_ids: NodeIdPass, with_ids: bool = True) -> Trace:
-    """The records as a trace: GPU rows by start, a launch call and a step range for each of theirs.
+    """Build a trace from the records: GPU rows by start, with a launch call and step range for
+    each.
 
-    The pass does not time the call of a launch: it stands before its first row and those of later
-    calls. ``with_ids`` False leaves out what names graphs and nodes, as traces of torch before
-    2.12 do.
+    The pass does not time launch calls, so each is placed before its first row and those of
+    later calls. ``with_ids`` False omits graph and node ids, as in traces of torch before 2.12.
     """
     rows = sorted(node_ids.rows, key=lambda row: row.start_ns)
     launch = np.array([row.launch for row in rows], dtype=np.int64)
     start = np.array([row.start_ns for row in rows], dtype=np.int64)
     end = start + np.array([row.duration_ns for row in rows], dtype=np.int64)
-    seen, first = np.unique(launch, return_index=True)
+    launch_ids, first = np.unique(launch, return_index=True)
     launched = np.minimum.accumulate(start[first][::-1])[::-1]
-    step_of = np.array(node_ids.launch_steps, dtype=np.int64)[seen]
+    step_of = np.array(node_ids.launch_steps, dtype=np.int64)[launch_ids]
     steps, first_of_step = np.unique(step_of, return_index=True)
     begins = launched[first_of_step]
-    ends = np.array([end[step_of[np.searchsorted(seen, launch)] == step].max() for step in steps])
+    ends = np.array(
+        [end[step_of[np.searchsorted(launch_ids, launch)] == step].max() for step in steps]
+    )
     calls = {
         "ts": launched,
-        "dur": np.zeros(len(seen), dtype=np.int64),
-        "name": ["cudaGraphLaunch"] * len(seen),
-        "pid": [0] * len(seen),
-        "tid": [0] * len(seen),
-        "correlation": seen,
-        "external_id": [None] * len(seen),
+        "dur": np.zeros(len(launch_ids), dtype=np.int64),
+        "name": ["cudaGraphLaunch"] * len(launch_ids),
+        "pid": [0] * len(launch_ids),
+        "tid": [0] * len(launch_ids),
+        "correlation": launch_ids,
+        "external_id": [None] * len(launch_ids),
     }
     ranges = {
         "ts": begins,

@@ -1,11 +1,10 @@
-"""Which row of a replay's trace is which node of the graph, by the first method that fits.
+"""Matching of trace rows of replays to graph nodes, by the first applicable method.
 
-1. "graph node id": the trace names the node (newer torch and CUPTI).
-2. "alignment: order": the nodes that a trace shows depend on each other one after another, so the
-   rows by start are those nodes in order.
-3. "alignment: branches": rows by start are given to nodes whose predecessors have all started, of
-   the same signature, following the stream; branches that look alike cannot be told apart, and the
-   confidence says so.
+1. "graph node id": the trace names the node (newer torch and CUPTI). 2. "alignment: order": the
+visible nodes form a chain of dependencies, so the rows by start are those nodes in order. 3.
+"alignment: branches": rows by start are assigned to nodes with equal signatures whose
+predecessors have all started, following the stream. Equal-looking branches are
+indistinguishable, which lowers the confidence.
 """
 
 from __future__ import annotations
@@ -61,54 +60,53 @@ METHODS: Final = (UNMATCHED, BY_ID, BY_ORDER, BY_BRANCH)
 class ReplayMatch(Struct, frozen=True, dict=True):
     """All rows of all replays, as parallel arrays of shape (rows,).
 
-    There may be millions, of which a server keeps these, so they are as narrow as what they hold.
+    A server may keep millions of them, so the types are as narrow as possible.
     """
 
     graphs: tuple[str, ...]
-    """Ids of the captured graphs, those in nodes included."""
+    """Ids of the captured graphs, including contained ones."""
     roots: tuple[str, ...]
-    """For each of ``graphs`` the launched graph that it is or lies in."""
+    """Root (launched) graph of each of ``graphs``."""
     replay: Narrow
-    """Number of the graph launch, by time."""
+    """Index of the graph launch, by time."""
     graph: Narrow
-    """Index in ``graphs``; -1: a graph that no captured one looks like."""
+    """Index in ``graphs``; -1 if no captured graph matches."""
     gpu_row: Narrow
     """Row of ``trace.gpu``."""
     node: Narrow
-    """Index of the node; -1: of none."""
+    """Node index; -1 if none."""
     method: npt.NDArray[np.int8]
     """Index in METHODS."""
     confidence: Floats
-    """How sure graph and node are, 0 to 1."""
+    """Confidence in graph and node, 0 to 1."""
     start: Ints
-    """Begin since the first row of the replay, in ns."""
+    """Start relative to the first row of the replay, in ns."""
     duration: Ints
     """Duration in ns."""
     stream: Ints
-    """Number of the stream."""
     source: str = TRACED_PASS
-    """The pass that the trace is of."""
+    """Pass of the trace."""
     stitched: bool = False
-    """Whether durations hold the gaps between rows, which were not measured one by one."""
+    """True if durations include the gaps between rows, which were not measured separately."""
 
     @property
     def matched(self) -> int:
-        """Rows that were matched to a node."""
+        """Number of rows matched to a node."""
         return int(np.count_nonzero(self.node >= 0))
 
     @property
     def doubt(self) -> float:
-        """Share of the rows that are likely to be of another node or are of none, 0 to 1."""
+        """Expected fraction of unmatched or wrongly matched rows, 0 to 1."""
         return 1 - float(self.confidence.mean()) if len(self.confidence) else 1.0
 
     def of_graph(self, graph_id: str) -> npt.NDArray[np.bool_]:
-        """Which rows belong to replays of the graph, shape (rows,)."""
+        """Return a mask of the rows in replays of the graph, shape (rows,)."""
         if graph_id not in self.graphs:
             return np.zeros(len(self.graph), dtype=bool)
         return np.asarray(self.graph == self.graphs.index(graph_id))
 
     def replays_of(self, graph_id: str) -> int:
-        """How often the trace shows the graph launched, or the one that it is a body in."""
+        """Count the launches of the graph, or of the graph that contains it."""
         if graph_id not in self.graphs:
             return 0
         root = self.roots[self.graphs.index(graph_id)]
@@ -116,7 +114,7 @@ class ReplayMatch(Struct, frozen=True, dict=True):
         return len(np.unique(self.replay[np.isin(self.graph, family)]))
 
     def rows_of(self, graph_id: str, node: int) -> Ints:
-        """The places, in these arrays, of one node's rows in the order of replays."""
+        """Return the indices of one node's rows in these arrays, in replay order."""
         order, keys = self._by_node
         if graph_id not in self.graphs:
             return np.zeros(0, dtype=np.int64)
@@ -125,7 +123,7 @@ class ReplayMatch(Struct, frozen=True, dict=True):
         return order[first:last]
 
     def samples(self, graph_id: str, node: int) -> Ints:
-        """The durations of one node, a value for each replay that shows it, in ns."""
+        """Return the durations of one node, one per replay that shows it, in ns."""
         return self.duration[self.rows_of(graph_id, node)]
 
     @cached_property
@@ -137,13 +135,16 @@ class ReplayMatch(Struct, frozen=True, dict=True):
 
 
 def identities_of(run: Run) -> GraphIdentities:
-    """What the bundle of ``run`` tells of the graphs in its traced pass."""
+    """Return the known identities of graphs in the traced pass of ``run``."""
     return GraphIdentities(run.replay_ids, launch_order(run.node_ids))
 
 
 def match_node_ids(run: Run) -> ReplayMatch | None:
-    """The replays of a run's node-id pass; None where it has none. ``gpu_row`` is a row of what
-    :func:`graphviz_dash.analysis.replays.node_id_trace.node_id_trace` makes of it."""
+    """Match the replays of a run's node-id pass; None if it has none.
+
+    ``gpu_row`` refers to the trace built by
+    :func:`graphviz_dash.analysis.replays.node_id_trace.build_node_id_trace`.
+    """
     if run.node_ids is None:
         return None
     match = match_replays(
@@ -153,8 +154,11 @@ def match_node_ids(run: Run) -> ReplayMatch | None:
 
 
 def timed_replays(run: Run, traced: ReplayMatch | None) -> ReplayMatch | None:
-    """The replays that times of nodes are taken from: those of the traced pass, unless they leave
-    in doubt what the node-id pass names. ``traced`` are the former; passes are never mixed."""
+    """Return the replays for node times.
+
+    The traced pass (``traced``) is preferred unless the node-id pass has less doubt. Passes are
+    never mixed.
+    """
     if traced is not None and traced.doubt == 0.0:
         return traced
     named = match_node_ids(run)
@@ -166,19 +170,19 @@ def timed_replays(run: Run, traced: ReplayMatch | None) -> ReplayMatch | None:
 def match_replays(
     graphs: tuple[CapturedGraph, ...], trace: Trace, identities: GraphIdentities = NO_IDENTITIES
 ) -> ReplayMatch:
-    """Matches the GPU rows of every graph launch in ``trace`` with the nodes of ``graphs``.
+    """Match the GPU rows of every graph launch in ``trace`` to the nodes of ``graphs``.
 
-    With several graphs each launch is given to the one that its rows look like most; those that
-    look the same are told apart as :mod:`graphviz_dash.analysis.replays.graph_chooser` says, and
-    the confidence is that of both decisions together. A child graph runs as a part of the graph
-    that holds it: its rows name it and its own nodes. So does the body of a conditional node: which
-    of them ran is told by what the launch shows. Near-linear in the rows.
+    With several graphs, each launch is assigned to the most similar one. Equal-looking graphs
+    are distinguished by :mod:`graphviz_dash.analysis.replays.graph_chooser`, and the confidence
+    covers both decisions. Child graphs and bodies of conditional nodes run as part of their
+    parent, but their rows name them and their own nodes. The launch itself shows which bodies
+    ran. Near-linear in the rows.
     """
     launches, called = launched_rows(trace)
     catalogue = _Catalogue(graphs, identities, shapes=_tells_shapes(trace, launches))
     codes = catalogue.signatures.of_trace(trace)
     begin, stream = column(trace.gpu, "ts"), column(trace.gpu, "stream")
-    # A stream's number is its own device's.
+    # Stream numbers are specific to a device.
     lane = stream + (column(trace.gpu, "device") << 32)
     ident, executed = _ids(trace, "graph_node_id"), _ids(trace, "graph_id")
     exec_ids = [int(executed[rows].max()) for rows in launches]
@@ -224,7 +228,7 @@ def match_replays(
 
 
 class _Catalogue:
-    """The graphs of a run, made ready for matching: each launched graph in the ways it can run."""
+    """The graphs of a run, prepared for matching: each root graph in all the ways it can run."""
 
     def __init__(
         self, graphs: tuple[CapturedGraph, ...], identities: GraphIdentities, *, shapes: bool
@@ -259,17 +263,16 @@ class _Catalogue:
     def matched(
         self, choice: GraphChoice, rows: ReplayRows, ident: Ints, exec_id: int
     ) -> tuple[Ints, Ints, Floats, Ints]:
-        """Graph, node, confidence and method of the rows of one launch."""
-        which = choice.matcher
-        root = self.roots[which]
+        matcher_index = choice.matcher
+        root = self.roots[matcher_index]
         if by_ids := self._by_ids[root].match(rows.code, ident, exec_id):
             owner, node = by_ids
             method, confidence = BY_ID, np.where(node >= 0, choice.share, 0.0)
         else:
-            aligned = self.matchers[which].match(rows)
+            aligned = self.matchers[matcher_index].match(rows)
             is_matched = aligned.node >= 0
-            owner = self._owner[which][aligned.node]
-            node = np.where(is_matched, self._index[which][aligned.node], -1)
+            owner = self._owner[matcher_index][aligned.node]
+            node = np.where(is_matched, self._index[matcher_index][aligned.node], -1)
             method = aligned.method
             confidence = aligned.confidence * choice.share / choice.ways
         is_matched = node >= 0
@@ -282,23 +285,21 @@ class _Catalogue:
 
 
 def _root(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> str:
-    """The id of the launched graph that ``graph`` is or lies in."""
     while graph.parent is not None and graph.parent[0] in by_id:
         graph = by_id[graph.parent[0]]
     return graph.id
 
 
 def _ids(trace: Trace, name: str) -> Ints:
-    """The graph or graph node id of each row, -1 where there is none."""
     ids = trace.gpu[name]
     present = ids.is_not_null().to_numpy()
-    # The upper half may be any graph id, so that the sign bit is no sign.
+    # The upper half may be any graph id, so the sign bit must be cleared.
     values = ids.fill_null(0).to_numpy() & np.uint64((1 << 63) - 1)
     return np.where(present, values.astype(np.int64), -1)
 
 
 def _tells_shapes(trace: Trace, launches: list[Ints]) -> bool:
-    """Whether the trace tells the grid of every kernel that a graph ran (ROCm's does not)."""
+    """Return whether the trace has the grid of every kernel from a graph (ROCm's does not)."""
     if not launches:
         return True
     rows = np.concatenate(launches)
@@ -308,7 +309,7 @@ def _tells_shapes(trace: Trace, launches: list[Ints]) -> bool:
 
 
 def launch_correlations(trace: Trace) -> tuple[Ints, Ints]:
-    """The correlation ids of the graph launches in a trace, and when each was called; by time."""
+    """Return correlation ids and call times of the graph launches in a trace, by time."""
     codes, names = encode(trace.runtime["name"])
     is_launch = np.array([call_class(name) is CallClass.GRAPH_LAUNCH for name in names], dtype=bool)
     if not is_launch.any():
@@ -321,8 +322,7 @@ def launch_correlations(trace: Trace) -> tuple[Ints, Ints]:
 
 
 def launched_rows(trace: Trace) -> tuple[list[Ints], Ints]:
-    """For each graph launch that has any, its GPU rows by start, and when it was called; launches
-    by time."""
+    """Return the GPU rows (by start) and call time of each graph launch with rows, by time."""
     launches, called = launch_correlations(trace)
     if not len(launches):
         return [], called
@@ -331,6 +331,6 @@ def launched_rows(trace: Trace) -> tuple[list[Ints], Ints]:
     first = np.searchsorted(gpu[order], launches, "left")
     last = np.searchsorted(gpu[order], launches, "right")
     shown = (last > first) & (launches >= 0)
-    # The table is sorted by start, and a stable sort by correlation keeps that.
+    # The table is sorted by start, and a stable sort by correlation preserves that.
     rows = [order[a:b] for a, b in zip(first[shown], last[shown], strict=True)]
     return rows, called[shown]

@@ -1,1 +1,1 @@
-"""Where a step spends its time, and where the difference between two runs went."""
+"""Time distribution within a step, and attribution of the difference between two runs."""

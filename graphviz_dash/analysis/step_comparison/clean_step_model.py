@@ -1,19 +1,20 @@
-"""A step of the clean pass as the traced pass explains it: when each piece of work would begin and
-end if the CPU were as fast as it was without the profiler.
+"""Model of a clean step from the traced pass: start and end of each item at unprofiled CPU speed.
 
-Method. The profiler slows the calls of the CPU and leaves the work of the GPU nearly as it is. So
-instants of the CPU (a launching call, a synchronising one) are those of the traced pass, scaled by
-one factor: clean launch CPU time over the time that the traced step took to its final
-synchronisation. Work begins when its launch has been made and what it must wait for has ended (the
-work before it on its stream; in a graph, what its edges say), and after the same delay that the
-trace shows there; between the nodes of one graph launch the least delay of all steps, because the
-profiler lengthens these. The branches of a graph begin one after another while its launching call
-comes to them, which counts as the CPU's. A copy between host and device waits for the one before it
-in that direction where it always did. A collective of several ranks transfers for as long as on the
-rank that waits least, and begins to when the last rank has arrived: the models of all ranks run
-side by side, and begin a step together, as synchronised ranks do. The step ends when the CPU has
-returned and all work is done, plus the least time that any traced step of the experiment took to
-return from its final synchronisation: the profiler writes its buffers there.
+Method: the profiler slows CPU calls but barely changes GPU work. CPU times (launch and
+synchronising calls) are therefore traced times scaled by one factor: clean launch CPU time over
+the traced time to the final synchronisation.
+
+An item starts after its launch and after its predecessors (on its stream, or by graph edges),
+plus the traced delay. Between nodes of one graph launch it is the minimum delay of all steps,
+because the profiler lengthens these delays. Branches of a graph start one after another as the
+launch call reaches them, which counts as CPU time. A copy between host and device waits for the
+previous one in the same direction if it always did. A collective of several ranks transfers as
+long as on the rank with the shortest wait, and starts when the last rank has arrived. The models
+of all ranks run side by side and start a step together, like synchronised ranks.
+
+The step ends when the CPU has returned and all work is done, plus the minimum return time of any
+traced step in the experiment from the final synchronisation, because the profiler writes its
+buffers there.
 """
 
 from __future__ import annotations
@@ -31,36 +32,40 @@ from graphviz_dash.analysis.trace.lanes import merge_busy
 from graphviz_dash.analysis.trace.steps import exclusive_ns
 
 _Arrival: TypeAlias = tuple[int, int, int]
-"""The number of a collective, its place among the items, and when it begins."""
+"""Number of a collective, its item index, and its start."""
 
 _Model: TypeAlias = Generator[_Arrival, int, tuple[Ints, Ints, Ints]]
 
 
 class StepModel(Struct, frozen=True):
-    """The modelled clean step; arrays of shape (items,), in ns. All of its times together are
-    ``end_ns``."""
+    """The modelled clean step; arrays of shape (items,), in ns.
+
+    All parts add up to ``end_ns``.
+    """
 
     start: Ints
-    """When each item begins, since the step's begin."""
+    """Start of each item, relative to the step."""
     end: Ints
-    """When each item ends, since the step's begin."""
+    """End of each item, relative to the step."""
     busy: Ints
-    """What each item adds to the time in which the GPU works: its duration without its wait for
-    other ranks, less what others that began before it cover."""
+    """Contribution of each item to GPU busy time.
+
+    This is its duration without waits for other ranks, minus the overlap with earlier items.
+    """
     ranks: Ints
-    """What its wait for other ranks adds, in which nothing works."""
+    """Contribution of its wait for other ranks, without concurrent work."""
     waiting: Ints
-    """The idle time before it in which its launch was missing."""
+    """Idle time before it due to a late launch."""
     blocked: Ints
-    """The idle time before it in which the CPU waited in a synchronising call."""
+    """Idle time before it in a synchronising call of the CPU."""
     after_ns: int
-    """The time that the CPU needed after the last work had ended, in ns."""
+    """CPU time after the end of the last work."""
     return_ns: int
-    """The return from the final synchronisation, in ns."""
+    """Return time of the final synchronisation."""
     end_ns: int
-    """The modelled step time, in ns."""
+    """Modelled step time."""
     scale: float
-    """The factor by which the traced instants of the CPU were scaled."""
+    """Scale factor for traced CPU times."""
 
 
 def model_step(
@@ -70,11 +75,11 @@ def model_step(
     depends: list[list[int]] | None = None,
     last: Mapping[int, int] | None = None,
 ) -> StepModel:
-    """The model of a clean step that returned after ``launch_cpu_ns`` (its median, clean).
+    """Model a clean step that returned after ``launch_cpu_ns`` (clean median).
 
-    ``depends``: for each item others that it must wait for, besides those before it on its stream.
-    ``last``: when the last rank arrives at each collective (:func:`last_arrivals`); without it a
-    collective waits as long as it did in the trace.
+    ``depends`` holds additional dependencies of each item. ``latest_arrivals`` holds the arrival
+    time of the last rank at each collective (:func:`find_last_arrivals`); without it, collectives
+    wait as long as in the trace.
     """
     scale = _scale(work, launch_cpu_ns)
     start, end, rank_wait = _run(_begin_and_end(work, scale, depends), work, last)
@@ -99,19 +104,22 @@ def model_step(
 
 
 def last_arrivals(ranks: Sequence[tuple[TypicalStep, float]]) -> dict[int, int]:
-    """When the last of the ranks arrives at each collective of all of them, by its number, in ns
-    since their steps began together; for each rank its work and its clean launch CPU time in ns."""
+    """Return when the last rank arrives at each collective, by number, in ns since the common
+    start.
+
+    ``ranks`` holds each rank's work and clean launch CPU time in ns.
+    """
     models = [_begin_and_end(work, _scale(work, launch), None) for work, launch in ranks]
     arrived = [next(model, None) for model in models]
     latest: dict[int, int] = {}
     while waiting := [arrival for arrival in arrived if arrival is not None]:
-        # All are at the same one, unless their steps differ: then the first goes on.
+        # All ranks are at the same collective, unless their steps differ; then the first continues.
         number = min(meeting for meeting, _, _ in waiting)
         latest[number] = max(begin for meeting, _, begin in waiting if meeting == number)
         for rank, model in enumerate(models):
-            at = arrived[rank]
-            if at is not None and at[0] == number:
-                arrived[rank] = _send(model, latest[number] - at[2])
+            current_arrival = arrived[rank]
+            if current_arrival is not None and current_arrival[0] == number:
+                arrived[rank] = _send(model, latest[number] - current_arrival[2])
     return latest
 
 
@@ -120,7 +128,7 @@ def _scale(work: TypicalStep, launch_cpu_ns: float) -> float:
 
 
 def _send(model: _Model, wait: int) -> _Arrival | None:
-    """Lets a model go on after a wait, to its next collective; None at its end."""
+    """Resume a model after a wait until its next collective; None at its end."""
     try:
         return model.send(wait)
     except StopIteration:
@@ -130,7 +138,7 @@ def _send(model: _Model, wait: int) -> _Arrival | None:
 def _run(
     model: _Model, work: TypicalStep, last: Mapping[int, int] | None
 ) -> tuple[Ints, Ints, Ints]:
-    """A model to its end: start, end, and wait for other ranks of each item."""
+    """Run a model to its end; return start, end, and wait for other ranks of each item."""
     wait: int | None = None
     while True:
         try:
@@ -142,7 +150,7 @@ def _run(
 
 
 def _working(start: Ints, end: Ints) -> Ints:
-    """What each item adds to the union of those that begin before it."""
+    """Return the contribution of each item to the union of all items."""
     order = np.argsort(start, kind="stable")
     added = np.zeros(len(start), dtype=np.int64)
     added[order] = exclusive_ns(start[order], end[order])
@@ -150,8 +158,10 @@ def _working(start: Ints, end: Ints) -> Ints:
 
 
 def _only_waiting(start: Ints, arrived: Ints, end: Ints) -> Ints:
-    """What each wait, from ``start`` to ``arrived``, adds to the union of all work (``arrived`` to
-    ``end``) and of the waits before it."""
+    """Return the exclusive part of each wait from ``start`` to ``arrived``.
+
+    Concurrent work (``arrived`` to ``end``) and earlier waits are subtracted.
+    """
     added = np.zeros(len(start), dtype=np.int64)
     waits = np.flatnonzero(arrived > start)
     waits = waits[np.argsort(start[waits], kind="stable")]
@@ -165,9 +175,11 @@ def _only_waiting(start: Ints, arrived: Ints, end: Ints) -> Ints:
 
 
 def _begin_and_end(work: TypicalStep, scale: float, depends: list[list[int]] | None) -> _Model:
-    """When each item begins and ends, and how long it waits for other ranks: at each collective
-    yields its number, its place and when it begins, and is sent its wait."""
-    takes, meetings = (work.duration - work.rank_wait).tolist(), work.meeting.tolist()
+    """Simulate start, end and wait for other ranks of each item.
+
+    At each collective, it yields number, index and start, and receives the wait.
+    """
+    work_ns, meetings = (work.duration - work.rank_wait).tolist(), work.meeting.tolist()
     launch, traced = work.launch.tolist(), work.start.tolist()
     lanes, groups = work.lane.tolist(), work.group.tolist()
     inside_group, engines = _inside_groups(work), _same_engine(work)
@@ -175,7 +187,7 @@ def _begin_and_end(work: TypicalStep, scale: float, depends: list[list[int]] | N
     count = len(launch)
     begins, ends, waits = [0] * count, [0] * count, [0] * count
     last_of_lane: dict[int, int] = {}
-    everything: list[int] = []
+    latest_items: list[int] = []
     leading = 0
     while leading < count:
         group = groups[leading]
@@ -183,9 +195,9 @@ def _begin_and_end(work: TypicalStep, scale: float, depends: list[list[int]] | N
         while group != NO_GROUP and stop < count and groups[stop] == group:
             stop += 1
         first = min(range(leading, stop), key=traced.__getitem__)
-        # A graph begins when all work before it on its stream has ended, whatever its branches do.
+        # A graph starts when all earlier work on its stream has ended, regardless of its branches.
         waits_for = (
-            everything[-1:] if group != NO_GROUP else list((depends or [[]] * count)[leading])
+            latest_items[-1:] if group != NO_GROUP else list((depends or [[]] * count)[leading])
         )
         before = last_of_lane.get(lanes[first])
         if before is not None:
@@ -200,16 +212,16 @@ def _begin_and_end(work: TypicalStep, scale: float, depends: list[list[int]] | N
             begins[item] = max(before_it, default=begin) + (delays[item] if item != first else 0)
             if meetings[item] != ALONE:
                 waits[item] = yield meetings[item], item, begins[item]
-            ends[item] = begins[item] + waits[item] + takes[item]
+            ends[item] = begins[item] + waits[item] + work_ns[item]
             last_of_lane[lanes[item]] = max(
                 last_of_lane.get(lanes[item], item), item, key=ends.__getitem__
             )
         latest = max(range(leading, stop), key=ends.__getitem__)
-        if not everything or ends[latest] > ends[everything[-1]]:
-            everything.append(latest)
+        if not latest_items or ends[latest] > ends[latest_items[-1]]:
+            latest_items.append(latest)
         if group != NO_GROUP:
-            # What comes after a graph waits for all of it.
-            last_of_lane = dict.fromkeys(set(lanes), everything[-1])
+            # Work after a graph waits for all of it.
+            last_of_lane = dict.fromkeys(set(lanes), latest_items[-1])
         leading = stop
     return (
         np.array(begins, dtype=np.int64),
@@ -219,31 +231,34 @@ def _begin_and_end(work: TypicalStep, scale: float, depends: list[list[int]] | N
 
 
 def _before(work: TypicalStep, item: int, waits_for: list[int]) -> tuple[int, int]:
-    """How far into its launching call an item was launched, and how long after that, and after all
-    of ``waits_for`` had ended, it began: medians over the steps, of each by itself, because what
-    was the last to be ready differs from one to another."""
-    each = work.each
-    start, launch = each.start[:, item], each.launch[:, item]
-    inside = np.clip(start - launch, 0, each.call[:, item])
+    """Return an item's median launch time within its call, and its median delay after being ready.
+
+    Medians are separate because the last dependency differs between steps.
+    """
+    times = work.each
+    start, launch = times.start[:, item], times.launch[:, item]
+    inside = np.clip(start - launch, 0, times.call[:, item])
     ready = launch + inside
     for earlier in waits_for:
-        ready = np.maximum(ready, each.start[:, earlier] + each.duration[:, earlier])
+        ready = np.maximum(ready, times.start[:, earlier] + times.duration[:, earlier])
     return round(float(np.median(inside))), round(float(np.median(np.maximum(start - ready, 0))))
 
 
 def _same_engine(work: TypicalStep) -> dict[int, int]:
-    """For each copy between host and device, launched by itself, the one before it in the same
-    direction, if it never began before that had ended: one engine does one copy at a time."""
+    """Return the previous copy in the same direction for each direct host-device copy.
+
+    Only if it never started before the previous one ended: an engine does one copy at a time.
+    """
     previous: dict[int, int] = {}
     last: dict[str, int] = {}
-    each = work.each
+    times = work.each
     for index, item in enumerate(work.items):
         direction = next((mark for mark in ("HtoD", "DtoH") if mark in item.name), None)
         if item.kind != "memcpy" or direction is None or work.group[index] != NO_GROUP:
             continue
         before = last.get(direction)
         if before is not None and bool(
-            (each.start[:, index] >= each.start[:, before] + each.duration[:, before]).all()
+            (times.start[:, index] >= times.start[:, before] + times.duration[:, before]).all()
         ):
             previous[index] = before
         last[direction] = index
@@ -253,9 +268,11 @@ def _same_engine(work: TypicalStep) -> dict[int, int]:
 def _delays_of_branches(
     work: TypicalStep, scale: float, inside_group: dict[int, list[int]]
 ) -> list[int]:
-    """The delays of nodes. A branch that has nothing before it in its graph launch, and begins
-    before the launching call has returned, begins as late as that call comes to it: an instant of
-    the CPU, which is scaled."""
+    """Return the delays of nodes.
+
+    A branch without predecessors that starts during the launch call waits for that call, so its
+    delay is CPU time and is scaled.
+    """
     in_call = work.start < work.launch + work.call
     return [
         round(delay * scale) if early and item not in inside_group else delay
@@ -266,7 +283,6 @@ def _delays_of_branches(
 
 
 def _inside_groups(work: TypicalStep) -> dict[int, list[int]]:
-    """For each item those before it in the same graph launch."""
     sources: dict[int, list[int]] = {}
     groups = work.group.tolist()
     for source, target in work.edges.tolist():
@@ -276,13 +292,13 @@ def _inside_groups(work: TypicalStep) -> dict[int, list[int]]:
 
 
 def _gaps(start: Ints, end: Ints, order: Ints, waits: Ints) -> tuple[Ints, Ints]:
-    """Idle time before each item, and how much of it lies in a synchronising call."""
-    reach = np.concatenate(([0], np.maximum.accumulate(end[order])[:-1]))
-    reach = np.maximum(reach, 0)
+    """Return the idle time before each item, and its part in a synchronising call."""
+    busy_until = np.concatenate(([0], np.maximum.accumulate(end[order])[:-1]))
+    busy_until = np.maximum(busy_until, 0)
     idle = np.zeros(len(start), dtype=np.int64)
     blocked = np.zeros(len(start), dtype=np.int64)
-    idle[order] = np.maximum(start[order] - reach, 0)
+    idle[order] = np.maximum(start[order] - busy_until, 0)
     for begin, stop in waits.tolist():
-        inside = np.minimum(start[order], stop) - np.maximum(reach, begin)
+        inside = np.minimum(start[order], stop) - np.maximum(busy_until, begin)
         blocked[order] += np.maximum(inside, 0)
     return idle, np.minimum(blocked, idle)

@@ -1,5 +1,6 @@
-"""What each node of a graph is to the work that the eager step does in its place: the same kernel,
-faster or slower, another one, or nothing that eager code runs.
+"""Comparison of graph nodes with the corresponding work of the eager step.
+
+A node has the same kernel (faster or slower), another kernel, or no eager counterpart.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
 from graphviz_dash.analysis.step_comparison.work_pairs import PairKind, PairRow, WorkPairs
 
 _NOTABLE: Final = 0.1
-"""Change of a kernel's time, as a part of the eager one, below which it counts as none: durations
-of one kernel differ by a few percent between steps already."""
+"""Relative change of a kernel's time that counts as a difference.
+
+Durations of the same kernel already differ by a few percent between steps.
+"""
 
 
 class EagerChange(StrEnum):
-    """What became of eager work in a node; the order is the order of legends."""
+    """Change from eager work to a node, in legend order."""
 
     FASTER = "10% faster than eager, or more"
     ALIKE = "within 10% of eager"
@@ -31,23 +34,25 @@ class EagerChange(StrEnum):
 
 
 class EagerCounterpart(Struct, frozen=True):
-    """A node beside its partners in the eager step; times are of traced passes."""
+    """A node and its eager partners, with times of traced passes."""
 
     change: EagerChange
-    """What became of the eager work in the node."""
+    """Change from the eager work to the node."""
     eager_ns: int | None
-    """How long the partners run, in ns; None for work that eager code does not do."""
+    """Total time of the partners; None for work that eager code does not do."""
     graph_ns: int
-    """How long the node runs, with the others of the graph that have the same partners, in ns."""
+    """Total time of the node and other nodes with the same partners."""
     names: tuple[str, ...]
-    """The names of the partners, each once."""
+    """Distinct names of the partners."""
     together: int
-    """How many nodes have these partners."""
+    """Number of nodes with these partners."""
 
 
 def eager_changes(pairs: WorkPairs, whole: WholeGraph) -> Mapping[int, EagerCounterpart]:
-    """The nodes of ``whole`` that ``pairs`` speaks of, by their place; ``pairs`` is of the eager
-    step and of a step that launches the graph."""
+    """Return the counterparts of the nodes of ``full_graph`` by index.
+
+    ``pairs`` compares the eager step with a step that launches the graph.
+    """
     node_index = {name: index for index, name in enumerate(whole.owner)}
     rows: defaultdict[int, list[PairRow]] = defaultdict(list)
     for row in pairs.rows:
@@ -57,7 +62,7 @@ def eager_changes(pairs: WorkPairs, whole: WholeGraph) -> Mapping[int, EagerCoun
                 continue
             if (index := node_index.get((item.graph, item.node))) is not None:
                 rows[index].append(row)
-    # A graph that a step launches several times has a row for each launch: the first stands for it.
+    # Only the first launch of a graph within the step is used.
     return {index: _read(pairs, node_rows[0]) for index, node_rows in rows.items()}
 
 

@@ -1,21 +1,20 @@
-"""Which piece of work of one run is which piece of another: eager kernels and the nodes of a graph.
+"""Pairing of the work of two runs: eager kernels and graph nodes.
 
-Both sides are sequences in the order of issue, with chains: what must follow what. On the eager
-side a chain is a stream, in a graph a path without fork or join. The order of branches therefore
-does not matter, only what is in them:
+Both sides are sequences in issue order with chains of work that must run in sequence. An eager
+chain is a stream; a graph chain is a path without fork or join. The order of branches therefore
+does not matter:
 
-1. *order*: a chain of the graph is entered where an eager item looks like one of its first, and
-   both are followed side by side as long as they look alike (key: operator path, name, launch
-   shape). At a difference the two go on where they agree again with the least left out.
-2. *context*: what is left is paired where an item with its neighbours is unique on both sides, and
-   followed in both directions.
-3. *name and launch*, *operator*, *name*: what is left between partners of the nodes before and
-   after it, by the whole key, then by the operator alone (another kernel does its work), then by
-   the name alone (the operator is not told, or is another).
-4. *split*: what is left beside another kernel of its own operator is a part of that: one kernel
-   here, several there.
+1. *order*: a graph chain is entered if an eager item matches one of its first items. Both are
+followed while they match (key: operator path, name, launch shape). At a difference, they resume
+at the point of agreement with the fewest skipped items. 2. *context*: remaining items are paired
+if an item is unique on both sides together with its neighbours, and followed in both directions.
+3. *name and launch*, *operator*, *name*: remaining items between the partners of the previous
+and next nodes are paired by the full key, then by operator only (a different kernel does the
+work), then by name only (the operator is unknown or different). 4. *split*: a remaining item
+next to another kernel of the same operator is part of its pair: one kernel on one side, several
+on the other.
 
-Near-linear: items are compared with a bounded number of others.
+Near-linear, because each item is compared with a bounded number of others.
 """
 
 from __future__ import annotations
@@ -34,22 +33,22 @@ from graphviz_dash.analysis.unique_context import unique_pairs
 NOTHING: Final = -1
 
 _LOOK: Final = 20
-"""Items of either side that are laid side by side where two chains differ."""
+"""Number of items of each side to align at a difference between two chains."""
 _EQUAL, _EQUAL_OP, _UNLIKE, _LEFT_OUT = 4, 1, -2, -2
-"""Scores of two items side by side, and of one that is left out."""
+"""Scores of two aligned items, and of a skipped one."""
 _ACROSS, _UP, _LEFT = range(3)
 _ENTRIES: Final = 8
-"""First items of a chain by which it can be entered."""
+"""Number of first items by which a chain can be entered."""
 _ALIKE: Final = 0.5
 _VERY_ALIKE: Final = 0.8
-"""Likeness from which on a chain is entered, when it is its turn, and when it is not quite."""
+"""Minimum likeness to enter a chain whose predecessors are all entered, or only some."""
 _READY, _HALF_READY, _NOT_READY = 2, 1, 0
 _WINDOW: Final = 256
-"""How far behind the partners of its predecessors a lost item is looked for."""
+"""Maximum distance of an item from the partners of its predecessors."""
 
 
 class PairMethod(IntEnum):
-    """How a pair was found; the order is the order of trust."""
+    """Method that found a pair, most reliable first."""
 
     ORDER = 0
     CONTEXT = 1
@@ -80,25 +79,29 @@ _CERTAIN: Final = 1.0
 
 
 class WorkSequence(Struct, frozen=True):
-    """The items of one of two runs in the order of issue; arrays of shape (n,) with codes of a
-    vocabulary that both runs share."""
+    """Items of one of two runs in issue order.
+
+    Arrays of shape (n,) with codes of a vocabulary shared by both runs.
+    """
 
     key: Ints
-    """All that an item is known by."""
+    """Code of all properties of an item."""
     op: Ints
-    """Its operator path and kind; NOTHING where the trace has no operator."""
+    """Code of operator path and kind; NOTHING if the trace has no operator."""
     name: Ints
-    """Its kind and name."""
+    """Code of kind and name."""
     edges: Ints
-    """Items that must follow each other, shape (k, 2), source first; an item with one before and
-    one after lies in a chain."""
+    """Items that must follow each other, shape (k, 2), source first.
+
+    Items with one predecessor and one successor form a chain.
+    """
 
     @classmethod
     def in_lanes(cls, key: Ints, op: Ints, name: Ints, lane: Ints) -> WorkSequence:
-        """A side whose items follow each other on their lanes (streams).
+        """Build a side whose items follow each other on their lanes (streams).
 
-        Where a lane pauses while others get more than a few items, what goes on after the pause may
-        wait for those: there a chain ends.
+        A chain ends where a lane pauses while others get more than a few items, because later
+        items may wait for those.
         """
         order = np.argsort(lane, kind="stable")
         pause = 2 * len(np.unique(lane))
@@ -107,21 +110,23 @@ class WorkSequence(Struct, frozen=True):
 
 
 class ItemPairs(Struct, frozen=True):
-    """Pairs as parallel arrays, sorted by ``after``. An item is in several pairs only where one
-    operator runs another number of kernels in the other run."""
+    """Pairs as parallel arrays, sorted by ``after``.
+
+    An item is in several pairs only if one operator runs a different number of kernels in the
+    other run.
+    """
 
     before: Ints
-    """Index of the item in the first sequence."""
+    """Item index in the first sequence."""
     after: Ints
-    """Index of the item in the second sequence."""
+    """Item index in the second sequence."""
     method: Ints
-    """How the pair was matched: a Method."""
     confidence: Floats
-    """How sure the pair is, 0 to 1."""
+    """Confidence of the pair, 0 to 1."""
 
 
 def pair_items(before: WorkSequence, after: WorkSequence) -> ItemPairs:
-    """Pairs the items of two sides; see the module for the method."""
+    """Pair the items of two sides; the module docstring describes the method."""
     if len(before.key) == len(after.key) and np.array_equal(before.key, after.key):
         linear = len(after.edges) >= len(after.key) - 1 and _is_line(after)
         if linear and _is_line(before):
@@ -138,7 +143,7 @@ def _is_line(side: WorkSequence) -> bool:
 
 
 class _Chains:
-    """Neighbours along chains: NOTHING where a side begins or ends, and at forks and joins."""
+    """Neighbours along chains; NOTHING at the ends of a side and at forks and joins."""
 
     def __init__(self, side: WorkSequence) -> None:
         count = len(side.key)
@@ -156,14 +161,12 @@ class _Chains:
 
 
 class _Pairing:
-    """The pairing on its way."""
-
     def __init__(self, before: WorkSequence, after: WorkSequence) -> None:
         self._sides = before, after
         self._chains = _Chains(before), _Chains(after)
         self._keys: tuple[list[int], list[int]] = before.key.tolist(), after.key.tolist()
         self._ops: tuple[list[int], list[int]] = before.op.tolist(), after.op.tolist()
-        # One item more, so that NOTHING as an index reads as paired.
+        # One additional item, so that NOTHING as an index counts as paired.
         self._partner = [[NOTHING] * len(before.key) + [0], [NOTHING] * len(after.key) + [0]]
         self._method = [0] * len(after.key)
         self._sure = [0.0] * len(after.key)
@@ -172,7 +175,7 @@ class _Pairing:
         self._onward = self._forward
         self._head = [0] * len(after.key)
         self._tail = [NOTHING] * len(after.key)
-        # Of the chain that begins at a place: may be entered, was entered, was entered in part.
+        # For the chain that starts at an index: can be entered, was entered, was partly entered.
         self._opened = [False] * len(after.key)
         self._entered = [False] * len(after.key)
         self._started = [False] * len(after.key)
@@ -198,15 +201,15 @@ class _Pairing:
         extra = np.array(self._splits, dtype=np.int64).reshape(-1, 2)
         graph_items = np.concatenate((paired, extra[:, 1]))
         methods = np.array(self._method, dtype=np.int64)[paired]
-        sure = np.array(self._sure, dtype=np.float64)[paired]
+        confidence = np.array(self._sure, dtype=np.float64)[paired]
         order = np.argsort(graph_items, kind="stable")
         return ItemPairs(
             before=np.concatenate((partner[paired], extra[:, 0]))[order],
             after=graph_items[order],
             method=np.concatenate((methods, np.full(len(extra), int(PairMethod.SPLIT))))[order],
-            confidence=np.concatenate((sure, np.full(len(extra), _CONFIDENCE[PairMethod.SPLIT])))[
-                order
-            ],
+            confidence=np.concatenate(
+                (confidence, np.full(len(extra), _CONFIDENCE[PairMethod.SPLIT]))
+            )[order],
         )
 
     def _take(self, eager: int, graph: int, method: PairMethod, sure: float) -> None:
@@ -221,25 +224,25 @@ class _Pairing:
         for eager in range(len(keys[0])):
             if partner[0][eager] != NOTHING:
                 continue
-            waiting = self._entries.get(keys[0][eager])
-            if not waiting:
+            candidates = self._entries.get(keys[0][eager])
+            if not candidates:
                 continue
-            open_nodes = [node for node in waiting if not self._entered[self._head[node]]]
+            open_nodes = [node for node in candidates if not self._entered[self._head[node]]]
             self._entries[keys[0][eager]] = open_nodes
             entered = self._enter(
                 eager, list(dict.fromkeys(self._head[node] for node in open_nodes))
             )
             if entered is not None:
-                mine, node, sure = entered
+                eager_start, node, confidence = entered
                 head = self._head[node]
                 self._started[head] = self._entered[head] = True
-                stopped = self._follow(mine, node, PairMethod.ORDER, sure)
+                stopped = self._follow(eager_start, node, PairMethod.ORDER, confidence)
                 self._open_after(head)
                 if stopped != NOTHING:
                     self._cut(stopped)
 
     def _cut(self, stopped: int) -> None:
-        """Where two chains part for good the rest can be entered like a chain of its own."""
+        """Make the remaining part of a chain enterable as a separate chain."""
         chain = _walk(stopped, self._chains[1].next)
         for node in chain:
             self._head[node] = stopped
@@ -248,36 +251,36 @@ class _Pairing:
         self._open(stopped)
 
     def _open(self, head: int) -> None:
-        """Lets a chain be entered, by the keys of its first items."""
         for node in _walk(head, self._chains[1].next, _ENTRIES):
             self._entries.setdefault(self._keys[1][node], []).append(node)
 
     def _open_after(self, head: int) -> None:
-        """Opens the chains that come after one that was entered."""
         for later in self._after[self._tail[head]]:
             if not self._opened[later]:
                 self._opened[later] = True
                 self._open(later)
 
     def _enter(self, eager: int, heads: list[int]) -> tuple[int, int, float] | None:
-        """Where an eager chain and one of the graph's chains run alike from ``eager`` on: the two
-        items, and how sure that is. A chain can be entered once those before it have been, or at
-        least one of them."""
-        # A long row of equal chains: the first are as good as any.
+        """Return where an eager chain and a graph chain agree from ``eager`` on, with a confidence.
+
+        A chain can be entered once all its predecessors, or at least one of them, have been
+        entered.
+        """
+        # In a long row of equal chains, the first ones are as good as any.
         ready = [(level, head) for head in heads if (level := self._readiness(head))][:32]
-        good: list[tuple[int, float, int, tuple[int, int]]] = []
+        matches: list[tuple[int, float, int, tuple[int, int]]] = []
         for level, head in ready:
-            alike = self._compare(eager, head)
-            if alike.share >= (_ALIKE if level == _READY else _VERY_ALIKE):
-                good.append((level, alike.score, -head, (alike.eager, alike.graph)))
-        if not good:
+            alignment = self._compare(eager, head)
+            if alignment.share >= (_ALIKE if level == _READY else _VERY_ALIKE):
+                matches.append((level, alignment.score, -head, (alignment.eager, alignment.graph)))
+        if not matches:
             return None
-        level, score, _, places = max(good)
-        tied = sum((level, score) == other[:2] for other in good)
+        level, score, _, places = max(matches)
+        tied = sum((level, score) == other[:2] for other in matches)
         return *places, _CONFIDENCE[PairMethod.ORDER] if tied == 1 else 1 / tied
 
     def _find_chains(self) -> None:
-        """Head and tail of each chain of the graph; those that depend on nothing are opened."""
+        """Find head and tail of each graph chain, and open those without dependencies."""
         for head in np.flatnonzero(self._chains[1].previous_array == NOTHING).tolist():
             chain = _walk(head, self._chains[1].next)
             for node in chain:
@@ -288,12 +291,10 @@ class _Pairing:
                 self._open(head)
 
     def _readiness(self, node: int) -> int:
-        """Whether all the chains before the node's have been entered, some of them, or none."""
         before = [self._started[self._head[earlier]] for earlier in self._before[self._head[node]]]
         return _READY if all(before) else _HALF_READY if any(before) else _NOT_READY
 
     def _compare(self, eager: int, graph: int) -> _Alike:
-        """How the free items of two chains go on from (one, other)."""
         eager_items = self._free(0, eager)
         graph_items = self._free(1, graph)
         return _alike(
@@ -306,7 +307,7 @@ class _Pairing:
         )
 
     def _free(self, side: int, item: int) -> list[int]:
-        """The next items of a chain, until one that has its partner."""
+        """Return the next items of a chain, up to the first paired one."""
         free_items: list[int] = []
         partners, onward = self._partner[side], self._onward[side]
         while partners[item] == NOTHING and len(free_items) < _LOOK:
@@ -315,8 +316,9 @@ class _Pairing:
         return free_items
 
     def _follow(self, eager: int, graph: int, method: PairMethod, sure: float) -> int:
-        """Pairs two chains from (one, other) on, as long as they go on alike; the item of the graph
-        at which they do so no more."""
+        """Pair two chains from (eager, graph) on while they agree; return the first unpaired graph
+        item.
+        """
         next_eager, next_graph = self._onward
         eager_partner, graph_partner = self._partner
         eager_keys, graph_keys = self._keys
@@ -333,16 +335,16 @@ class _Pairing:
         return graph if graph_partner[graph] == NOTHING else NOTHING
 
     def _resync(self, eager: int, graph: int) -> tuple[int, int] | None:
-        """Where two chains that differ at (one, other) agree again."""
+        """Return where two chains that differ at (eager, graph) agree again."""
         (next_eager, next_graph), (eager_keys, graph_keys) = self._onward, self._keys
         eager_after, graph_after = next_eager[eager], next_graph[graph]
         if NOTHING not in (eager_after, graph_after):
-            both = eager_keys[eager_after] == graph_keys[graph_after]
-            if both and self._ops[0][eager] == self._ops[1][graph] != NOTHING:
-                # Another kernel for the same operator, and then as before.
+            next_equal = eager_keys[eager_after] == graph_keys[graph_after]
+            if next_equal and self._ops[0][eager] == self._ops[1][graph] != NOTHING:
+                # A different kernel for the same operator, followed by equal items.
                 return eager_after, graph_after
-        alike = self._compare(eager, graph)
-        return None if alike.eager == NOTHING else (alike.eager, alike.graph)
+        alignment = self._compare(eager, graph)
+        return None if alignment.eager == NOTHING else (alignment.eager, alignment.graph)
 
     # -- context ----------------------------------------------------------------------------------
 
@@ -358,23 +360,23 @@ class _Pairing:
             )
             for eager, graph in seeds:
                 if self._partner[0][eager] == NOTHING and self._partner[1][graph] == NOTHING:
-                    sure = _CONFIDENCE[PairMethod.CONTEXT]
-                    self._follow(eager, graph, PairMethod.CONTEXT, sure)
+                    confidence = _CONFIDENCE[PairMethod.CONTEXT]
+                    self._follow(eager, graph, PairMethod.CONTEXT, confidence)
                     self._onward = self._backward
                     eager_before, graph_before = self._onward[0][eager], self._onward[1][graph]
-                    self._follow(eager_before, graph_before, PairMethod.CONTEXT, sure)
+                    self._follow(eager_before, graph_before, PairMethod.CONTEXT, confidence)
                     self._onward = self._forward
 
-    # -- what is left -----------------------------------------------------------------------------
+    # -- remaining items ---------------------------------------------------------------------------
 
     def _between(self, method: PairMethod, eager_codes: Ints, graph_codes: Ints) -> None:
-        """Pairs what is left by a code, between the partners of the nodes before and after."""
-        lost: dict[int, list[int]] = {}
+        """Pair remaining items by a code, between the partners of the previous and next nodes."""
+        unpaired_by_code: dict[int, list[int]] = {}
         partner = self._partner
         unpaired = np.flatnonzero(np.array(partner[0][:-1], dtype=np.int64) == NOTHING)
         for item, code in zip(unpaired.tolist(), eager_codes[unpaired].tolist(), strict=True):
             if code != NOTHING:
-                lost.setdefault(code, []).append(item)
+                unpaired_by_code.setdefault(code, []).append(item)
         free = np.flatnonzero(np.array(partner[1][:-1], dtype=np.int64) == NOTHING)
         low = dict.fromkeys(free.tolist(), NOTHING)
         high = self._bounds_above(free.tolist())
@@ -382,19 +384,18 @@ class _Pairing:
             for before in self._before[node]:
                 bound = partner[1][before]
                 low[node] = max(low[node], low.get(before, NOTHING) if bound == NOTHING else bound)
-            waiting = lost.get(code)
-            if not waiting:
+            candidates = unpaired_by_code.get(code)
+            if not candidates:
                 continue
-            at = bisect_right(waiting, low[node])
-            if at == len(waiting) or waiting[at] >= high[node]:
+            index = bisect_right(candidates, low[node])
+            if index == len(candidates) or candidates[index] >= high[node]:
                 continue
-            if waiting[at] - low[node] > _WINDOW:
+            if candidates[index] - low[node] > _WINDOW:
                 continue
-            eager = waiting.pop(at)
+            eager = candidates.pop(index)
             self._take(eager, node, method, _CONFIDENCE[method])
 
     def _bounds_above(self, free: Sequence[int]) -> dict[int, int]:
-        """For each node the partner of the first after it that has one."""
         high = dict.fromkeys(free, len(self._keys[0]))
         for node in reversed(free):
             for after in self._after[node]:
@@ -405,25 +406,25 @@ class _Pairing:
         return high
 
     def _by_split(self) -> None:
-        """What is left beside another kernel of its own operator belongs to that kernel's pair."""
+        """Add remaining items to the pair of an adjacent kernel of the same operator."""
         for side, opposite in ((0, 1), (1, 0)):
             chain, ops = self._chains[side], self._ops[side]
-            free = [
+            unpaired = [
                 item
                 for item, partner in enumerate(self._partner[side][:-1])
                 if partner == NOTHING and ops[item] != NOTHING
             ]
             joined: dict[int, int] = {}
-            for item in free:
-                for beside in (chain.previous[item], chain.next[item]):
-                    if beside == NOTHING or ops[beside] != ops[item]:
+            for item in unpaired:
+                for neighbour in (chain.previous[item], chain.next[item]):
+                    if neighbour == NOTHING or ops[neighbour] != ops[item]:
                         continue
-                    partner = self._partner[side][beside]
-                    partner = joined.get(beside, NOTHING) if partner == NOTHING else partner
+                    partner = self._partner[side][neighbour]
+                    partner = joined.get(neighbour, NOTHING) if partner == NOTHING else partner
                     if partner == NOTHING:
                         continue
-                    node = beside if side == 1 else partner
-                    differs = beside in joined or self._method[node] == PairMethod.OPERATOR
+                    node = neighbour if side == 1 else partner
+                    differs = neighbour in joined or self._method[node] == PairMethod.OPERATOR
                     if differs and self._ops[opposite][partner] == ops[item]:
                         joined[item] = partner
                         break
@@ -434,16 +435,16 @@ class _Pairing:
 
 
 class _Alike(Struct, frozen=True):
-    """The best way to lay two short sequences side by side."""
+    """Best alignment of two short sequences."""
 
     score: float
-    """The score of the alignment; see _EQUAL."""
+    """Alignment score; see _EQUAL."""
     share: float
-    """The share of the shorter sequence that has an equal partner, 0 to 1."""
+    """Fraction of the shorter sequence with an equal partner, 0 to 1."""
     eager: int
-    """The first eager item that has an equal partner, NOTHING without any."""
+    """First eager item with an equal partner, NOTHING if none."""
     graph: int
-    """That partner, NOTHING without any."""
+    """Its partner, NOTHING if none."""
 
 
 def _alike(
@@ -454,24 +455,26 @@ def _alike(
     eager_ops: list[int],
     graph_ops: list[int],
 ) -> _Alike:
-    """Needleman and Wunsch (1970), with free ends: equal keys, equal operators, one left out."""
+    """Align by Needleman and Wunsch (1970) with free ends: equal keys, equal operators, skipped
+    items.
+    """
     if not eager_items or not graph_items:
         return _Alike(0.0, 0.0, NOTHING, NOTHING)
     width = len(graph_items)
     row = [_LEFT_OUT * length for length in range(width + 1)]
-    ways: list[list[int]] = []
+    directions: list[list[int]] = []
     best, best_at = 0, (0, 0)
-    # The innermost loop of the pairing: no calls in it but of append.
+    # Innermost loop of the pairing: no calls other than append.
     for x, (eager_key, eager_op) in enumerate(zip(eager_keys, eager_ops, strict=True)):
-        like = _EQUAL_OP if eager_op != NOTHING else _UNLIKE
+        operator_score = _EQUAL_OP if eager_op != NOTHING else _UNLIKE
         left = _LEFT_OUT * (x + 1)
-        current, way = [left], []
+        current, row_directions = [left], []
         across_from = row[0]
         for graph_key, graph_op, up_from in zip(graph_keys, graph_ops, row[1:], strict=True):
             if eager_key == graph_key:
                 highest = across_from + _EQUAL
             else:
-                highest = across_from + (like if eager_op == graph_op else _UNLIKE)
+                highest = across_from + (operator_score if eager_op == graph_op else _UNLIKE)
             across_from = up_from
             up = up_from + _LEFT_OUT
             left += _LEFT_OUT
@@ -480,14 +483,14 @@ def _alike(
                 highest, step = up, _UP
             if left > highest:
                 highest, step = left, _LEFT
-            way.append(step)
+            row_directions.append(step)
             left = highest
             current.append(left)
             if left > best:
-                best, best_at = left, (x + 1, len(way))
-        ways.append(way)
+                best, best_at = left, (x + 1, len(row_directions))
+        directions.append(row_directions)
         row = current
-    equal = [(x, y) for x, y in _traced(ways, best_at) if eager_keys[x] == graph_keys[y]]
+    equal = [(x, y) for x, y in _traced(directions, best_at) if eager_keys[x] == graph_keys[y]]
     if not equal:
         return _Alike(best, 0.0, NOTHING, NOTHING)
     x, y = equal[-1]
@@ -495,7 +498,7 @@ def _alike(
 
 
 def _traced(ways: list[list[int]], end: tuple[int, int]) -> list[tuple[int, int]]:
-    """The places side by side on the best way to ``end``, from there back."""
+    """Return the aligned positions on the best path to ``end``, backwards."""
     x, y = end
     aligned = []
     while x and y:
@@ -511,7 +514,7 @@ def _traced(ways: list[list[int]], end: tuple[int, int]) -> list[tuple[int, int]
 
 
 def _walk(item: int, onward: list[int], most: int | None = None) -> list[int]:
-    """The items of a chain from ``item`` on, at most so many."""
+    """Return the items of a chain from ``item`` on, at most ``max_count``."""
     items: list[int] = []
     while item != NOTHING and (most is None or len(items) < most):
         items.append(item)
@@ -520,7 +523,7 @@ def _walk(item: int, onward: list[int], most: int | None = None) -> list[int]:
 
 
 class _Neighbours:
-    """The values of each of ``count`` keys, which ``by`` has beside ``values``."""
+    """The values of each of ``count`` keys; ``by`` holds the key of each value."""
 
     def __init__(self, by: Ints, values: Ints, count: int) -> None:
         order = np.argsort(by, kind="stable")

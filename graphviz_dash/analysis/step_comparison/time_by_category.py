@@ -1,10 +1,10 @@
-"""Where the time of a clean step goes: GPU work by category, and the rest, in which it is idle.
+"""Time of a clean step by GPU work category, with idle time.
 
-The clean pass gives the whole, the traced pass only divides it. That is an estimate, and said so: a
-profiler can slow kernels down. When the traced work is longer than the clean step there is no idle
-time to show, and the excess is given instead of being cut off. Where nothing was timed without a
-profiler, the traced step is the whole, and is called so. A collective's wait for other ranks is no
-work; how long it is in the step that is divided, is given to :func:`time_by_category`.
+The clean pass provides the total, which is divided according to the traced pass. This is an
+estimate because a profiler can slow kernels. If the traced work is longer than the clean step,
+the excess is reported instead of idle time. Without clean timings, the traced step is the total
+and is labelled as such. A collective's wait for other ranks is not work; the caller of
+:func:`compute_time_by_category` provides it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _COMMUNICATION: Final = list(Category).index(Category.COMMUNICATION)
 WAITING_FOR_RANKS: Final = "waiting for ranks"
-"""What the time is called in which collectives only wait."""
+"""Label for time in which collectives only wait."""
 
 
 class CategoryTime(Struct, frozen=True):
@@ -38,25 +38,30 @@ class TimeByCategory(Struct, frozen=True):
     """One step of one run, in ns."""
 
     step_ns: float
-    """The step time without a profiler, unless ``profiled``."""
+    """Step time without a profiler, unless ``profiled``."""
     busy_ns: float
-    """The median GPU busy time of the traced steps, without waiting for other ranks."""
+    """Median GPU busy time of the traced steps, without waits for other ranks."""
     parts: tuple[CategoryTime, ...]
-    """Add up to ``busy_ns``, in the order of Category, without those of no time; work on several
-    streams at once counts for what began first, communication only where nothing else ran."""
+    """Nonzero parts of ``busy_ns``, in Category order.
+
+    Concurrent work counts for the item that started first; communication counts only if exposed.
+    """
     idle_ns: float | None
-    """The rest of the step; None when ``excess_ns`` is not None."""
+    """Remaining time of the step; None if ``excess_ns`` is set."""
     excess_ns: float | None
-    """By how much the traced work is longer than the step; None when it is not."""
+    """Excess of the traced work over the step; None if there is none."""
     waiting_ns: float = 0.0
-    """Time in which collectives only wait for other ranks; 0 for a run of one process."""
+    """Time in which collectives only wait for other ranks; 0 for a single process."""
     profiled: bool = False
-    """Whether the step is one under the profiler, as nothing was timed without it."""
+    """True if the step was profiled, because no clean timings exist."""
 
     @property
     def shown_parts(self) -> tuple[CategoryTime, ...]:
-        """The parts as they divide the clean step: where the traced work is longer than it, all are
-        shortened alike, so that bars of several runs are as long as their steps."""
+        """Parts scaled to the clean step.
+
+        If the traced work is longer, all parts shrink proportionally, so that bars match the
+        step times.
+        """
         if self.excess_ns is None:
             return self.parts
         share = self.step_ns / self.busy_ns
@@ -64,17 +69,17 @@ class TimeByCategory(Struct, frozen=True):
 
     @property
     def idle_fraction(self) -> float | None:
-        """The idle part of the step, 0 to 1; None with ``idle_ns``."""
+        """Idle fraction of the step, 0 to 1; None if ``idle_ns`` is None."""
         return None if self.idle_ns is None else self.idle_ns / self.step_ns
 
 
 class Waiting(Struct, frozen=True):
-    """A run's waiting for other ranks."""
+    """Waits of a run for other ranks."""
 
     waited: Ints
-    """How long each row of the trace's GPU table waited, in ns, shape (rows,)."""
+    """Wait of each row in the trace's GPU table, in ns, shape (rows,)."""
     step_ns: float
-    """How long collectives only wait in the step that is divided, in ns."""
+    """Time in the step in which collectives only wait."""
 
 
 def time_by_category(
@@ -85,42 +90,46 @@ def time_by_category(
     *,
     profiled: bool = False,
 ) -> TimeByCategory:
-    """Divides a step of ``step_ns`` by the GPU work of ``traced_steps`` (one or more). The median
-    busy time is divided as all traced steps together are. ``waiting`` is None for a run of one
-    process; ``profiled`` says that ``step_ns`` is of a step under the profiler."""
+    """Divide a step of ``step_ns`` according to the GPU work of ``traced_steps`` (at least one).
+
+    The median busy time is divided in the proportions of all traced steps together. ``waiting``
+    is None for a single process; ``profiled`` marks ``step_ns`` as a profiled step.
+    """
     waited = None if waiting is None else waiting.waited
-    each = _busy_by_category(trace, traced_steps, waited)
-    busy_ns = float(np.median(each.sum(axis=1)))
-    sums = dict(zip(Category, each.sum(axis=0).tolist(), strict=True))
-    whole = sum(sums.values())
+    busy_by_category = _busy_by_category(trace, traced_steps, waited)
+    busy_ns = float(np.median(busy_by_category.sum(axis=1)))
+    sums = dict(zip(Category, busy_by_category.sum(axis=0).tolist(), strict=True))
+    total = sum(sums.values())
     parts = tuple(
-        CategoryTime(category, busy_ns * sums[category] / whole)
+        CategoryTime(category, busy_ns * sums[category] / total)
         for category in Category
         if sums[category]
     )
-    left = step_ns - busy_ns
-    waiting_ns = 0.0 if waiting is None else min(waiting.step_ns, max(left, 0.0))
-    rest = left - waiting_ns
+    remaining = step_ns - busy_ns
+    waiting_ns = 0.0 if waiting is None else min(waiting.step_ns, max(remaining, 0.0))
+    idle = remaining - waiting_ns
     return TimeByCategory(
         step_ns,
         busy_ns,
         parts,
-        idle_ns=rest if rest >= 0 else None,
-        excess_ns=-rest if rest < 0 else None,
+        idle_ns=idle if idle >= 0 else None,
+        excess_ns=-idle if idle < 0 else None,
         waiting_ns=waiting_ns,
         profiled=profiled,
     )
 
 
 def traced_wait_ns(trace: Trace, traced_steps: tuple[Step, ...], waited: Ints) -> float:
-    """The median time of ``traced_steps`` (one or more) in which collectives only waited for other
-    ranks, in ns; ``waited`` as in :class:`Waiting`."""
+    """Return the median time per step in which collectives only waited for other ranks.
+
+    ``wait_ns`` is defined as in :class:`RankWaitTime`.
+    """
     working = _busy_by_category(trace, traced_steps, waited).sum(axis=1)
     return float(np.median([step.busy_ns for step in traced_steps] - working))
 
 
 def _busy_by_category(trace: Trace, traced_steps: tuple[Step, ...], waited: Ints | None) -> Ints:
-    """GPU busy time of each step by category, shape (steps, categories), in ns."""
+    """Return the GPU busy time of each step by category, shape (steps, categories), in ns."""
     start = column(trace.gpu, "ts")
     end = start + np.maximum(column(trace.gpu, "dur"), 0)
     if waited is not None:
@@ -142,8 +151,7 @@ def _busy_by_category(trace: Trace, traced_steps: tuple[Step, ...], waited: Ints
         begins = np.clip(start[rows], step.span_start, step.span_end)
         ends = np.clip(end[rows], step.span_start, step.span_end)
         category = category_index[kinds[rows], names[rows]]
-        # What hides behind other work takes no time of the step: the rest is what Ranks calls
-        # exposed.
+        # Hidden communication costs no step time. The remainder is the exposed communication.
         others = category != _COMMUNICATION
         np.add.at(sums[number], category[others], exclusive_ns(begins[others], ends[others]))
         sums[number, _COMMUNICATION] = exclusive_ns(begins, ends).sum() - sums[number].sum()

@@ -1,10 +1,9 @@
-"""The work of one typical traced step of a run, piece by piece: what ran, when it was launched, how
-long it took, and where it comes from.
+"""Work of a typical traced step of a run: items, launch times, durations and origins.
 
-Times are medians over the steps that ran the same work in the same order of launch; a step that
-differs (a first one that allocates, a branch of the model) is counted and left out. Steps that
-replay another graph each, of the same nodes (torch.compile records one for each place in its
-tree), ran the same work.
+Times are medians over the steps with the same work in the same launch order. Steps that differ
+(a first one that allocates, another branch of the model) are counted and excluded. Steps that
+replay different graphs with the same nodes count as equal: torch.compile records one graph for
+each place in its tree.
 """
 
 from __future__ import annotations
@@ -39,95 +38,95 @@ if TYPE_CHECKING:
 NO_GROUP: Final = -1
 
 BY_TRACE: Final = "traced pass"
-"""How the operator of eager work is told: by the operators around its launch in the same trace."""
+"""Method that finds the operator of eager work: the operators around its launch in the trace."""
 
 _SHAPE: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared")
 _KINDS: Final = {NodeKind.KERNEL: "kernel", NodeKind.MEMCPY: "memcpy", NodeKind.MEMSET: "memset"}
 
 
 class WorkItem(Struct, frozen=True):
-    """One kernel, copy or set of the step."""
+    """A kernel, copy or set of the step."""
 
     kind: str
-    """kernel, memcpy or memset; a small copy that the driver runs as a kernel of its own counts as
-    the copy it is."""
+    """kernel, memcpy or memset; a small copy that the driver runs as a kernel counts as a copy."""
     name: str
-    """The kernel's name, or what the profiler calls the copy or set."""
+    """Name of the kernel, or the profiler's name of the copy or set."""
     shape: tuple[int, ...]
-    """Grid, block and shared memory of a kernel, -1 where the trace lacks them; empty for
-    others."""
+    """Grid, block and shared memory of a kernel, -1 if not recorded; empty for others."""
     size: int | None
-    """Bytes of a copy or set; None for kernels, and where the trace lacks them."""
+    """Bytes of a copy or set; None for kernels or if not recorded."""
     origin: NodeOrigin
-    """Operator, module and source line that it comes from."""
+    """Operator, module and source line of origin."""
     graph: str | None
-    """Id of the graph whose node ran; None for eager work."""
+    """Id of the graph with this node; None for eager work."""
     node: int | None
-    """Index of the node in that graph; None for eager work."""
+    """Node index in that graph; None for eager work."""
 
 
 class PerStepTimes(Struct, frozen=True):
-    """The times of the same items in each step, shape (steps, items), in ns."""
+    """Times of the same items in each step, shape (steps, items), in ns."""
 
     launch: Ints
-    """When the launching call began, since the step began."""
+    """Start of the launch call, relative to the step."""
     call: Ints
-    """How long the launching call took."""
+    """Duration of the launch call."""
     start: Ints
-    """When the item began on the GPU, since the step began."""
+    """Start on the GPU, relative to the step."""
     duration: Ints
-    """How long it ran."""
+    """Duration on the GPU."""
 
 
 class TypicalStep(Struct, frozen=True):
-    """The items of a typical step in the order of launch (nodes of one graph launch: as captured),
-    with parallel arrays of shape (items,); times are medians over the matching steps, in ns."""
+    """Items of a typical step in launch order (nodes of one graph launch in capture order).
+
+    Parallel arrays of shape (items,); times are medians over the matching steps, in ns.
+    """
 
     run: str
-    """Name of the run."""
     items: tuple[WorkItem, ...]
-    """What ran."""
     launch: Ints
-    """When the launching call began, since the step began."""
+    """Start of the launch call, relative to the step."""
     call: Ints
-    """How long the launching call took."""
+    """Duration of the launch call."""
     start: Ints
-    """When the item began on the GPU, since the step began."""
+    """Start on the GPU, relative to the step."""
     duration: Ints
-    """How long it ran."""
+    """Duration on the GPU."""
     rank_wait: Ints
-    """How much of the duration a collective waited for other ranks."""
+    """Part of the duration in which a collective waited for other ranks."""
     meeting: Ints
-    """Number of the collective, the same on all ranks; ALONE for other work."""
+    """Number of the collective, the same on all ranks; NO_MEETING for other work."""
     lane: Ints
-    """Dense number of its stream."""
+    """Dense stream number."""
     group: Ints
-    """Number of the graph launch; NO_GROUP for what was launched by itself."""
+    """Number of the graph launch; NO_GROUP for work launched directly."""
     edges: Ints
-    """Items that follow each other in a graph or around one, shape (k, 2), source first."""
+    """Items that follow each other within or around a graph, shape (k, 2), source first."""
     delay: Ints
-    """For a node of a graph launch the least time over the steps between the end of the last node
-    before it in the same launch (the start of the launch's first node, where there is none) and its
-    start; 0 for other items."""
+    """Minimum delay over the steps from the last predecessor in the same graph launch to the start.
+
+    Without a predecessor, it counts from the launch's first node; 0 for items outside graphs.
+    """
     each: PerStepTimes
-    """The times of which these are medians, step by step: as large as the trace, and without steps
-    where only the typical one was kept."""
+    """Times per step behind these medians; as large as the trace, and empty if dropped."""
     step_ns: int
-    """From the step's begin to its end."""
+    """Time from the start to the end of the step."""
     cpu_ns: int
-    """From the step's begin to its final synchronisation."""
+    """Time from the start of the step to its final synchronisation."""
     waits: Ints
-    """Begin and end of the other synchronising calls of the step, shape (k, 2)."""
+    """Start and end of the other synchronising calls of the step, shape (k, 2)."""
     return_ns: int
-    """The least time over the steps that the final synchronisation took to return after its call
-    and the end of the last work."""
+    """Minimum return time over the steps.
+
+    It counts from the end of the last work, or from the call of the final synchronisation if
+    later.
+    """
     matching_steps: int
-    """How many traced steps ran this work."""
+    """Number of traced steps with this work."""
     traced_steps: int
-    """How many steps the trace has."""
+    """Number of steps in the trace."""
     rows: Mapping[int, Ints]
-    """By number of a matching step, the rows of its items in the trace's GPU table, shape
-    (items,)."""
+    """Rows of the items in the trace's GPU table, shape (items,), by number of a matching step."""
 
     @property
     def typical(self) -> TypicalStep:
@@ -142,9 +141,11 @@ def typical_step(
     replays: ReplayMatch | None = None,
     traced_steps: tuple[Step, ...] | None = None,
 ) -> TypicalStep | Missing:
-    """The work of a typical step of ``run``, or why it cannot be told; ``waits`` are those of its
-    collectives for other ranks, ``replays`` its matched replays and ``traced_steps`` the steps
-    of its trace, where they are known already."""
+    """Build a typical step of ``run``, or explain why this is impossible.
+
+    ``waits`` are the waits of its collectives for other ranks. ``replays`` and ``traced_steps``
+    are its matched replays and traced steps, if already computed.
+    """
     trace = run.replay_trace
     if trace is None:
         return why_missing(run, Fact.TRACED_PASS)
@@ -157,15 +158,15 @@ def typical_step(
     nodes = _Nodes(run, trace, replays)
     if waits is None:
         waits = RankWaits.none(trace.gpu.height)
-    read = [_Read(step, calls, nodes, waits) for step in traced_steps]
-    if any(step_read.final is None for step_read in read):
+    step_reads = [_Read(step, calls, nodes, waits) for step in traced_steps]
+    if any(step_read.final is None for step_read in step_reads):
         return _no_step("the trace shows no synchronisation at the end of a step")
-    signatures = Counter(step_read.signature for step_read in read)
-    usual = signatures.most_common(1)[0][0]
-    like = [step_read for step_read in read if step_read.signature == usual]
-    if not len(like[0].rows):
+    signatures = Counter(step_read.signature for step_read in step_reads)
+    typical_signature = signatures.most_common(1)[0][0]
+    matching = [step_read for step_read in step_reads if step_read.signature == typical_signature]
+    if not len(matching[0].rows):
         return _no_step((missing_gpu_work(trace) or NO_GPU_WORK).reason)
-    return _typical(run, trace, like, len(traced_steps), (calls, nodes))
+    return _typical(run, trace, matching, len(traced_steps), (calls, nodes))
 
 
 def _no_step(reason: str) -> Missing:
@@ -173,8 +174,6 @@ def _no_step(reason: str) -> Missing:
 
 
 class _Calls:
-    """The runtime calls and GPU rows of a trace, as the steps need them."""
-
     def __init__(self, trace: Trace) -> None:
         self.gpu_start = column(trace.gpu, "ts")
         self.gpu_duration = np.maximum(column(trace.gpu, "dur"), 0)
@@ -196,7 +195,7 @@ def _which(classes: list[CallClass], wanted: CallClass) -> Flags:
 
 
 class _Nodes:
-    """For each GPU row of a trace the graph (place in ``graphs``, -1: none) and node it ran."""
+    """Graph (index in ``graphs``, -1: none) and node of each GPU row of a trace."""
 
     def __init__(self, run: Run, trace: Trace, replays: ReplayMatch | None) -> None:
         self.graphs = run.graphs
@@ -207,12 +206,14 @@ class _Nodes:
             self.graph[matched.gpu_row] = matched.graph
             self.node[matched.gpu_row] = matched.node
         self.wiring = _wirings(self.graphs, self.graph)[self.graph]
-        """For each row the first graph that has the nodes and edges of its own; -1: none."""
+        """First graph with the same nodes and edges, for each row; -1 if none."""
 
 
 def _wirings(graphs: Sequence[CapturedGraph], replayed: Ints) -> Ints:
-    """For each graph that was replayed the place of the first with the same kinds of nodes and the
-    same edges, shape (graphs + 1,); -1 for others and at the end, where -1 looks it up."""
+    """Return for each replayed graph the first one with the same node kinds and edges.
+
+    Shape (graphs + 1,); -1 for other graphs and for the last element, which index -1 selects.
+    """
     first: dict[bytes, int] = {}
     wirings = np.full(len(graphs) + 1, -1, dtype=np.int64)
     for place in np.unique(replayed[replayed >= 0]).tolist():
@@ -225,15 +226,13 @@ def _wirings(graphs: Sequence[CapturedGraph], replayed: Ints) -> Ints:
 
 
 class _Read:
-    """One step's rows in the order of launch."""
-
     def __init__(self, step: Step, calls: _Calls, nodes: _Nodes, waits: RankWaits) -> None:
         self.index, self.begin, self.end = step.index, step.start, step.end
         rows = step.gpu_rows
         call = calls.of_row[rows]
         start = calls.gpu_start[rows]
         node = nodes.node[rows]
-        # Nodes as they were captured; what is no node of a launch after them, as it began.
+        # Nodes in capture order, followed by the unmatched rows of a launch by start.
         node_order = np.where(node >= 0, node, np.iinfo(np.int64).max)
         order = np.lexsort((start, node_order, nodes.graph[rows], calls.start[call]))
         self.rows, call = rows[order], call[order]
@@ -255,12 +254,12 @@ class _Read:
             begin = calls.start[inside] - step.start
             end = begin + calls.duration[inside]
             self.final = int(begin[-1])
-            # A call that finds all work done has waited for nothing but itself.
+            # A call after the end of all work waits for nothing.
             self.return_ns = max(0, int(end[-1]) - max(last, self.final))
             self.waits = np.stack((begin[:-1], end[:-1]), axis=1)
         kind, name = calls.gpu_kind[self.rows], calls.gpu_name[self.rows]
         looks = (kind, name, nodes.wiring[self.rows], nodes.node[self.rows], self.group >= 0)
-        # All of it told apart by 16 bytes: a trace may have thousands of steps.
+        # A 16-byte digest, because a trace may have thousands of steps.
         self.signature = (
             blake2b(
                 np.stack([look.astype(np.int64) for look in looks]).tobytes(), digest_size=16
@@ -278,7 +277,7 @@ def _typical(
     lanes = column(trace.gpu, "stream") + (column(trace.gpu, "device") << 32)
     lane = np.unique(lanes[first.rows], return_inverse=True)[1].reshape(-1)
     edges = _edges(first, lane, nodes)
-    each = PerStepTimes(
+    step_times = PerStepTimes(
         *(
             np.stack([getattr(read, name) for read in reads])
             for name in ("launch", "call", "start", "duration")
@@ -297,7 +296,7 @@ def _typical(
         group=first.group,
         edges=edges,
         delay=np.stack([_delays(read, edges) for read in reads]).min(axis=0),
-        each=each,
+        each=step_times,
         step_ns=int(np.median([read.end - read.begin for read in reads])),
         cpu_ns=int(np.median([read.final or 0 for read in reads])),
         waits=_medians([read.waits for read in reads]),
@@ -309,7 +308,7 @@ def _typical(
 
 
 def _delays(read: _Read, edges: Ints) -> Ints:
-    """How long after what it waited for in its own graph launch each item started, in one step."""
+    """Return each item's delay after its predecessors in the same graph launch, in one step."""
     if not (read.group != NO_GROUP).any():
         return np.zeros_like(read.start)
     inside = edges[
@@ -320,7 +319,7 @@ def _delays(read: _Read, edges: Ints) -> Ints:
     np.minimum.at(first, read.group[grouped], read.start[grouped])
     ready = np.full(len(read.start), np.iinfo(np.int64).min, dtype=np.int64)
     np.maximum.at(ready, inside[:, 1], (read.start + read.duration)[inside[:, 0]])
-    # A node without any before it waits for what the launch's first one waited for.
+    # A node without predecessors waits like the first node of the launch.
     ready = np.where(ready == np.iinfo(np.int64).min, first[np.maximum(read.group, 0)], ready)
     return np.where(grouped, read.start - ready, 0)
 
@@ -341,12 +340,15 @@ def _items(
     sizes = column(trace.gpu, "bytes")[read.rows].tolist()
     eager = np.flatnonzero(read.group == NO_GROUP)
     launches = calls.of_row[read.rows[eager]]
-    around = Origins(near(trace, read.begin, read.end), launches)
-    own = {int(index): around.origin(at, BY_TRACE, 1.0) for at, index in enumerate(eager.tolist())}
+    origins = Origins(near(trace, read.begin, read.end), launches)
+    eager_origins = {
+        int(index): origins.origin(position, BY_TRACE, 1.0)
+        for position, index in enumerate(eager.tolist())
+    }
     places = np.unique(nodes.graph[read.rows])
     captured = [nodes.graphs[place] for place in places[places >= 0].tolist()]
     attributed = attributions(captured, run.captures)
-    unknown = NodeOrigin("none", 0.0, reason="no node of the graph was found for it")
+    unknown = NodeOrigin("none", 0.0, reason="no graph node matches it")
     items = []
     for index, row in enumerate(read.rows.tolist()):
         graph = nodes.graphs[nodes.graph[row]] if nodes.graph[row] >= 0 else None
@@ -360,7 +362,7 @@ def _items(
                 name=name or "",
                 shape=tuple(shapes[index]) if kind == "kernel" else (),
                 size=None if kind == "kernel" or size < 0 else size,
-                origin=own.get(index)
+                origin=eager_origins.get(index)
                 or (
                     attributed[graph.id].origins[node]
                     if graph is not None and node >= 0
@@ -376,8 +378,10 @@ def _items(
 def _as_node(
     graph: CapturedGraph, node: int, kind: str, name: str | None, size: int
 ) -> tuple[str, str | None, int]:
-    """Kind, name and bytes of a row as its node tells them: the driver runs small memcpys and
-    memsets as kernels of its own."""
+    """Return kind, name and bytes of a row according to its node.
+
+    The driver runs small memcpys and memsets as kernels.
+    """
     graph_node = graph.nodes[node]
     node_kind = _KINDS.get(graph_node.kind, kind)
     if node_kind == kind or graph_node.params is None:
@@ -386,7 +390,7 @@ def _as_node(
 
 
 def _edges(read: _Read, lane: Ints, nodes: _Nodes) -> Ints:
-    """Which items follow which: by the edges of graphs, by stream, and around graph launches."""
+    """Return the order of items: graph edges, streams, and around graph launches."""
     edges: list[tuple[int, int]] = []
     segments: list[tuple[int, int]] = []
     count = len(read.rows)
@@ -420,21 +424,21 @@ def _edges(read: _Read, lane: Ints, nodes: _Nodes) -> Ints:
 
 
 def _inner_edges(read: _Read, nodes: _Nodes, begin: int, end: int) -> list[tuple[int, int]]:
-    """The edges of the graph between the items of one launch, over nodes that show none."""
+    """Return the graph edges between the items of one launch, across invisible nodes."""
     edges: list[tuple[int, int]] = []
     rows = read.rows[begin:end]
-    for which in np.unique(nodes.graph[rows]).tolist():
-        if which < 0:
+    for graph_index in np.unique(nodes.graph[rows]).tolist():
+        if graph_index < 0:
             continue
-        graph = nodes.graphs[which]
+        graph = nodes.graphs[graph_index]
         item_of = {
-            int(node): begin + at
-            for at, (node, owner) in enumerate(
+            int(node): begin + index
+            for index, (node, owner) in enumerate(
                 zip(nodes.node[rows].tolist(), nodes.graph[rows].tolist(), strict=True)
             )
-            if node >= 0 and owner == which
+            if node >= 0 and owner == graph_index
         }
-        shown = np.zeros(len(graph.nodes), dtype=np.bool_)
-        shown[list(item_of)] = True
-        edges += [(item_of[a], item_of[b]) for a, b in visible_edges(graph, shown).tolist()]
+        is_visible = np.zeros(len(graph.nodes), dtype=np.bool_)
+        is_visible[list(item_of)] = True
+        edges += [(item_of[a], item_of[b]) for a, b in visible_edges(graph, is_visible).tolist()]
     return edges

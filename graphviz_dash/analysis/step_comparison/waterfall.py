@@ -1,11 +1,10 @@
-"""From the baseline's step time to the run's: where every nanosecond of the difference went.
+"""Breakdown of the step time difference between the baseline and a run.
 
-The two clean medians are the whole; the traced passes only divide it (clean_step_model.py says
-how). Of programs that were recorded as they are, which have no clean pass, the traced steps
-themselves are the whole, and the equation says so: it is of steps under the profiler, never mixed
-with those of the program's own loop. What the model of a step does not explain of its time is the
-remainder: it is shown, and never spread over the other parts. Parts are integers in ns and add up
-to the difference exactly.
+The totals are the two clean medians; the traced passes only divide them (see
+clean_step_model.py). Recorded programs have no clean pass, so their totals are the traced steps.
+The breakdown reports this, and it is never mixed with steps of the program's loop. The part of a
+step that the model does not explain is the remainder; it is never distributed. Parts are
+integers in ns and add up to the difference exactly.
 """
 
 from __future__ import annotations
@@ -32,22 +31,21 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
 
 STEP_LEVEL: Final = "(whole step)"
-"""Label of what belongs to no piece of work: the end of the step, and the remainder."""
+"""Label for time without a piece of work: the end of the step, and the remainder."""
 
 NO_OPERATOR: Final = "(no operator)"
 
 
 class Basis(StrEnum):
-    """Which step times an equation divides."""
+    """Source of the step times."""
 
     CLEAN = "clean"
-    """Those of the clean passes."""
     TRACED = "traced"
-    """Those of the traced steps, which the profiler lengthens."""
+    """Traced steps, which the profiler slows."""
 
 
 class Cause(StrEnum):
-    """The parts of a difference, in the order in which they are shown."""
+    """Parts of a difference, in display order."""
 
     GAPS = "launch gaps"
     KERNELS = "kernels"
@@ -59,27 +57,26 @@ class Cause(StrEnum):
 
 
 class CauseTimes(Struct, frozen=True):
-    """A time, or a difference of times, by cause, in ns."""
+    """A time or a difference of times, by cause, in ns."""
 
     gaps: int = 0
-    """Idle time of the GPU in which a launch was missing."""
+    """GPU idle time due to late launches."""
     kernels: int = 0
-    """Durations of kernels, without their waits for other ranks."""
+    """Kernel durations, without waits for other ranks."""
     copies: int = 0
     """Durations of memcpys and memsets."""
     overlap: int = 0
-    """Less than 0: the time that these durations count more than once, because work ran at the same
-    time as work that had begun before it."""
+    """Minus the time that concurrent work makes these durations count more than once."""
     synchronisation: int = 0
     """Idle time in synchronising calls, and the return from the last one."""
     ranks: int = 0
     """Time in which collectives only wait for other ranks."""
     remainder: int = 0
-    """What the model of the step does not explain of its clean time."""
+    """Clean time that the model does not explain."""
 
     @property
     def total(self) -> int:
-        """All parts together."""
+        """Sum of all parts."""
         return sum(self._each())
 
     def __add__(self, other: CauseTimes) -> CauseTimes:
@@ -89,12 +86,12 @@ class CauseTimes(Struct, frozen=True):
         return CauseTimes(*map(operator.sub, self._each(), other._each()))
 
     def items(self) -> tuple[tuple[Cause, int], ...]:
-        """Each cause with its part, in order."""
+        """Return each cause with its part, in order."""
         return tuple(zip(Cause, self._each(), strict=True))
 
     def _each(self) -> tuple[int, ...]:
-        # Added up for each piece of work: dataclasses.astuple, which copies what it finds, was a
-        # fifth of a comparison.
+        # Summed for each piece of work: the copying dataclasses.astuple needed a fifth of a
+        # comparison.
         return (
             *(self.gaps, self.kernels, self.copies, self.overlap),
             *(self.synchronisation, self.ranks, self.remainder),
@@ -102,81 +99,78 @@ class CauseTimes(Struct, frozen=True):
 
 
 class StepShare(Struct, frozen=True):
-    """The step's times that belong to one module or operator, in both runs."""
+    """Times of the step that belong to one module or operator, in both runs."""
 
     label: str
-    """The module or operator, or STEP_LEVEL."""
+    """Module or operator, or STEP_LEVEL."""
     before: CauseTimes
-    """Its times in the baseline's step."""
+    """Times in the baseline's step."""
     after: CauseTimes
-    """Its times in the run's step."""
+    """Times in the run's step."""
     items: tuple[int, int]
-    """How many pieces of work it has in the baseline's step and in the run's."""
+    """Number of pieces of work in the baseline's step and in the run's."""
 
     @property
     def saved(self) -> CauseTimes:
-        """What the run takes less than the baseline; negative where it takes more."""
+        """Time saved by the run; negative if it is slower."""
         return self.before - self.after
 
 
 class Waterfall(Struct, frozen=True):
-    """The equation of one run and its baseline, in ns."""
+    """Breakdown of the difference between one run and its baseline, in ns."""
 
     run: str
-    """Name of the run."""
     baseline: str
-    """Name of the baseline."""
     basis: Basis
-    """Which step times these are."""
     before_ns: int
-    """Step time of the baseline: the median, rounded to whole ns."""
+    """Median step time of the baseline, rounded to whole ns."""
     after_ns: int
-    """Step time of the run: the median, rounded to whole ns."""
+    """Median step time of the run, rounded to whole ns."""
     before: CauseTimes
     """Parts of the baseline's step time."""
     after: CauseTimes
     """Parts of the run's step time."""
     modules: tuple[StepShare, ...]
-    """Both steps divided by module, each wholly, the largest saving first."""
+    """Both complete steps by module, largest saving first."""
     operators: tuple[StepShare, ...]
-    """Both steps divided by operator, each wholly, the largest saving first."""
+    """Both complete steps by operator, largest saving first."""
     pairs: WorkPairs
-    """Which work of the run stands for which of the baseline."""
+    """Corresponding work of the baseline and the run."""
     scales: tuple[float, float]
-    """The factors by which the traced instants of the CPU were scaled, of the baseline and the
-    run."""
+    """Scale factors for traced CPU times, of the baseline and the run."""
 
     @property
     def saved(self) -> CauseTimes:
-        """The differences by cause."""
+        """Differences by cause."""
         return self.before - self.after
 
     @property
     def causes(self) -> tuple[tuple[Cause, int], ...]:
-        """What was saved by cause, in order; overlap and waiting for ranks only where there was
-        any."""
+        """Time saved by cause, in order; overlap and rank waits only if present."""
         occurs = {Cause.RANKS: self.waits_for_ranks, Cause.OVERLAP: self.overlaps}
         return tuple(item for item in self.saved.items() if occurs.get(item[0], True))
 
     @property
     def overlaps(self) -> bool:
-        """Whether work runs at the same time as other work in either step."""
+        """True if work overlaps in either step."""
         return bool(self.before.overlap or self.after.overlap)
 
     @property
     def waits_for_ranks(self) -> bool:
-        """Whether either step waits for other ranks."""
+        """True if either step waits for other ranks."""
         return bool(self.before.ranks or self.after.ranks)
 
     @property
     def remainder_share(self) -> float:
-        """The remainder by size, as a part of the baseline's step, from 0."""
+        """Absolute remainder divided by the baseline's step, at least 0."""
         return abs(self.saved.remainder) / self.before_ns if self.before_ns else 0.0
 
 
 def collective_arrivals(runs: Sequence[tuple[Run, TypicalStep | Missing]]) -> dict[int, int] | None:
-    """When the last of the ranks of one mode arrives at each of their collectives in a clean step;
-    None where one of them has no clean pass or no typical step, or there is one only."""
+    """Return when the last rank of one mode arrives at each collective in a clean step.
+
+    None if a rank has no clean pass or typical step, or if there is only one.
+    """
     ranks = [
         (work, _launch_cpu_ns(run))
         for run, work in runs
@@ -193,11 +187,12 @@ def waterfall(
     return_ns: int,
     last: tuple[dict[int, int] | None, dict[int, int] | None] = (None, None),
 ) -> Waterfall | Missing:
-    """The equation of ``run`` against ``baseline``, or why there is none.
+    """Build the breakdown of ``run`` against ``baseline``, or explain why there is none.
 
-    ``work`` and ``base`` are their typical steps, or why they have none. ``return_ns`` is the least
-    time that any traced step of the experiment took to return from its final synchronisation;
-    ``last`` are the :func:`collective_arrivals` of the ranks of the baseline and of the run.
+    ``work`` and ``base`` are their typical steps, or the reasons for missing ones. ``return_ns`` is
+    the minimum return time from the final synchronisation of any traced step in the experiment.
+    ``latest_arrivals`` holds the :func:`find_collective_arrivals` of the baseline's and the run's
+    ranks.
     """
     basis = Basis.TRACED if run.recording and baseline.recording else Basis.CLEAN
     for side in (run, baseline):
@@ -245,8 +240,10 @@ def _launch_cpu_ns(run: Run) -> float:
 
 
 def _depends(pairs: WorkPairs) -> list[list[int]]:
-    """What each piece of the baseline's work waits for on other streams, as the graph's edges tell
-    of its partners: eager streams wait for events that a trace does not show."""
+    """Return the dependencies of the baseline's work on other streams, from its graph partners.
+
+    Eager streams wait for events that a trace does not show.
+    """
     partner = {row.after[0]: row.before[0] for row in pairs.rows if row.before and row.after}
     earlier: list[list[int]] = [[] for _ in pairs.before.items]
     for source, target in pairs.after.edges.tolist():
@@ -260,13 +257,13 @@ def _item_parts(work: TypicalStep, model: StepModel) -> list[CauseTimes]:
     return [
         CauseTimes(
             gaps=waiting,
-            kernels=took if item.kind == "kernel" else 0,
-            copies=0 if item.kind == "kernel" else took,
-            overlap=busy - took,
+            kernels=duration_ns if item.kind == "kernel" else 0,
+            copies=0 if item.kind == "kernel" else duration_ns,
+            overlap=busy - duration_ns,
             synchronisation=blocked,
             ranks=ranks,
         )
-        for item, took, busy, waiting, blocked, ranks in zip(
+        for item, duration_ns, busy, waiting, blocked, ranks in zip(
             work.items,
             (work.duration - work.rank_wait).tolist(),
             model.busy.tolist(),
@@ -291,7 +288,7 @@ def _shares(
     wholes: tuple[CauseTimes, CauseTimes],
     label: Callable[[WorkItem, WorkItem], str],
 ) -> tuple[StepShare, ...]:
-    """Both steps divided by ``label`` of each item and its partner in the run (itself without)."""
+    """Divide both steps by ``label`` of each item and its partner in the run (itself if none)."""
     sides = (pairs.before, pairs.after)
     sums: list[dict[str, CauseTimes]] = [{}, {}]
     counts: list[dict[str, int]] = [{}, {}]
@@ -303,8 +300,8 @@ def _shares(
             name = label(item, pairs.after.items[others[0]] if others else item)
             sums[side][name] = sums[side].get(name, CauseTimes()) + part
             counts[side][name] = counts[side].get(name, 0) + 1
-        rest = wholes[side] - _sum(sums[side].values())
-        sums[side][STEP_LEVEL] = rest
+        remaining = wholes[side] - _sum(sums[side].values())
+        sums[side][STEP_LEVEL] = remaining
     shares = [
         StepShare(
             name,
@@ -318,19 +315,20 @@ def _shares(
 
 
 def _sum(parts: Iterable[CauseTimes]) -> CauseTimes:
-    whole = CauseTimes()
+    total = CauseTimes()
     for part in parts:
-        whole += part
-    return whole
+        total += part
+    return total
 
 
 def _module(item: WorkItem, partner: WorkItem) -> str:
-    """The module of the node, which eager traces do not tell; else the phase in brackets."""
+    """Return the module of the node, which eager traces lack, or else the phase in parentheses."""
     return partner.origin.module or item.origin.module or f"({partner.origin.phase})"
 
 
 def _operator(item: WorkItem, partner: WorkItem) -> str:
-    # The outermost operator that is not the engine's: what the user or autograd called.
+    # Use the outermost operator outside the autograd engine: the one that the user or autograd
+    # called.
     for candidate in (item, partner):
         path = [name.removeprefix(_ENGINE) for name in candidate.origin.op_path]
         if path:

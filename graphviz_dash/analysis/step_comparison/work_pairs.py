@@ -1,6 +1,6 @@
-"""The work of two runs' steps, paired: what is the same, what another kernel does, what was added.
+"""Pairing of the work in two runs' steps: same, replaced, added and removed.
 
-Every piece of work of either step is in exactly one row, so that sums over rows are sums over the
+Every piece of work of either step is in exactly one row, so sums over rows are sums over the
 steps.
 """
 
@@ -28,7 +28,7 @@ from graphviz_dash.analysis.trace.signatures import normalised
 
 
 class PairKind(StrEnum):
-    """What became of a piece of work from the baseline to the run."""
+    """Relation of a piece of work in the run to the baseline."""
 
     SAME = "same"
     OTHER = "other kernel"
@@ -39,15 +39,15 @@ class PairKind(StrEnum):
 
 
 FUSED: Final = "fused operators"
-"""Method of eager kernels whose operators the name of a generated kernel lists."""
+"""Method for eager kernels whose operators appear in the name of a generated kernel."""
 
 ALONE: Final = "none"
-"""Method of a row with nothing on one side."""
+"""Method of a row with only one side."""
 
 _FUSED_CONFIDENCE: Final = 0.6
 
-# Operators that stand for one another: eager ones as torch calls them, and what compilers, which
-# split the bias off a product, make of them.
+# Equivalent operators: torch's eager names and those of compilers, which split the bias from a
+# product.
 _FAMILIES: Final = {
     **dict.fromkeys(("addmm", "mm", "bmm", "baddbmm", "matmul", "linear"), "matmul"),
     **dict.fromkeys(("_scaled_dot_product_efficient_attention",), "attention"),
@@ -58,25 +58,27 @@ _BACKWARD: Final = "backward"
 
 
 class PairRow(Struct, frozen=True):
-    """Pieces of work of both steps that stand for each other."""
+    """Corresponding pieces of work in both steps."""
 
     kind: PairKind
-    """What became of the work."""
+    """Relation between the two sides."""
     before: tuple[int, ...]
-    """Indices of items of the baseline's step, ascending; may be empty. More than one where an
-    operator runs another number of kernels."""
+    """Item indices in the baseline's step, ascending; may be empty.
+
+    More than one if an operator runs a different number of kernels.
+    """
     after: tuple[int, ...]
-    """Indices of items of the run's step, ascending; may be empty."""
+    """Item indices in the run's step, ascending; may be empty."""
     method: str
-    """How the pair was matched; ALONE for work without a partner."""
+    """Matching method; NO_METHOD for work without a partner."""
     confidence: float
-    """How sure the pair is, 0 to 1."""
+    """Confidence of the pair, 0 to 1."""
     launch_differs: bool = False
-    """Whether the same kernel has another grid, block or shared memory, or a copy another size."""
+    """True if the kernel has a different grid, block or shared memory, or the copy another size."""
 
 
 class WorkPairs(Struct, frozen=True, dict=True):
-    """All rows: by the run's order, then what only the baseline has, by its order."""
+    """All rows, in run order, followed by baseline-only rows in baseline order."""
 
     before: TypicalStep
     after: TypicalStep
@@ -84,7 +86,7 @@ class WorkPairs(Struct, frozen=True, dict=True):
 
     @cached_property
     def counts(self) -> dict[PairKind, int]:
-        """Pieces of work by kind: those of the run, and of the baseline what only it has."""
+        """Pieces of work of the run by kind, plus baseline-only work."""
         pieces = Counter[PairKind]()
         for row in self.rows:
             pieces[row.kind] += len(row.after) or len(row.before)
@@ -92,17 +94,17 @@ class WorkPairs(Struct, frozen=True, dict=True):
 
     @cached_property
     def methods(self) -> dict[str, int]:
-        """Rows by how they were found."""
+        """Number of rows by matching method."""
         return dict(Counter(row.method for row in self.rows).most_common())
 
     @cached_property
     def of_before(self) -> tuple[int, ...]:
-        """The row of each piece of work of the baseline."""
+        """Row of each piece of work in the baseline."""
         return self._row_of([row.before for row in self.rows], len(self.before.items))
 
     @cached_property
     def of_after(self) -> tuple[int, ...]:
-        """The row of each piece of work of the run."""
+        """Row of each piece of work in the run."""
         return self._row_of([row.after for row in self.rows], len(self.after.items))
 
     @staticmethod
@@ -115,7 +117,7 @@ class WorkPairs(Struct, frozen=True, dict=True):
 
 
 def pair_work(before: TypicalStep, after: TypicalStep) -> WorkPairs:
-    """Pairs the work of the baseline's step with that of the run's."""
+    """Pair the work of the baseline's step with that of the run's."""
     codes = _Codes()
     eager_key, eager_op, eager_name = codes.of(before.items)
     graph_key, graph_op, graph_name = codes.of(after.items)
@@ -130,13 +132,10 @@ def pair_work(before: TypicalStep, after: TypicalStep) -> WorkPairs:
 
 
 class _Codes:
-    """Codes of items, shared by both steps."""
-
     def __init__(self) -> None:
         self._known: dict[object, int] = {}
 
     def of(self, items: tuple[WorkItem, ...]) -> tuple[Ints, Ints, Ints]:
-        """Key, operator and name of each item."""
         codes = [self._item(item) for item in items]
         table = np.array(codes, dtype=np.int64).reshape(-1, 3)
         return table[:, 0], table[:, 1], table[:, 2]
@@ -156,8 +155,10 @@ class _Codes:
 
 
 def operator_family(item: WorkItem) -> str | None:
-    """The innermost operator without namespace, overload and in-place mark, those that stand for
-    one another under one name; None where none is told."""
+    """Return the innermost operator without namespace, overload and in-place suffix.
+
+    Equivalent operators share one name. None if unknown.
+    """
     op = item.origin.op
     if op is None:
         return None
@@ -166,18 +167,18 @@ def operator_family(item: WorkItem) -> str | None:
 
 
 def _name(item: WorkItem) -> str:
-    # Profilers know the memory of memcpys and memsets in eager mode and not in a replay.
+    # Profilers report the memory types of memcpys and memsets in eager mode but not in a replay.
     return normalised(item.name) if item.kind == "kernel" else ""
 
 
 def _rows(before: TypicalStep, after: TypicalStep, matches: ItemPairs) -> tuple[PairRow, ...]:
-    """Pairs that share an item as one row, and a row for what is left on either side."""
+    """Merge pairs that share an item into one row, and add rows for unpaired work."""
     members: dict[int, tuple[list[int], list[int], list[tuple[str, float]]]] = {}
     owner_before: dict[int, int] = {}
     owner_after: dict[int, int] = {}
     pairs = [
-        (eager_item, graph_item, METHOD_NAMES[method], sure)
-        for eager_item, graph_item, method, sure in zip(
+        (eager_item, graph_item, METHOD_NAMES[method], confidence)
+        for eager_item, graph_item, method, confidence in zip(
             matches.before.tolist(),
             matches.after.tolist(),
             matches.method.tolist(),
@@ -189,19 +190,19 @@ def _rows(before: TypicalStep, after: TypicalStep, matches: ItemPairs) -> tuple[
         (eager_item, graph_item, FUSED, _FUSED_CONFIDENCE)
         for eager_item, graph_item in _fused(before, after, matches)
     ]
-    for eager_item, graph_item, method, sure in pairs:
+    for eager_item, graph_item, method, confidence in pairs:
         row = owner_after.get(graph_item, owner_before.get(eager_item, len(members)))
-        eager_items, graph_items, how = members.setdefault(row, ([], [], []))
+        eager_items, graph_items, matches_of_row = members.setdefault(row, ([], [], []))
         if eager_item not in owner_before:
             eager_items.append(eager_item)
         if graph_item not in owner_after:
             graph_items.append(graph_item)
         owner_before.setdefault(eager_item, row)
         owner_after.setdefault(graph_item, row)
-        how.append((method, sure))
+        matches_of_row.append((method, confidence))
     rows = [
-        _row(before, after, tuple(sorted(eager_items)), tuple(sorted(graph_items)), how)
-        for eager_items, graph_items, how in members.values()
+        _row(before, after, tuple(sorted(eager_items)), tuple(sorted(graph_items)), matches_of_row)
+        for eager_items, graph_items, matches_of_row in members.values()
     ]
     rows += [
         _row(before, after, (), (item,), [])
@@ -226,11 +227,11 @@ def _row(
 ) -> PairRow:
     if not eager_items or not graph_items:
         item = after.items[graph_items[0]] if graph_items else before.items[eager_items[0]]
-        is_copy = item.kind != "kernel"
+        is_copy_or_set = item.kind != "kernel"
         kinds = (
-            (PairKind.ADDED if is_copy else PairKind.ONLY_RUN)
+            (PairKind.ADDED if is_copy_or_set else PairKind.ONLY_RUN)
             if graph_items
-            else (PairKind.REMOVED if is_copy else PairKind.ONLY_BASELINE)
+            else (PairKind.REMOVED if is_copy_or_set else PairKind.ONLY_BASELINE)
         )
         return PairRow(kinds, eager_items, graph_items, ALONE, 0.0)
     eager_work = sorted(
@@ -239,21 +240,23 @@ def _row(
     graph_work = sorted(
         (after.items[index].kind, _name(after.items[index])) for index in graph_items
     )
-    method, sure = min(how, key=lambda match: match[1])
+    method, confidence = min(how, key=lambda match: match[1])
     if eager_work != graph_work:
-        return PairRow(PairKind.OTHER, eager_items, graph_items, method, sure)
+        return PairRow(PairKind.OTHER, eager_items, graph_items, method, confidence)
     launches = [
         sorted((work.items[index].shape, work.items[index].size or 0) for index in places)
         for work, places in ((before, eager_items), (after, graph_items))
     ]
     return PairRow(
-        PairKind.SAME, eager_items, graph_items, method, sure, launches[0] != launches[1]
+        PairKind.SAME, eager_items, graph_items, method, confidence, launches[0] != launches[1]
     )
 
 
 def _fused(before: TypicalStep, after: TypicalStep, matches: ItemPairs) -> list[tuple[int, int]]:
-    """Eager kernels without a partner and the generated kernel whose name lists their operators,
-    between the partners of its neighbours in the order of launch."""
+    """Pair unmatched eager kernels with a generated kernel whose name lists their operators.
+
+    Candidates are between the partners of its neighbours in launch order.
+    """
     generated = {
         graph_item: _words(item.name)
         for graph_item, item in enumerate(after.items)
@@ -289,6 +292,6 @@ def _fused(before: TypicalStep, after: TypicalStep, matches: ItemPairs) -> list[
 
 
 def _words(name: str) -> str:
-    """The operators that a generated kernel's name lists, as one text between underscores."""
+    """Return the operators in a generated kernel's name, joined and enclosed by underscores."""
     listed = _GENERATED.match(name)
     return f"_{listed[1]}_" if listed else ""

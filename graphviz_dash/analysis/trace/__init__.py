@@ -1,1 +1,1 @@
-"""What a trace says by itself: steps, lanes, API calls, kernel categories and names."""
+"""Information in a single trace: steps, lanes, API calls, kernel categories and names."""

@@ -1,6 +1,6 @@
-"""What a call of the CUDA (or HIP) runtime or driver API does, told from its name.
+"""Classification of CUDA (or HIP) runtime and driver API calls by name.
 
-Names are as the profiler writes them: "cudaLaunchKernel", "cuLaunchKernelEx", "hipGraphLaunch",
+Names are as written by the profiler: "cudaLaunchKernel", "cuLaunchKernelEx", "hipGraphLaunch",
 with version suffixes such as "_v2" or "_ptsz".
 """
 
@@ -12,7 +12,7 @@ from functools import lru_cache
 
 
 class CallClass(StrEnum):
-    """What the call does for the timeline of the GPU."""
+    """Effect of a call on the GPU timeline."""
 
     KERNEL_LAUNCH = "kernel launch"
     GRAPH_LAUNCH = "graph launch"
@@ -24,7 +24,7 @@ class CallClass(StrEnum):
 
 
 _PREFIX = r"^(cuda|cu|hip)"
-# First match wins: a graph's own calls hold the words of the others.
+# First match wins, because graph call names contain the words of other calls.
 _PATTERNS = (
     (CallClass.GRAPH_LAUNCH, r"GraphLaunch"),
     (CallClass.GRAPH, r"(Graph|StreamBeginCapture|StreamEndCapture)"),
@@ -41,5 +41,5 @@ _COMPILED = tuple((call, re.compile(_PREFIX + pattern)) for call, pattern in _PA
 
 @lru_cache(maxsize=4096)
 def call_class(name: str) -> CallClass:
-    """The class of the API call ``name``; OTHER for what launches nothing and waits for nothing."""
+    """Return the class of the API call ``name``; OTHER for calls that neither launch nor wait."""
     return next((call for call, pattern in _COMPILED if pattern.search(name)), CallClass.OTHER)

@@ -1,8 +1,8 @@
-"""Communication between ranks in a trace: which kernels it is, of which kind, and what hides it.
+"""Communication between ranks in a trace: kernels, kinds and exposed time.
 
-A collective's kernel is told by its name. Of NCCL's names only the operation is a fact: kernels are
-compiled for few of the algorithms, protocols and reductions, and the others run in the nearest one
-(nccl/src/device/generate.py, ``best_kernel``), so that RING and LL in a name say little.
+A collective's kernel is identified by name. In NCCL's names, only the operation is reliable:
+kernels are compiled for few algorithms, protocols and reductions, and the others run in the
+nearest one (nccl/src/device/generate.py, ``best_kernel``), so RING and LL in a name mean little.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Collective(StrEnum):
-    """What a communication kernel does, named as in MPI and NCCL."""
+    """Operation of a communication kernel, named as in MPI and NCCL."""
 
     ALL_REDUCE = "all-reduce"
     ALL_GATHER = "all-gather"
@@ -39,7 +39,7 @@ class Collective(StrEnum):
     UNKNOWN = "unknown"
 
 
-# First match wins: "AllReduce" and "ReduceScatter" hold the word of "Reduce".
+# First match wins, because "AllReduce" and "ReduceScatter" contain "Reduce".
 _PATTERNS: Final = (
     (Collective.ALL_REDUCE, r"all_?reduce|cross_device_reduce"),
     (Collective.REDUCE_SCATTER, r"reduce_?scatter"),
@@ -53,12 +53,12 @@ _PATTERNS: Final = (
 _COMPILED: Final = tuple((kind, re.compile(text, re.IGNORECASE)) for kind, text in _PATTERNS)
 
 MEETING: Final = (Collective.ALL_REDUCE, Collective.ALL_GATHER, Collective.REDUCE_SCATTER)
-"""Those that no rank can finish before the last has begun, so that they end together."""
+"""Collectives that no rank can finish before the last has started, so that they end together."""
 
 
 @lru_cache(maxsize=65536)
 def collective_kind(name: str) -> Collective | None:
-    """The kind of a kernel's communication by its name; None for other kernels."""
+    """Return the kind of a communication kernel by name; None for other kernels."""
     if categorise("kernel", name) is not Category.COMMUNICATION:
         return None
     return next((kind for kind, text in _COMPILED if text.search(name)), Collective.UNKNOWN)
@@ -68,9 +68,11 @@ _TYPE: Final = re.compile(r"_(?:bf|f|i|u)(8|16|32|64)(?:e\dm\d)?(?:_|\(|$)")
 
 
 def message_bytes(name: str, input_dims: str | None) -> int | None:
-    """What a rank gives to a collective, in bytes: the elements of the tensors that are its
-    operator's first argument (JSON text of their shapes, as the profiler records it), of the type
-    in the kernel's name. None where either is not told: NCCL names the type of reductions only.
+    """Return the number of bytes that a rank sends to a collective; None if unknown.
+
+    It multiplies the elements of the operator's first argument (shapes as JSON text from the
+    profiler) by the size of the type in the kernel's name. NCCL names the type of reductions
+    only.
     """
     element_type = _TYPE.search(name)
     if element_type is None or input_dims is None:
@@ -90,37 +92,37 @@ def message_bytes(name: str, input_dims: str | None) -> int | None:
 
 
 class StepCommunication(Struct, frozen=True):
-    """The communication of one step on one rank, of the traced pass."""
+    """Communication of one step on one rank, in the traced pass."""
 
     rows: Ints
     """Rows of ``trace.gpu`` by start, shape (n,)."""
     total_ns: int
-    """Union of their intervals within the step's span, in ns."""
+    """Union of their intervals within the step's span."""
     exposed_ns: int
-    """Time of ``total_ns`` in which nothing else ran on the rank's GPU, in ns."""
+    """Part of ``total_ns`` without other work on the rank's GPU."""
     compute_ns: int
-    """Union of all other GPU work within the step's span, in ns."""
+    """Union of all other GPU work within the step's span."""
 
 
 def communication(trace: Trace, traced_steps: tuple[Step, ...]) -> tuple[StepCommunication, ...]:
-    """The communication of each step of ``trace``; near-linear in the rows."""
-    ours = is_communication(trace)
+    """Return the communication of each step of ``trace``; near-linear in the rows."""
+    is_communicating = is_communication(trace)
     start = column(trace.gpu, "ts")
     end = start + np.maximum(column(trace.gpu, "dur"), 0)
 
     by_step = []
     for step in traced_steps:
-        rows = step.gpu_rows[ours[step.gpu_rows]]
-        others = step.gpu_rows[~ours[step.gpu_rows]]
+        rows = step.gpu_rows[is_communicating[step.gpu_rows]]
+        others = step.gpu_rows[~is_communicating[step.gpu_rows]]
         compute = span_union_ns(step, start[others], end[others])
         total = span_union_ns(step, start[rows], end[rows])
-        # What communication adds to the union of the rest is what nothing else hides.
+        # Exposed communication is its contribution to the union of all work.
         by_step.append(StepCommunication(rows, total, step.busy_ns - compute, compute))
     return tuple(by_step)
 
 
 def is_communication(trace: Trace) -> npt.NDArray[np.bool_]:
-    """Which rows of ``trace.gpu`` are communication kernels, shape (rows,)."""
+    """Return a mask of the communication kernels in ``trace.gpu``, shape (rows,)."""
     kinds, kind_names = encode(trace.gpu["kind"])
     names, texts = encode(trace.gpu["name"])
     if not len(names):
@@ -131,7 +133,7 @@ def is_communication(trace: Trace) -> npt.NDArray[np.bool_]:
 
 
 def collective_kinds(trace: Trace, rows: Ints) -> list[Collective]:
-    """The kind of each of ``rows`` of ``trace.gpu``, which are communication."""
+    """Return the kind of each of ``rows`` of ``trace.gpu``, which must be communication."""
     names, texts = encode(trace.gpu["name"])
     kinds = [collective_kind(text) or Collective.UNKNOWN for text in texts]
     return [kinds[code] for code in names[rows].tolist()]

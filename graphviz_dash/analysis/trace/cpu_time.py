@@ -1,4 +1,4 @@
-"""The CPU time of traced steps as torch.profiler's own table totals it."""
+"""CPU time of traced steps, equal to the total in torch.profiler's table."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from graphviz_dash.model.marks import STEP
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
-_BLOCK_ROWS: Final = 1 << 16  # what is made of so many stays in the cache of a core
-_THREADS: Final = 2  # numpy lets another one run while it sorts
+_BLOCK_ROWS: Final = 1 << 16  # data for this many rows fits in a core's cache
+_THREADS: Final = 2  # numpy releases the GIL while sorting
 _FARTHEST: Final = 1 << 62
 
 
 class _Rows(NamedTuple):
-    """Intervals of one table by start, and the thread of each, shape (rows,)."""
+    """Intervals of one table by start, with threads; shape (rows,)."""
 
     start: Ints
     duration: Ints
@@ -30,12 +30,12 @@ class _Rows(NamedTuple):
 
 
 def self_cpu_ns(trace: Trace, traced_steps: Sequence[Step]) -> Ints:
-    """For each step the "Self CPU time total" of its events, in ns, shape (steps,).
+    """Return the "Self CPU time total" of each step's events, shape (steps,).
 
-    torch.profiler adds up what each operator, range and runtime call took beyond those within it;
-    over a thread that is the union of their intervals, and so it is computed here. The range that
-    marks the step is left out (it holds the whole step, Python's time included), the
-    synchronisation at its end is not. Events belong to the step in which they begin.
+    torch.profiler sums the self time of each operator, range and runtime call. Per thread this
+    equals the union of their intervals, which is computed here. The range that marks the step is
+    excluded (it covers the whole step, including Python time); the final synchronisation is
+    included. Events belong to the step in which they start.
     """
     annotations = trace.annotations
     is_step = annotations["name"].str.starts_with(STEP).fill_null(False)
@@ -49,7 +49,7 @@ def self_cpu_ns(trace: Trace, traced_steps: Sequence[Step]) -> Ints:
     stop = np.array([step.end for step in traced_steps], dtype=np.int64)
     totals = np.zeros(len(traced_steps), dtype=np.int64)
     with ThreadPoolExecutor(_THREADS) as pool:
-        # Chains of steps of which none overlaps another: one, as a rule.
+        # Groups of steps without overlap; usually just one.
         for chain in split_overlaps(begin, stop):
             edges = np.column_stack((begin[chain], stop[chain])).ravel()
             bounds = np.stack([np.searchsorted(table_rows.start, edges) for table_rows in rows])
@@ -59,17 +59,19 @@ def self_cpu_ns(trace: Trace, traced_steps: Sequence[Step]) -> Ints:
 
 
 def _blocks(bounds: Ints) -> list[Ints]:
-    """``bounds``, first and last row of each step in each table, shape (tables, 2 * steps), cut
-    into blocks of whole steps."""
+    """Split ``bounds`` into blocks of complete steps.
+
+    ``bounds`` holds first and last row of each step in each table, shape (tables, 2 * steps).
+    """
     sizes = (bounds[:, 1::2] - bounds[:, ::2]).sum(axis=0)
     block = np.cumsum(sizes) // _BLOCK_ROWS
     return np.split(bounds, 2 * (np.flatnonzero(np.diff(block)) + 1), axis=1)
 
 
 def _unions(tables: Sequence[_Rows], bounds: Ints, threads: Ints) -> Ints:
-    """For each step the length of the union of its intervals, summed over threads."""
+    """Return the union length of each step's intervals, summed over threads."""
     starts, ends, groups = [], [], []
-    spans = np.arange(bounds.shape[1] - 1)  # odd ones lie between two steps
+    spans = np.arange(bounds.shape[1] - 1)  # odd spans are between two steps
     for rows, edges in zip(tables, bounds, strict=True):
         inside = slice(edges[0], edges[-1])
         span = np.repeat(spans, np.diff(edges))
@@ -82,15 +84,15 @@ def _unions(tables: Sequence[_Rows], bounds: Ints, threads: Ints) -> Ints:
     low = int(start.min())
     stride = int(end.max()) - low + 1
     if len(spans) * len(threads) * stride < _FARTHEST:
-        # Groups one behind the other. Where a gap opens all that began before has ended, and these
-        # are as many: starts and ends can be sorted apart.
+        # Shift groups one after another. At a gap, as many intervals have ended as have started, so
+        # starts and ends can be sorted separately.
         shift = group * stride - low
         start, end = np.sort(start + shift), np.sort(end + shift)
-        alone = end - np.maximum(start, np.concatenate((start[:1], end[:-1])))
+        exclusive = end - np.maximum(start, np.concatenate((start[:1], end[:-1])))
     else:
         order = np.lexsort((start, group))
-        alone = exclusive_ns(start[order], end[order], group[order])
+        exclusive = exclusive_ns(start[order], end[order], group[order])
     rows_of = np.diff(bounds, axis=1).sum(axis=0)
-    sums = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(alone)))
+    sums = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(exclusive)))
     ends_at = np.cumsum(rows_of)
     return np.asarray(sums[ends_at] - sums[ends_at - rows_of], dtype=np.int64)[::2]

@@ -1,5 +1,7 @@
-"""Whether a trace holds work of a GPU at all. Where it holds none nothing is known of the GPU: it
-was neither idle nor busy, and no counts of its work are zero.
+"""Presence of GPU records in a trace.
+
+Without any, the GPU state is unknown: it was neither idle nor busy, and work counts are not
+zero.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def missing_gpu_work(trace: Trace) -> Missing | None:
-    """Why ``trace`` holds no kernel, copy or set; None where it holds any."""
+    """Return why ``trace`` contains no kernel, copy or set; None if it contains any."""
     if len(trace.gpu):
         return None
     codes, names = encode(trace.runtime["name"])
@@ -26,11 +28,11 @@ def missing_gpu_work(trace: Trace) -> Missing | None:
     if not launches:
         return Missing(
             Fact.GPU_WORK,
-            "the trace holds no work of a GPU, as one recorded without ProfilerActivity.CUDA",
+            "the trace contains no GPU work, as if recorded without ProfilerActivity.CUDA",
         )
     return Missing(
         Fact.GPU_WORK,
-        f"the trace holds {launches:,} launches and none of the work that they launched: CUPTI "
-        "gave the profiler no records of the GPU, as where another profiler holds it or the "
-        "process may not use it",
+        f"the trace contains {launches:,} launches but none of their GPU work: CUPTI gave the "
+        "profiler no GPU records, for example because another profiler uses it or the process "
+        "lacks permission",
     )

@@ -1,6 +1,7 @@
-"""What a piece of GPU work does, in seven categories, told from its name.
+"""Classification of GPU work into seven categories by name.
 
-The categories are for colour and for sums; they are a reading of names, not a fact of the trace.
+The categories are for colours and sums; they are an interpretation of names, not a fact of the
+trace.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from functools import lru_cache
 
 
 class Category(StrEnum):
-    """The seven categories; the order is the order of legends."""
+    """The seven categories, in legend order."""
 
     GEMM = "gemm"
     ATTENTION = "attention"
@@ -22,8 +23,8 @@ class Category(StrEnum):
     OTHER = "other"
 
 
-# First match wins, so the specific words stand before the general ones. The driver runs some copies
-# and sets of a graph as kernels of its own ("memcpy32_post").
+# First match wins, so specific words come before general ones. The driver runs some copies and sets
+# of a graph as kernels ("memcpy32_post").
 _PATTERNS = (
     (Category.MEMORY, r"^(memcpy|memset)\d"),
     (
@@ -38,10 +39,10 @@ _PATTERNS = (
     ),
     (
         # Convolutions are matrix products to the hardware: cuDNN's fprop, dgrad and wgrad engines.
-        # What rocBLAS and hipBLASLt run is called after its indices: Cijk_Ailk_Bljk.
+        # Kernels of rocBLAS and hipBLASLt are named after their indices: Cijk_Ailk_Bljk.
         Category.GEMM,
-        # FBGEMM is a library, and most of what it runs are look-ups in embeddings. Before cuDNN 8
-        # convolutions are called after their tiles alone: volta_scudnn_128x64_relu.
+        # FBGEMM is a library that mostly runs embedding look-ups. Before cuDNN 8, convolutions are
+        # named only after their tiles: volta_scudnn_128x64_relu.
         r"(?<!fb)gemm|gemv|matmul|^cijk_|cublas|cutlass|wgmma|xmma|splitk|conv|_mm_|nvjet|fprop|dgrad"
         r"|wgrad|winograd|cudnn_\w*\d+x\d+",
     ),
@@ -61,7 +62,7 @@ _COMPILED = tuple((category, re.compile(pattern, re.IGNORECASE)) for category, p
 
 @lru_cache(maxsize=65536)
 def categorise(kind: str, name: str) -> Category:
-    """The category of GPU work of ``kind`` (kernel, memcpy, memset; case ignored) and ``name``."""
+    """Return the category of GPU work of ``kind`` (kernel, memcpy, memset; case ignored)."""
     if kind.lower() in ("memcpy", "memset", "memalloc", "memfree"):
         return Category.MEMORY
     if kind.lower() != "kernel":

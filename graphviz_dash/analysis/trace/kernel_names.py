@@ -1,6 +1,6 @@
-"""Short names for kernels: what a reader calls them, from the demangled name of the trace.
+"""Short kernel names for display, from demangled names.
 
-The short name is for labels; it is not unique, and the full name is always shown beside it.
+They are not unique, so the full name is always shown next to them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-# Longer names are templates upon templates: what they are called stands at their beginning.
+# Longer names are nested templates, with the relevant part at the start.
 _READ_CHARS: Final = 4000
 
 # "void ns::name<...>(...)": return type, namespaces, name.
@@ -18,9 +18,9 @@ _HEAD: Final = re.compile(r"(?:[\w:]+ )?(?:\w+::)*(\w+)(?=[<(]|$)")
 # cuBLAS's gemv: "std::enable_if<!(false), void>::type internal::gemvx::kernel<...>(...)".
 _CONDITION: Final = re.compile(r"std::enable_if<[^;]{0,80}?>::type (?=[\w:]+<)")
 _GENERAL: Final = re.compile(r"(?:\w+::)*(\w+::kernel)(?=<)")
-"""A name that tells nothing without what it is in."""
+"""A name that is meaningless without its namespace."""
 
-# Kernels that run any functor: the functor says what they do.
+# Kernels that run any functor, which describes their work.
 _WRAPPERS: Final = {
     "elementwise_kernel": "elementwise",
     "elementwise_kernel_manual_unroll": "elementwise",
@@ -42,7 +42,7 @@ _WHAT: Final = re.compile(
     r"|\b(?P<launch>launch_\w+)"
 )
 
-# Functors that only carry another one, and names too general to tell anything.
+# Functors that only wrap another one, and names too general to be useful.
 _CARRIERS: Final = frozenset(
     {
         *("Unary", "AUnary", "BUnary", "Binary", "UnaryOp", "BinaryOpScalar", "BinaryOpList"),
@@ -55,15 +55,15 @@ _CARRIERS: Final = frozenset(
 _CUTLASS: Final = re.compile(
     r"cutlass(?:_cudnn\w*)?::(?:device_kernel|Kernel2?)<(?:[\w:]*\benable_\w+<)?(?:\w+::)*?(\w+)(?:::\w*Kernel)?\b(?!::)"
 )
-"""What CUTLASS runs: its name, or what that is in where it is called GemmKernel or the like."""
+"""CUTLASS kernels: the name, or its enclosing scope if it is GemmKernel or similar."""
 
 
 @lru_cache(maxsize=65536)
 def short_name(demangled: str) -> str:
-    """A kernel's name without return type, namespaces, template arguments and parameters; for a
-    kernel that runs any functor, what kind it is and what the functor does: "elementwise add".
+    """Return a kernel's name without return type, namespaces, template arguments and parameters.
 
-    A name that is no C++ name (Triton, cuBLAS, a copy) is given back as it is.
+    A kernel that runs any functor becomes its kind and functor: "elementwise add". Names that
+    are not C++ (Triton, cuBLAS, a copy) are unchanged.
     """
     text = demangled[:_READ_CHARS].replace("(anonymous namespace)::", "")
     cutlass = _CUTLASS.search(text)
@@ -77,15 +77,15 @@ def short_name(demangled: str) -> str:
     if not head:
         return demangled
     kind = _WRAPPERS.get(head[1])
-    what = _what(text[head.end() :]) if kind else None
+    functor = _what(text[head.end() :]) if kind else None
     if kind is None:
         return head[1]
-    return f"{kind} {what}" if what else head[1]
+    return f"{kind} {functor}" if functor else head[1]
 
 
 def _what(arguments: str) -> str | None:
     for match in _WHAT.finditer(arguments):
-        what = next(text for text in match.groups() if text)
-        if what not in _CARRIERS:
-            return what
+        functor = next(text for text in match.groups() if text)
+        if functor not in _CARRIERS:
+            return functor
     return None

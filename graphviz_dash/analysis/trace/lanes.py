@@ -1,9 +1,9 @@
-"""A trace as lanes: rows in which nothing overlaps, with prefix sums that make binning exact.
+"""Lanes of a trace: rows without overlap, with prefix sums for exact binning.
 
-GPU work lies in lanes by (device, stream), CPU calls by (process, thread). Slices of one stream can
-overlap (programmatic launch, graph branches that the profiler shows on one stream): those that
-would overlap go to sub-lanes, first fit. Within a lane starts and ends are both sorted, so the busy
-time before any instant is one binary search and one prefix sum, however many slices there are.
+GPU work is grouped by (device, stream), CPU calls by (process, thread). Slices of one stream can
+overlap (programmatic launch, graph branches shown on one stream); overlapping slices move to
+sub-lanes by first fit. Starts and ends are both sorted within a lane, so the busy time before
+any instant needs one binary search and one prefix sum, for any number of slices.
 
 All times are integer nanoseconds since the trace's origin.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 
-# Sub-lanes found by following whole chains of slices; beyond that depth a heap is cheaper.
+# Sub-lanes found by following chains of slices; beyond this depth a heap is cheaper.
 _PEELED_SUBLANES = 8
 
 SHOWN_CALLS = frozenset(
@@ -38,66 +38,68 @@ SHOWN_CALLS = frozenset(
         CallClass.MEMORY,
     }
 )
-"""Calls that a CPU lane holds: what submits work, waits for it or allocates. Queries, attribute
-calls and event bookkeeping are left out: they are many, short, and launch nothing."""
+"""Calls on CPU lanes: they submit work, wait or allocate.
+
+Queries, attribute calls and event bookkeeping are excluded: they are frequent and short, and
+launch nothing.
+"""
 
 
 class LaneSet(Struct, frozen=True):
-    """Lanes packed one after another; lane ``i`` is ``bounds[i]:bounds[i + 1]`` of the slices."""
+    """Lanes packed in sequence; lane ``i`` is ``bounds[i]:bounds[i + 1]`` of the slices."""
 
     owner: Ints
     """Device (GPU) or process (CPU) of each lane."""
     track: Ints
     """Stream or thread of each lane."""
     sub: Ints
-    """Number of each lane among the sub-lanes of its track, from 0."""
+    """Sub-lane number within the track, from 0."""
     bounds: Ints
-    """Where the slices of each lane begin, and the end of the last one, shape (lanes + 1,)."""
+    """Start index of each lane's slices, and the end of the last one, shape (lanes + 1,)."""
     row: Ints
-    """Row of each slice in its table of the trace, or -1 where a slice is no single row."""
+    """Row of each slice in its table of the trace, or -1 if not a single row."""
     start: Ints
-    """Begin of each slice, in ns."""
+    """Start of each slice, in ns."""
     end: Ints
     """End of each slice, in ns."""
     busy: Ints
-    """Time of the first ``k`` slices together, over all lanes, in ns, shape (slices + 1,)."""
+    """Total time of the first ``k`` slices over all lanes, in ns, shape (slices + 1,)."""
 
     def __len__(self) -> int:
         return len(self.owner)
 
     def span(self, lane: int) -> slice:
-        """Where the slices of ``lane`` lie."""
+        """Return the slice range of ``lane``."""
         return slice(int(self.bounds[lane]), int(self.bounds[lane + 1]))
 
     def window(self, lane: int, begin: int, stop: int) -> slice:
-        """Where the slices of ``lane`` lie that touch [begin, stop], empty ones included."""
+        """Return the range of slices of ``lane`` that touch [begin, stop], including empty ones."""
         inside = self.span(lane)
         first = int(np.searchsorted(self.end[inside], begin, "left"))
         last = int(np.searchsorted(self.start[inside], stop, "right"))
         return slice(inside.start + first, inside.start + max(first, last))
 
     def busy_before(self, lane: int, instants: Ints) -> Ints:
-        """Busy time of ``lane`` before each of ``instants``, in ns; exact."""
+        """Return the exact busy time of ``lane`` before each of ``instants``, in ns."""
         inside = self.span(lane)
         ended = inside.start + np.searchsorted(self.end[inside], instants, "right")
         total = self.busy[ended] - self.busy[inside.start]
         running = ended < inside.stop
         if inside.stop > inside.start:
-            at = np.minimum(ended, inside.stop - 1)
-            total = total + np.where(running, np.maximum(instants - self.start[at], 0), 0)
+            index = np.minimum(ended, inside.stop - 1)
+            total = total + np.where(running, np.maximum(instants - self.start[index], 0), 0)
         return np.asarray(total, dtype=np.int64)
 
     def busy_between(self, lane: int, edges: Ints) -> Ints:
-        """Busy time of ``lane`` between consecutive ``edges`` (ascending), in ns; exact, so the
-        bins add up to the busy time between the first edge and the last."""
+        """Return the exact busy time of ``lane`` between consecutive ascending ``edges``, in ns."""
         return np.diff(self.busy_before(lane, edges))
 
 
 class Links(Struct, frozen=True):
-    """Which CPU call launched which GPU rows, by correlation: one call to many rows for a graph.
+    """Links from GPU rows to their launch calls, by correlation; a graph call has many rows.
 
-    ``launch`` has the runtime row for each GPU row, or -1 where the trace does not tell.
-    ``kernels_of`` gives the other direction.
+    ``launch`` is the runtime row of each GPU row, or -1 if unknown. ``get_launched_rows`` returns
+    the other direction.
     """
 
     launch: Ints
@@ -105,7 +107,7 @@ class Links(Struct, frozen=True):
     first: Ints
 
     def kernels_of(self, runtime_row: int) -> Ints:
-        """GPU rows that ``runtime_row`` launched, in the order of the trace."""
+        """Return the GPU rows launched by ``runtime_row``, in trace order."""
         return self.order[self.first[runtime_row] : self.first[runtime_row + 1]]
 
 
@@ -113,17 +115,17 @@ class TraceLanes(Struct, frozen=True):
     """The lanes of one trace."""
 
     gpu: LaneSet
-    """By (device, stream, sub-lane)."""
+    """GPU lanes by (device, stream, sub-lane)."""
     cpu: LaneSet
-    """By (process, thread, sub-lane), the calls of SHOWN_CALLS only."""
+    """Lanes of SHOWN_CALLS by (process, thread, sub-lane)."""
     device: LaneSet
-    """For each device one lane of its busy periods, all streams merged."""
+    """One lane of busy periods per device, with all streams merged."""
     links: Links
-    """Which CPU call launched which GPU rows."""
+    """Links from GPU rows to launch calls."""
 
 
 def trace_lanes(trace: Trace) -> TraceLanes:
-    """The lanes of ``trace``; every GPU row is in exactly one GPU lane."""
+    """Build the lanes of ``trace``; every GPU row is in exactly one GPU lane."""
     gpu, runtime = trace.gpu, trace.runtime
     start = column(gpu, "ts")
     end = start + np.maximum(column(gpu, "dur"), 0)
@@ -146,24 +148,24 @@ def trace_lanes(trace: Trace) -> TraceLanes:
 
 
 def trace_links(trace: Trace) -> Links:
-    """Which call of ``trace`` launched which of its GPU rows."""
+    """Link the GPU rows of ``trace`` to their launch calls."""
     return link_launches(column(trace.gpu, "correlation"), column(trace.runtime, "correlation"))
 
 
 def no_lanes() -> TraceLanes:
-    """The lanes of a trace that holds nothing."""
+    """Create the lanes of an empty trace."""
     none = np.zeros(0, dtype=np.int64)
     empty = _empty_lanes()
     return TraceLanes(empty, empty, empty, Links(none, none, _prefix(none)))
 
 
 def pack_lanes(owner: Ints, track: Ints, row: Ints, start: Ints, end: Ints) -> LaneSet:
-    """Lanes of slices given by parallel arrays of shape (n,), in the order of (owner, track)."""
+    """Pack slices, given by parallel arrays of shape (n,), into lanes ordered by (owner, track)."""
     if not len(start):
         return _empty_lanes()
     owners, tracks, code = _tracks(owner, track)
-    # Stable by track keeps the order of time that tables have; ties need the empty slice first, or
-    # it would count as overlapping the one that starts with it.
+    # A stable sort by track preserves time order. At ties, the empty slice must come first, or it
+    # would overlap the one that starts with it.
     order = np.argsort(code, kind="stable")
     if not sorted_within(code[order], start[order], end[order]):
         order = np.lexsort((end, start, code))
@@ -174,11 +176,11 @@ def pack_lanes(owner: Ints, track: Ints, row: Ints, start: Ints, end: Ints) -> L
     lane_sub: list[int] = []
     for begin, stop in zip(begins, np.append(begins[1:], len(order)), strict=True):
         inside = order[begin:stop]
-        which = int(code[inside[0]])
+        track_code = int(code[inside[0]])
         for sub, members in enumerate(split_overlaps(start[inside], end[inside])):
             pieces.append(inside[members])
-            lane_owner.append(int(owners[which]))
-            lane_track.append(int(tracks[which]))
+            lane_owner.append(int(owners[track_code]))
+            lane_track.append(int(tracks[track_code]))
             lane_sub.append(sub)
     packed = np.concatenate(pieces)
     sizes = np.array([len(piece) for piece in pieces], dtype=np.int64)
@@ -195,28 +197,32 @@ def pack_lanes(owner: Ints, track: Ints, row: Ints, start: Ints, end: Ints) -> L
 
 
 def split_overlaps(start: Ints, end: Ints) -> list[Ints]:
-    """Positions of each sub-lane, for slices sorted by start: first fit, so no sub-lane overlaps
-    and there are as many as slices run at once."""
+    """Split slices sorted by start into sub-lanes by first fit; return the positions of each.
+
+    No sub-lane overlaps, and their number is the maximum concurrency.
+    """
     if not len(start):
         return []
     if bool(np.all(end[:-1] <= start[1:])):
         return [np.arange(len(start), dtype=np.int64)]
-    # Most slices overlap nothing even then: only groups that do are followed one by one.
-    reach = np.maximum.accumulate(end)
-    opens = np.flatnonzero(np.append(True, start[1:] >= reach[:-1]))
-    crowded = np.repeat(np.diff(opens, append=len(start)) > 1, np.diff(opens, append=len(start)))
-    left = np.flatnonzero(crowded)
+    # Most slices overlap nothing even then, so only overlapping groups are followed individually.
+    busy_until = np.maximum.accumulate(end)
+    group_starts = np.flatnonzero(np.append(True, start[1:] >= busy_until[:-1]))
+    crowded = np.repeat(
+        np.diff(group_starts, append=len(start)) > 1, np.diff(group_starts, append=len(start))
+    )
+    remaining = np.flatnonzero(crowded)
     lanes: list[Ints] = []
-    while len(left) and len(lanes) < _PEELED_SUBLANES:
-        chain = _chain(start[left], end[left])
-        lanes.append(left[chain])
-        left = np.delete(left, chain)
+    while len(remaining) and len(lanes) < _PEELED_SUBLANES:
+        chain = _chain(start[remaining], end[remaining])
+        lanes.append(remaining[chain])
+        remaining = np.delete(remaining, chain)
     lanes[0] = np.sort(np.concatenate((np.flatnonzero(~crowded), lanes[0])))
-    return lanes + [left[part] for part in _first_fit(start[left], end[left])]
+    return lanes + [remaining[part] for part in _first_fit(start[remaining], end[remaining])]
 
 
 def merge_busy(device: Ints, start: Ints, end: Ints) -> LaneSet:
-    """For each device one lane of the periods in which at least one slice runs."""
+    """Return one lane per device with the periods of at least one running slice."""
     devices = np.unique(device)
     periods = [_merged(start[device == number], end[device == number]) for number in devices]
     if not periods:
@@ -236,7 +242,7 @@ def merge_busy(device: Ints, start: Ints, end: Ints) -> LaneSet:
 
 
 def link_launches(gpu: Ints, runtime: Ints) -> Links:
-    """Links by correlation, given as int64 with -1 for none; the first call of an id wins."""
+    """Link by correlation ids, int64 with -1 for none; the first call of an id wins."""
     launch = first_places(runtime, gpu)
     by_launch = np.argsort(launch, kind="stable")
     linked = by_launch[int(np.count_nonzero(launch < 0)) :]
@@ -247,7 +253,7 @@ def link_launches(gpu: Ints, runtime: Ints) -> Links:
 def idle_periods(
     lanes: LaneSet, lane: int, begin: int, stop: int, at_least: int
 ) -> list[tuple[int, int]]:
-    """Periods of at least ``at_least`` ns between slices of ``lane`` that touch [begin, stop]."""
+    """Find periods of at least ``min_length`` ns between slices of ``lane`` in [begin, stop]."""
     inside = lanes.span(lane)
     touched = lanes.window(lane, begin, stop)
     first = max(inside.start, touched.start - 1)
@@ -258,18 +264,18 @@ def idle_periods(
 
 
 def _chain(start: Ints, end: Ints) -> Ints:
-    """Positions that first fit puts on one lane: each the first to start after the last's end."""
+    """Return the positions on one first-fit lane: each starts after the previous end."""
     following = np.maximum(np.searchsorted(start, end, "left"), np.arange(1, len(start) + 1))
     steps = following.tolist()
-    chain, at = [], 0
-    while at < len(steps):
-        chain.append(at)
-        at = steps[at]
+    chain, position = [], 0
+    while position < len(steps):
+        chain.append(position)
+        position = steps[position]
     return np.array(chain, dtype=np.int64)
 
 
 def _first_fit(start: Ints, end: Ints) -> list[Ints]:
-    """First fit by a heap of lanes' ends, for depths at which whole chains would cost too much."""
+    """Assign lanes by first fit with a heap of lane ends, for depths where chains are too slow."""
     busy: list[tuple[int, int]] = []
     free: list[int] = []
     lanes: list[list[int]] = []
@@ -285,7 +291,6 @@ def _first_fit(start: Ints, end: Ints) -> list[Ints]:
 
 
 def _merged(start: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Union of intervals as sorted starts and ends; touching ones become one."""
     order = np.argsort(start, kind="stable")
     starts = start[order]
     reach = np.maximum.accumulate(end[order])
@@ -295,7 +300,7 @@ def _merged(start: Ints, end: Ints) -> tuple[Ints, Ints]:
 
 
 def _tracks(owner: Ints, track: Ints) -> tuple[Ints, Ints, Ints]:
-    """The distinct (owner, track) pairs, sorted, and the code of each slice's pair."""
+    """Return the distinct (owner, track) pairs, sorted, and the code of each slice's pair."""
     owners, owner_code = distinct_values(owner)
     tracks, track_code = distinct_values(track)
     pair = owner_code.astype(np.int64) * len(tracks) + track_code
@@ -309,8 +314,10 @@ def _tracks(owner: Ints, track: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def distinct_values(values: Ints) -> tuple[Ints, Ints]:
-    """The distinct values, sorted, and the place of each value among them; by counting where they
-    lie close together, which is several times faster than sorting them all."""
+    """Return the distinct values, sorted, and the index of each value among them.
+
+    Dense values are counted, which is several times faster than sorting.
+    """
     low = int(values.min())
     span = int(values.max()) - low
     if span > len(values):

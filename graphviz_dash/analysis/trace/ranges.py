@@ -1,8 +1,8 @@
-"""What the CPU threads of a trace were in: the outermost operators and annotated ranges, which say
-why the GPU had nothing to run.
+"""Outermost operators and annotated ranges on CPU threads, which explain an idle GPU.
 
-Annotations are record_function ranges, torch.compile's among them (compiled regions, cache look-ups
-of Dynamo). Ranges of steps and of source lines are left out: they are around everything.
+Annotations are record_function ranges, including those of torch.compile (compiled regions,
+Dynamo cache look-ups). Ranges of steps and source lines are excluded because they enclose
+everything.
 """
 
 from __future__ import annotations
@@ -21,39 +21,38 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 LEVELS: Final = 2
-"""How many ranges deep lanes show: an operator in a compiled region, not those that it calls."""
+"""Depth of range lanes: an operator in a compiled region, but not the operators that it calls."""
 
 _AROUND_ALL: Final = (STEP, "ProfilerStep#", SOURCE)
-"""What the names of ranges begin with that say nothing of their own: steps, and the line of code
-around each operator."""
+"""Prefixes of uninformative ranges: steps, and the source line around each operator."""
 
 
 class CpuRanges(Struct, frozen=True):
-    """All ranges of a trace, annotations before operators, each by their begin; arrays of shape
-    (ranges,)."""
+    """All ranges of a trace, annotations before operators, each by start; arrays of shape
+    (ranges,).
+    """
 
     annotations: int
-    """How many of them are annotations."""
+    """Number of annotations."""
 
     pid: Ints
-    """Process."""
     tid: Ints
-    """Thread."""
     start: Ints
-    """Begin, in ns."""
+    """Start, in ns."""
     end: Ints
     """End, in ns."""
     name: npt.NDArray[np.int32]
     """Index into ``names``."""
     names: tuple[str, ...]
-    """The names of all ranges."""
     longest: int
-    """The length of the longest, in ns."""
+    """Maximum length, in ns."""
 
     def outermost(self, begin: int, stop: int, least: float) -> LaneSet:
-        """Those of at least ``least`` ns that touch [begin, stop] and have fewer than LEVELS such
-        others around them, as lanes by (process, thread): the sub-lane is how deep a range lies in
-        others, a slice's row its place in the arrays here."""
+        """Return ranges of ``min_length`` ns or more that touch [begin, stop], as lanes by thread.
+
+        Only ranges with fewer than LEVELS such ranges around them are included. The sub-lane is
+        the nesting depth; a slice's row is its index in these arrays.
+        """
         found = []
         for part in (slice(0, self.annotations), slice(self.annotations, len(self.start))):
             at = np.searchsorted(self.start[part], [begin - self.longest, stop + 1])
@@ -66,16 +65,20 @@ class CpuRanges(Struct, frozen=True):
 
 _NONE: Final = np.zeros(0, dtype=np.int64)
 NO_RANGES: Final = CpuRanges(0, _NONE, _NONE, _NONE, _NONE, _NONE.astype(np.int32), (), 0)
-"""Of a trace without any."""
+"""Ranges of a trace without any."""
 
 
 def cpu_ranges(trace: Trace) -> CpuRanges:
-    """The ranges of ``trace``."""
+    """Build the ranges of ``trace``."""
     marks, ops = trace.annotations, trace.ops
     mark_codes, mark_names = _encoded(marks["name"].to_list())
     op_codes, op_names = encode(ops["name"])
-    kept = np.array([not name.startswith(_AROUND_ALL) for name in mark_names], dtype=np.bool_)
-    rows = np.flatnonzero(kept[mark_codes]) if len(mark_names) else np.zeros(0, dtype=np.int64)
+    is_included = np.array(
+        [not name.startswith(_AROUND_ALL) for name in mark_names], dtype=np.bool_
+    )
+    rows = (
+        np.flatnonzero(is_included[mark_codes]) if len(mark_names) else np.zeros(0, dtype=np.int64)
+    )
     start = np.concatenate((column(marks, "ts")[rows], column(ops, "ts")))
     end = start + np.maximum(np.concatenate((column(marks, "dur")[rows], column(ops, "dur"))), 0)
     pid = np.concatenate((column(marks, "pid")[rows], column(ops, "pid")))
@@ -94,34 +97,35 @@ def cpu_ranges(trace: Trace) -> CpuRanges:
 
 
 def _encoded(texts: list[str]) -> tuple[npt.NDArray[np.int32], list[str]]:
-    """Texts as codes of shape (texts,) and the text of each code."""
+    """Encode texts as codes of shape (texts,) and the text of each code."""
     places: dict[str, int] = {}
     codes = [places.setdefault(text, len(places)) for text in texts]
     return np.array(codes, dtype=np.int32), list(places)
 
 
 def _lanes(ranges: CpuRanges, rows: Ints) -> LaneSet:
-    """The lanes of ``rows``, by their begin, as :meth:`CpuRanges.outermost` says."""
+    """Build the lanes of ``rows``, sorted by start, as in :meth:`CpuRanges.find_outermost`."""
     if not len(rows):
         return no_lanes().cpu
     start, end = ranges.start, ranges.end
     _, places = distinct_values(ranges.tid[rows])
     code = np.zeros(int(rows.max()) + 1, dtype=np.int64)
     code[rows] = places
-    left = rows[np.argsort(places, kind="stable")]
+    remaining = rows[np.argsort(places, kind="stable")]
     longest = int(end[rows].max()) + 1
     parts = []
     for level in range(LEVELS):
-        # As if threads followed one another in time: what reaches furthest so far is around.
-        shift = code[left] * longest
-        reach = np.maximum.accumulate(end[left] + shift)
-        outside = np.append(True, (start[left] + shift)[1:] >= reach[:-1])
+        # Shift threads one after another in time: the range that reaches furthest so far is the
+        # enclosing one.
+        shift = code[remaining] * longest
+        end_so_far = np.maximum.accumulate(end[remaining] + shift)
+        outside = np.append(True, (start[remaining] + shift)[1:] >= end_so_far[:-1])
         parts += [
-            (int(which), level, rows)
-            for which, rows in _by_thread(left[outside[: len(left)]], code)
+            (int(thread_code), level, rows)
+            for thread_code, rows in _by_thread(remaining[outside[: len(remaining)]], code)
         ]
-        left = left[~outside[: len(left)]]
-        if not len(left):
+        remaining = remaining[~outside[: len(remaining)]]
+        if not len(remaining):
             break
     parts.sort(key=lambda part: part[:2])
     packed = np.concatenate([rows for *_, rows in parts])
@@ -139,7 +143,6 @@ def _lanes(ranges: CpuRanges, rows: Ints) -> LaneSet:
 
 
 def _by_thread(rows: Ints, code: Ints) -> list[tuple[int, Ints]]:
-    """Rows in the order of threads, split into those of each."""
     begins = np.flatnonzero(np.diff(code[rows], prepend=-1))
     ends = np.append(begins[1:], len(rows))
     return [

@@ -1,5 +1,6 @@
-"""What a kernel, copy or set looks like from outside, so that a node of a graph and a row of a
-trace are recognised as the same: kind, name, grid, block, shared memory, or bytes.
+"""Signatures that match graph nodes with trace rows.
+
+They consist of kind, name, grid, block and shared memory, or bytes.
 """
 
 from __future__ import annotations
@@ -27,12 +28,11 @@ if TYPE_CHECKING:
 Shape: TypeAlias = tuple[int, ...]
 
 NO_NODE: Final = -1
-"""The code of a row that looks like no node, and of a node that a trace does not show."""
+"""Code of a row without a matching node, and of a node that traces do not show."""
 
 DRIVER_MEMCPY: Final = -2
 DRIVER_MEMSET: Final = -3
-"""The codes of kernels that the driver itself runs for small copy and set nodes: the trace does
-not tell their size."""
+"""Codes of driver kernels for small copy and set nodes, whose size the trace does not show."""
 
 DRIVER_CODES: Final = {NodeKind.MEMCPY: DRIVER_MEMCPY, NodeKind.MEMSET: DRIVER_MEMSET}
 
@@ -40,7 +40,7 @@ _DRIVER_KERNEL: Final = re.compile(r"^mem(cpy|set)\d+(_\w+)?$")
 _SHAPE_COLUMNS: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared")
 
 # Demanglers differ in white space, in the type and suffix of constants, in the word for unnamed
-# namespaces, and in whether a clone is told.
+# namespaces, and in the mention of clones.
 _CONSTANT_TYPE: Final = re.compile(r"\((?:unsigned)?(?:bool|char|short|int|long|longlong)\)(?=\d)")
 _CONSTANT_SUFFIX: Final = re.compile(r"(?<=\d)u?l{0,2}(?=[,>)\]])")
 _UNNAMED: Final = re.compile(r"\(anonymousnamespace\)|<unnamed>|\{anonymous\}")
@@ -55,7 +55,7 @@ class Signatures:
     """Codes of node signatures, shared by all graphs of a run."""
 
     def __init__(self, graphs: tuple[CapturedGraph, ...], *, shapes: bool = True) -> None:
-        """``shapes``: whether the trace tells grids and blocks; without, names alone count."""
+        """Encode nodes; without ``shapes`` (recorded grids and blocks), only names count."""
         self._shapes = shapes
         self._exact: dict[tuple[str, str, Shape], int] = {}
         self._loose: dict[tuple[str, str, Shape], set[int]] = {}
@@ -66,12 +66,14 @@ class Signatures:
         }
 
     def of_graph(self, graph_id: str) -> Ints:
-        """The code of each node, shape (nodes,); NO_NODE for kinds that a trace does not show."""
+        """Return each node's code, shape (nodes,); NO_NODE for kinds that traces do not show."""
         return self._codes[graph_id]
 
     def of_trace(self, trace: Trace) -> Ints:
-        """The code of each GPU row, shape (rows,): that of the nodes it looks like, DRIVER_MEMCPY
-        or DRIVER_MEMSET, or NO_NODE."""
+        """Return the code of each GPU row, shape (rows,).
+
+        It is the code of matching nodes, DRIVER_MEMCPY or DRIVER_MEMSET, or NO_NODE.
+        """
         gpu = trace.gpu
         if not len(gpu):
             return np.zeros(0, dtype=np.int64)
@@ -90,7 +92,7 @@ class Signatures:
             for row in distinct.tolist()
         ]
         codes = [self._row_code(*look) for look in looks]
-        # A node that some row fits exactly is not what a row of another name means.
+        # Nodes with an exact match are no candidates for rows with other names.
         exact_codes = set(codes)
         codes = [
             self._like(look[1], look[2], exact_codes)
@@ -116,12 +118,12 @@ class Signatures:
                 return NO_NODE
 
     def _shape(self, kernel: KernelParams) -> tuple[str, Shape]:
-        """What of the shape of a launch can be compared, and a word that says how much it is."""
+        """Return the comparable part of a launch shape, and a word for its completeness."""
         if not self._shapes or kernel.grid is None or kernel.block is None:
             return "kernel?", ()
         shape: Shape = (*kernel.grid, *kernel.block)
         if kernel.static_shared is None or kernel.dynamic_shared is None:
-            # A trace shows the sum; without the static part it cannot be compared.
+            # A trace shows the sum; without the static part it is not comparable.
             return "kernel~", shape
         return "kernel", (*shape, kernel.static_shared + kernel.dynamic_shared)
 
@@ -142,7 +144,7 @@ class Signatures:
         return NO_NODE if driver is None else DRIVER_CODES[driver]
 
     def _like(self, name: str, shape: Shape, exact_codes: set[int]) -> int:
-        """The one code of that shape whose name is the same up to its templates, if there is."""
+        """Return the only code of that shape with an equal name up to templates, else NO_NODE."""
         for which, used in (("kernel", shape), ("kernel~", shape[:6]), ("kernel?", ())):
             close = self._loose.get((which, base_name(name), used), set()) - exact_codes
             if len(close) == 1:
@@ -152,15 +154,14 @@ class Signatures:
 
 @lru_cache(maxsize=65536)
 def normalised(name: str) -> str:
-    """A kernel's name without what demanglers write differently; for comparing, not for reading."""
+    """Remove differences between demanglers from a kernel name; for comparison, not display."""
     text = _UNNAMED.sub("(anonymous)", _SPACE.sub("", name))
     text = _CONSTANT_SUFFIX.sub("", _CONSTANT_TYPE.sub("", _CLONE.sub("", text)))
     return text.replace("constchar*", "charconst*")
 
 
 def driver_kind(name: str) -> NodeKind | None:
-    """The kind of node that the driver runs by a kernel of its own with this name; None for any
-    other kernel."""
+    """Return the node kind that the driver runs as a kernel of this name; None for others."""
     match = _DRIVER_KERNEL.match(name)
     if match is None:
         return None
@@ -168,16 +169,16 @@ def driver_kind(name: str) -> NodeKind | None:
 
 
 def base_name(name: str) -> str:
-    """A kernel's name without return type, template arguments and parameters."""
+    """Return a kernel's name without return type, template arguments and parameters."""
     match = _BASE.match(name)
     return _SPACE.sub("", match[1]) if match else name
 
 
 def distinct_rows(columns: Callable[[], Iterator[Ints]]) -> tuple[Ints, Ints]:
-    """The different rows of a table, and for each row which of them it is. The table is given as
-    what makes its columns one after another: all of them at once take memory.
+    """Return the distinct rows of a table, and the index of each row among them.
 
-    By a hash of each row, checked: many times faster than ``np.unique`` along an axis.
+    ``columns`` yields the columns one at a time to save memory. A verified hash per row makes it
+    many times faster than ``np.unique`` along an axis.
     """
     mixed = np.zeros(1, dtype=np.uint64)
     for values in columns():

@@ -1,4 +1,4 @@
-"""Where the steps of a trace begin and end on the CPU, by the marks of whoever recorded it."""
+"""Start and end of the steps of a trace on the CPU, from recorded marks."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _NAMED: Final = re.compile(
     re.IGNORECASE,
 )
 _FEWEST_PERIODS: Final = 3
-"""Of graph launches: fewer may look alike by chance, and the last one has no end."""
+"""Minimum number of graph launch periods: fewer may match by chance, and the last has no end."""
 
 
 class StepMethod(StrEnum):
-    """How the steps were told apart."""
+    """Source of the step boundaries."""
 
     MARKED = "graphviz_dash.step ranges"
     PROFILER = "ProfilerStep ranges"
@@ -43,27 +43,25 @@ class StepMethod(StrEnum):
 
 
 class StepRanges(Struct, frozen=True):
-    """The steps in the order of time, parallel arrays of shape (steps,)."""
+    """Steps in time order, as parallel arrays of shape (steps,)."""
 
     index: Ints
-    """Number of the step as its range has it; its place in time, from 0, where ranges have no
-    numbers or numbers repeat."""
+    """Step number of its range; its position in time, from 0, without unique numbers."""
     start: Ints
-    """Begin of each step on the CPU, in ns since the trace's origin."""
+    """Start of each step on the CPU, in ns since the trace's origin."""
     end: Ints
     """End of each step on the CPU, in ns since the trace's origin."""
     method: StepMethod
-    """How the steps of the trace were told apart."""
+    """Source of the step boundaries."""
 
 
 def step_ranges(trace: Trace, links: Links) -> StepRanges:
-    """The ranges ``graphviz_dash.step#i``; without any ``ProfilerStep#i`` (torch of 2021 writes
-    them as operators), which need not end synchronised; without these the steps of an inference
-    engine (vLLM's and SGLang's ``execute_...`` and ``step[...]``), then ranges that are named as
-    steps, as NVTX ranges are; then, from graph launch to graph launch, the period in which these
-    repeat. Without any of them the whole trace is one range.
+    """Find the steps of ``trace``; ``links`` are its launches.
 
-    ``links`` are the launches of ``trace``.
+    The first available source is used: ranges ``graphviz_dash.step#i``; ``ProfilerStep#i``
+    (operators in torch of 2021), which may not end synchronised; steps of an inference engine
+    (``execute_...`` and ``step[...]`` of vLLM and SGLang); ranges named as steps, for example
+    NVTX ranges; the period of repeated graph launches. Otherwise the trace is one range.
     """
     tables = (trace.annotations, trace.ops)
     for prefix, method in ((STEP, StepMethod.MARKED), (_PROFILER_STEP, StepMethod.PROFILER)):
@@ -80,7 +78,7 @@ def step_ranges(trace: Trace, links: Links) -> StepRanges:
 
 
 def _rows(table: pl.DataFrame, pattern: re.Pattern[str]) -> Ints:
-    """The rows of ``table`` whose names begin as ``pattern`` says; each name is looked at once."""
+    """Return the rows of ``table`` with names that match ``pattern``; each name is tested once."""
     names = table["name"].unique().drop_nulls().cast(str).to_list()
     wanted = [name for name in names if pattern.match(name)]
     if not wanted:
@@ -94,7 +92,7 @@ def _bounds(table: pl.DataFrame, rows: Ints) -> tuple[Ints, Ints]:
 
 
 def _numbered(table: pl.DataFrame, prefix: str, method: StepMethod) -> StepRanges | None:
-    # Eighteen digits fit into int64, whatever they are.
+    # Eighteen digits always fit into int64.
     rows = _rows(table, re.compile(rf"{re.escape(prefix)}[0-9]{{1,18}}$"))
     if not len(rows):
         return None
@@ -103,7 +101,7 @@ def _numbered(table: pl.DataFrame, prefix: str, method: StepMethod) -> StepRange
     index = np.array([int(name[len(prefix) :]) for name in names], dtype=np.int64)
     order = np.argsort(begin, kind="stable")
     if len(np.unique(index)) < len(index):
-        # Two traces in one, or a profiler started twice: known by their place in time.
+        # Two traces in one, or a profiler started twice: use the position in time.
         index[order] = np.arange(len(order))
     return StepRanges(index[order], begin[order], end[order], method)
 
@@ -111,23 +109,22 @@ def _numbered(table: pl.DataFrame, prefix: str, method: StepMethod) -> StepRange
 def _outermost(
     table: pl.DataFrame, pattern: re.Pattern[str], method: StepMethod
 ) -> StepRanges | None:
-    """Those of the matching ranges that begin when all before have ended."""
+    """Return the matching ranges that start after all earlier ones have ended."""
     rows = _rows(table, pattern)
     if not len(rows):
         return None
     begin, end = _bounds(table, rows)
-    kept = []
-    reached = np.iinfo(np.int64).min
-    for at in np.lexsort((-end, begin)).tolist():
-        if begin[at] >= reached:
-            kept.append(at)
-            reached = end[at]
-    return StepRanges(np.arange(len(kept)), begin[kept], end[kept], method)
+    outermost = []
+    last_end = np.iinfo(np.int64).min
+    for row in np.lexsort((-end, begin)).tolist():
+        if begin[row] >= last_end:
+            outermost.append(row)
+            last_end = end[row]
+    return StepRanges(np.arange(len(outermost)), begin[outermost], end[outermost], method)
 
 
 def _periods(trace: Trace, links: Links) -> StepRanges | None:
-    """From each launch of a graph that opens a period to the next such launch; the last period,
-    whose end the trace does not show, is left out."""
+    """Return periods between repeated graph launches, without the last one (unknown end)."""
     codes, names = encode(trace.runtime["name"])
     wanted = [at for at, name in enumerate(names) if call_class(name) is CallClass.GRAPH_LAUNCH]
     launches = np.flatnonzero(np.isin(codes, wanted))
@@ -149,7 +146,7 @@ def _periods(trace: Trace, links: Links) -> StepRanges | None:
 
 
 def _launched_names(trace: Trace, links: Links, launches: Ints) -> Iterator[list[int]]:
-    """The names of what each launch ran, in the order of their numbers: branches interleave."""
+    """Yield the sorted name codes of each launch's work, because branches interleave."""
     names = trace.gpu["name"].to_physical().to_numpy()
     for launch in launches.tolist():
         yield sorted(names[links.kernels_of(launch)].tolist())

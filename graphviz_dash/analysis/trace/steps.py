@@ -1,13 +1,13 @@
-"""The steps of a trace: when each began and ended, and which GPU work it launched.
+"""Steps of a trace: start, end and GPU work.
 
-Work on the GPU runs after the call that launched it, and the clocks of CPU and GPU are only matched
-to about a microsecond, so a step's work is found through its launch (``correlation``), not by when
-it ran. Work that was launched before the trace began is of no step; where none are marked, all work
-counts together, and it too.
+GPU work runs after its launch call, and CPU and GPU clocks match only to about a microsecond. A
+step's work is therefore found by its launch (``correlation``), not by its time. Work launched
+before the trace started belongs to no step, unless no steps are marked: then all work counts
+together.
 
-Our own steps end in a synchronisation, so all of their work is done when they end. Those of others
-need not: where the CPU runs ahead, its ranges only say when work was launched, and a step lasts
-from the end of all work launched before it to the end of its own.
+Steps marked by graphviz-dash end in a synchronisation, so their work is done at their end. Other
+steps may not: if the CPU runs ahead, a range only shows the launch of the work, and the step
+lasts from the end of all work launched before it to the end of its own.
 """
 
 from __future__ import annotations
@@ -34,68 +34,65 @@ __all__ = ["Step", "StepMethod", "exclusive_ns", "launch_times", "span_union_ns"
 
 _KINDS: Final = ("kernel", "memcpy", "memset")
 _BEFORE: Final = -1
-"""Stands for a launch before the trace began, whose first event is at 0."""
+"""Launch time for launches before the trace started, whose first event is at 0."""
 _REACHED_NS: Final = 1_000_000
-"""A launch reaches an idle GPU in less, of a large graph and under a profiler too."""
+"""Upper limit of the delay from a launch to an idle GPU, including large graphs and profiling."""
 _LAUNCHES: Final = (CallClass.KERNEL_LAUNCH, CallClass.GRAPH_LAUNCH, CallClass.COPY)
 
 
 class Step(Struct, frozen=True):
-    """One step; instants in ns since the trace's origin."""
+    """One step; times in ns since the trace's origin."""
 
     index: int
-    """Number of the step as its range has it; its place in time, from 0, where ranges have no
-    numbers or numbers repeat."""
+    """Step number of its range; its position in time, from 0, without unique numbers."""
     start: int
-    """Begin of the step on the CPU."""
+    """Start of the step on the CPU."""
     end: int
     """End of the step on the CPU."""
     span_start: int
-    """When the step began: ``start``, or where the CPU runs ahead the end of all work that was
-    launched before it, if that is later; of work that the trace does not show, the begin of the
-    step's own."""
+    """Start of the step.
+
+    This is ``start``, or the end of all earlier launched work if the CPU runs ahead. If the
+    trace does not show that work, it is the start of the step's own work.
+    """
     span_end: int
-    """When the step ended: ``end``, or where the CPU runs ahead the end of its own work, if that
-    is later."""
+    """End of the step: ``end``, or the later end of its own work if the CPU runs ahead."""
     method: StepMethod
-    """How the steps of the trace were told apart."""
+    """Source of the step boundaries."""
     gpu_rows: Ints
-    """Its rows of ``trace.gpu`` by start time, shape (n,)."""
+    """Rows of ``trace.gpu`` by start time, shape (n,)."""
     unlinked: int
-    """How many of these have no known launch, and were given to the step in which they began."""
+    """Number of rows without a known launch, assigned to the step in which they started."""
     busy_ns: int
     """Union of their intervals over all streams within the span, at most its length."""
     work_ns: int
     """Sum of their durations."""
     kernels: int
-    """How many of the rows are kernels."""
     copies: int
-    """How many are copies."""
     sets: int
-    """How many are sets."""
     kernel_launches: int
-    """Kernel launches on the CPU that began within the step, on any thread (backward has its
-    own)."""
+    """Number of kernel launches on any CPU thread (backward has a separate one)."""
     graph_launches: int
-    """Graph launches on the CPU that began within it, on any thread."""
+    """Number of graph launches on any CPU thread."""
     copy_calls: int
-    """Copying and setting calls on the CPU that began within it, on any thread."""
+    """Number of copy and set calls on any CPU thread."""
 
     @property
     def duration_ns(self) -> int:
-        """The length of its span."""
+        """Length of the span."""
         return self.span_end - self.span_start
 
     @property
     def launches(self) -> int:
-        """All calls of the step that submit work to the GPU."""
+        """Number of calls that submit GPU work."""
         return self.kernel_launches + self.graph_launches + self.copy_calls
 
 
 def steps(trace: Trace, links: Links | None = None) -> tuple[Step, ...]:
-    """The steps of ``trace`` in the order of time; near-linear in the rows of the trace. ``links``
-    are its launches, where they are known already. ``Step.method`` says how steps were told apart
-    (see :func:`graphviz_dash.analysis.trace.step_ranges.step_ranges`).
+    """Find the steps of ``trace`` in time order; near-linear in its rows.
+
+    ``links`` are its launches, if already computed. ``Step.method`` is the source of the
+    boundaries (see :func:`graphviz_dash.analysis.trace.step_ranges.find_step_ranges`).
     """
     links = links or trace_links(trace)
     ranges = step_ranges(trace, links)
@@ -130,16 +127,16 @@ def steps(trace: Trace, links: Links | None = None) -> tuple[Step, ...]:
 
 
 def exclusive_ns(start: Ints, end: Ints, group: Ints | None = None) -> Ints:
-    """What each interval adds to the union of those that start before it, shape (n,), in ns.
+    """Return the contribution of each interval to the union of all, shape (n,).
 
-    ``start`` is ascending. The sum is the length of the union: where intervals overlap, the time
-    counts for the one that started first. With ``group``, numbers from 0 that ascend, the same
-    within each group, where ``start`` ascends.
+    ``start`` must ascend. The sum is the length of the union; overlapping time counts for the
+    interval that started first. With ``group``, ascending numbers from 0, the same holds within
+    each group, where ``start`` must ascend.
     """
     if not len(start):
         return np.zeros(0, dtype=np.int64)
     if group is not None and (groups := int(group[-1])):
-        # One behind the other in time, so that no group reaches into the next.
+        # Shift groups one after another in time, so that they do not overlap.
         low = int(start.min())
         stride = int(end.max()) - low + 1
         if (groups + 1) * stride >= 1 << 62:
@@ -154,16 +151,18 @@ def exclusive_ns(start: Ints, end: Ints, group: Ints | None = None) -> Ints:
 
 
 def span_union_ns(step: Step, start: Ints, end: Ints) -> int:
-    """The length of the union of intervals within the span of ``step``, in ns; ``start`` is
-    ascending."""
+    """Return the length of the union of intervals within the span of ``step``.
+
+    ``start`` must ascend.
+    """
     low, high = step.span_start, step.span_end
     return int(exclusive_ns(np.clip(start, low, high), np.clip(end, low, high)).sum())
 
 
 def _locate(instants: Ints, start: Ints, end: Ints) -> Ints:
-    """The step in which each instant lies, or -1; in the later one where steps overlap."""
+    """Return the step around each instant, or -1; the later one if steps overlap."""
     if (instants[1:] >= instants[:-1]).all():
-        # Few steps are looked for among many instants, not each of these among the steps.
+        # Look up the few steps among the many instants, not the other way around.
         bounds = np.searchsorted(instants, start)
         counts = np.diff(bounds, prepend=0, append=len(instants))
         step_index = np.repeat(np.arange(-1, len(start)), counts)
@@ -174,15 +173,17 @@ def _locate(instants: Ints, start: Ints, end: Ints) -> Ints:
 
 
 def launch_times(trace: Trace, launch: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """When each GPU row was launched, in ns, -1 before the trace began, and whether its call is
-    known; where it is not, when it began counts as its launch. Both of shape (rows,); ``launch``
-    has the row of each one's call, or -1."""
+    """Return the launch time of each GPU row in ns, and whether its call is known.
+
+    The launch time is -1 before the trace started, and the start of the row if the call is
+    unknown. Both have shape (rows,); ``launch`` holds the row of each call, or -1.
+    """
     linked = launch >= 0
     begin = column(trace.gpu, "ts")
     if not linked.any():
         return begin, linked
     launched = np.where(linked, column(trace.runtime, "ts")[np.maximum(launch, 0)], begin)
-    # Calls have correlation ids in their order, and a stream runs work in the order of the calls.
+    # Correlation ids ascend with calls, and a stream runs work in the order of calls.
     correlation = column(trace.gpu, "correlation")
     called = column(trace.runtime, "correlation")
     first_call = called[called > 0].min(initial=np.iinfo(np.int64).max)
@@ -198,7 +199,6 @@ def launch_times(trace: Trace, launch: Ints) -> tuple[Ints, npt.NDArray[np.bool_
 
 
 def _owners(launched: Ints, ranges: StepRanges) -> Ints:
-    """The step of each GPU row, or -1."""
     if ranges.method is StepMethod.WHOLE:
         return np.zeros(len(launched), dtype=np.int64)
     return _locate(launched, ranges.start, ranges.end)
@@ -207,8 +207,10 @@ def _owners(launched: Ints, ranges: StepRanges) -> Ints:
 def _spans(
     ranges: StepRanges, launched: Ints, ran: tuple[Ints, Ints], owner: Ints
 ) -> tuple[Ints, Ints]:
-    """Begin and end of the span of each step, shape (steps,); ``ran`` are begin and end of the
-    rows."""
+    """Return start and end of the span of each step, shape (steps,).
+
+    ``ran`` holds start and end of the rows.
+    """
     start, end = ranges.start, ranges.end
     run_begin, stop = ran
     own_end = end.copy()
@@ -218,38 +220,37 @@ def _spans(
     if settled:
         return start, end
     order = np.argsort(launched, kind="stable")
-    done = np.maximum.accumulate(np.concatenate(([np.iinfo(np.int64).min], stop[order])))
-    begin = np.maximum(start, done[np.searchsorted(launched[order], start)])
+    latest_end = np.maximum.accumulate(np.concatenate(([np.iinfo(np.int64).min], stop[order])))
+    begin = np.maximum(start, latest_end[np.searchsorted(launched[order], start)])
     own_begin = np.full(len(start), np.iinfo(np.int64).max)
     np.minimum.at(own_begin, owner[owned], run_begin[owned])
-    # The CPU had long left the step when the GPU began it: until then it did what was launched
-    # before the trace began, which does not show it.
-    ran_on = (begin == start) & np.isin(np.arange(len(start)), owner[owned])
-    begin = np.where(ran_on & (own_begin - _REACHED_NS > end), own_begin, begin)
+    # The CPU had left the step long before the GPU started it: until then, the GPU ran work
+    # launched before the trace started.
+    is_delayed = (begin == start) & np.isin(np.arange(len(start)), owner[owned])
+    begin = np.where(is_delayed & (own_begin - _REACHED_NS > end), own_begin, begin)
     return begin, np.maximum(begin, own_end)
 
 
 def _calls(runtime: pl.DataFrame, start: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """The step, or -1, and the place in _LAUNCHES of each call that submits work."""
+    """Return the step (or -1) and the index in _LAUNCHES of each submitting call."""
     kind = _coded(runtime["name"], _call_place)
     rows = np.flatnonzero(kind < len(_LAUNCHES))
     return _locate(column(runtime, "ts")[rows], start, end), kind[rows]
 
 
 def _counts(step: Ints, kind: Ints, steps_count: int, kinds_count: int) -> Ints:
-    """How many of each kind lie in each step, shape (steps, kinds); other kinds and -1 nowhere."""
+    """Count the rows of each kind in each step, shape (steps, kinds), ignoring others and -1."""
     cell = (step + 1) * (kinds_count + 1) + kind
     counts = np.bincount(cell, minlength=(steps_count + 1) * (kinds_count + 1))
     return counts.reshape(steps_count + 1, kinds_count + 1)[1:, :kinds_count]
 
 
 def _sums(values: Ints, bounds: Ints) -> Ints:
-    """Of the values between neighbouring ``bounds``; exact."""
     return np.diff(np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(values)))[bounds])
 
 
 def _coded(names: pl.Series, code_of: Callable[[str], int]) -> Ints:
-    """``place(name)`` for each row, asked once for each distinct name."""
+    """Return ``code_of(name)`` for each row, computed once per distinct name."""
     codes, distinct = encode(names)
     return np.array([code_of(name) for name in distinct], dtype=np.int64)[codes]
 
@@ -264,8 +265,11 @@ def _call_place(name: str) -> int:
 
 
 def _grouped(owner: Ints, count: int) -> tuple[list[Ints], Ints, Ints]:
-    """The rows of each owner 0..count-1, in the order of the table; all of these, one owner behind
-    the other; and where each owner's begin and end among them."""
+    """Group rows by owner 0..count-1, keeping table order.
+
+    Returns the rows of each owner, all of them in sequence, and the bounds of each owner
+    therein.
+    """
     order = np.argsort(owner, kind="stable")
     bounds = np.searchsorted(owner[order], np.arange(count + 1))
     order = order[bounds[0] :]

@@ -1,7 +1,7 @@
-"""Many ranks at once: one summary of each trace, and what the summaries of all of them say.
+"""Summaries of many ranks' traces, and findings across them.
 
-A summary is a few rows, so that a thousand ranks are a table that one query goes through. All times
-are traced, medians over the steps of a trace, in ns.
+A summary has few rows, so a thousand ranks form one table for a single query. All times are
+traced medians over the steps of a trace, in ns.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 MOST_KERNELS: Final = 50
-"""Kernels of a summary, those that take longest."""
+"""Maximum number of kernels per summary, longest first."""
 
 SLOW_BY: Final = 0.05
-"""A rank is slow from this much above the median of all ranks, and ...."""
+"""Minimum relative excess over the median of all ranks for a slow rank."""
 
 AWAITED_BY: Final = 0.5
-"""A rank whose exposed communication is below this part of the median is waited for, if ..."""
+"""Maximum ratio of a straggler's exposed communication to the median."""
 
 AWAITED_SHARE: Final = 0.05
-"""... the difference is at least this part of a step."""
+"""Minimum difference of a straggler's communication to the median, as a fraction of a step."""
 
 SLOW_DEVIATIONS: Final = 5.0
-"""... this many median absolute deviations, so that noise of equal ranks calls none slow."""
+"""Minimum excess in median absolute deviations, so that noise is not reported as slow."""
 
 RANKS: Final = pl.Schema(
     {
-        "name": pl.String,  # the run's, unique in the fleet
-        "source": pl.String,  # the file or folder it was read from
-        "mode": pl.String,  # its execution mode; null: a trace does not tell
-        "rank": pl.Int64,  # null: the trace does not tell
+        "name": pl.String,  # run name, unique in the fleet
+        "source": pl.String,  # file or folder
+        "mode": pl.String,  # execution mode; null: unknown
+        "rank": pl.Int64,  # null: unknown
         "world_size": pl.Int64,
-        "job": pl.String,  # what ranks have in common that ran together; null: not told
-        "gpu": pl.String,  # null: the trace does not tell
+        "job": pl.String,  # common to ranks that ran together; null: unknown
+        "gpu": pl.String,  # null: unknown
         "events": pl.Int64,
         "steps": pl.Int64,
-        "marked": pl.Boolean,  # whether steps are marked; else the whole trace is one
+        "marked": pl.Boolean,  # steps are marked; else the trace is one step
         "step_ns": pl.Float64,
         "step_p95_ns": pl.Float64,
-        "busy_ns": pl.Float64,  # any work on the GPU; null, as what follows: no record of any
-        "compute_ns": pl.Float64,  # busy less what only communication takes
-        "communication_ns": pl.Float64,  # only communication runs: exposed, waiting included
-        "launch_bound_ns": pl.Float64,  # the GPU is idle and the call that launches has not ended
+        "busy_ns": pl.Float64,  # any GPU work; null, like the next: not recorded
+        "compute_ns": pl.Float64,  # busy minus communication_ns
+        "communication_ns": pl.Float64,  # exposed communication, including waits
+        "launch_bound_ns": pl.Float64,  # GPU idle until a launch call ends
         "kernels": pl.Float64,
         "graph_launches": pl.Float64,
         "other_launches": pl.Float64,
@@ -65,31 +65,31 @@ RANKS: Final = pl.Schema(
         "problems": pl.String,  # codes, separated by spaces
     }
 )
-"""A row for each rank."""
+"""One row per rank."""
 
 GRAPHS: Final = pl.Schema(
     {
         "name": pl.String,
         "rank": pl.Int64,
-        "graph": pl.String,  # what its replays look like: equal for equal graphs
-        "kernels": pl.Int64,  # rows of a replay
+        "graph": pl.String,  # digest of its replays: equal for equal graphs
+        "kernels": pl.Int64,  # rows per replay
         "replays": pl.Int64,
         "span_ns": pl.Float64,  # from the first start to the last end of a replay
         "first": pl.String,  # name of its first row
     }
 )
-"""A row for each graph that a rank replays."""
+"""One row per graph that a rank replays."""
 
 KERNELS: Final = pl.Schema(
     {
         "name": pl.String,
         "rank": pl.Int64,
         "kernel": pl.String,
-        "count": pl.Float64,  # in a step
-        "total_ns": pl.Float64,  # in a step
+        "count": pl.Float64,  # per step
+        "total_ns": pl.Float64,  # per step
     }
 )
-"""A row for each of the longest kernels of a rank."""
+"""One row per long kernel of a rank."""
 
 TABLES: Final = {"ranks": RANKS, "graphs": GRAPHS, "kernels": KERNELS}
 
@@ -105,82 +105,82 @@ class RankSummary(Struct, frozen=True):
 
 
 class SlowRank(Struct, frozen=True):
-    """A rank that takes longer for what it does itself."""
+    """A rank whose own work is slower than on others."""
 
     name: str
-    """Name of its run."""
     rank: int | None
-    """Number of the rank; None where the trace does not tell."""
+    """Rank number; None if unknown."""
     compute_ns: float
-    """Its own work in a step, in ns."""
+    """Compute time per step."""
     median_ns: float
-    """The same of the median rank, in ns."""
+    """Compute time per step of the median rank."""
     kernel: str | None
-    """The kernel that takes most of the difference; None where none takes longer."""
+    """Kernel with the largest excess; None if no kernel is slower."""
     kernel_ns: float
-    """How much longer that kernel takes in a step, in ns."""
+    """Excess time of that kernel per step."""
 
 
 class AwaitedRank(Struct, frozen=True):
-    """The rank that waits least in communication, because the others wait for it."""
+    """The rank with the shortest communication, for which the others wait."""
 
     name: str
-    """Name of its run."""
     rank: int | None
-    """Number of the rank; None where the trace does not tell."""
+    """Rank number; None if unknown."""
     communication_ns: float
-    """Time of a step in which it only communicates, waiting included, in ns."""
+    """Exposed communication per step, including waits."""
     median_ns: float
-    """The same of the median rank, in ns."""
+    """Exposed communication per step of the median rank."""
 
 
 class OddGraph(Struct, frozen=True):
     """A graph that not all ranks replay."""
 
     graph: str
-    """What its replays look like, as a digest."""
+    """Digest of its replays."""
     first: str
     """Name of the first kernel, copy or set of a replay."""
     kernels: int
-    """Rows of a replay."""
+    """Rows per replay."""
     owners: int
-    """How many ranks replay it."""
+    """Number of ranks that replay it."""
     lacking: bool
-    """Whether ``ranks`` are those without it, because most have it."""
+    """True if ``ranks`` lists the ranks without it, because most have it."""
     ranks: tuple[str, ...]
-    """Names of the runs that have it, or of those that lack it."""
+    """Names of the runs with it, or of those without it."""
 
 
 class FleetAnswer(Struct, frozen=True):
-    """What the tables say of the ranks of one job that ran in one mode."""
+    """Findings for the ranks of one job in one mode."""
 
     mode: str | None
-    """The execution mode; None where the traces do not tell."""
+    """Execution mode; None if unknown."""
     job: str | None
-    """What the ranks have in common; None where the traces do not tell."""
+    """Job of the ranks; None if unknown."""
     ranks: int
-    """How many there are."""
+    """Number of ranks."""
     step_ns: float | None
-    """Median of the ranks' steps in ns; None without steps."""
+    """Median step time of the ranks; None without steps."""
     slow: tuple[SlowRank, ...]
-    """Ranks whose own work takes longer than that of most."""
+    """Ranks with slow own work."""
     awaited: AwaitedRank | None
-    """The rank for which the others wait; None where they wait alike."""
+    """The rank for which the others wait; None if there is none."""
     graphs: int
-    """Graphs that look different, in all."""
+    """Number of distinct graphs."""
     odd: tuple[OddGraph, ...]
-    """Those of them that some ranks have and others do not."""
+    """Graphs that only some ranks have."""
     launch_bound: tuple[float, float, float, float] | None
-    """Share of a step in which the GPU waited for launches: the least, the median, the 95th
-    percentile and the greatest of all ranks; None without steps."""
+    """Launch-bound fraction of a step: minimum, median, 95th percentile and maximum of the ranks.
+
+    None without steps.
+    """
     launch_bound_worst: str | None
-    """Name of the rank with the greatest share; None without steps."""
+    """Run name with the maximum; None without steps."""
     unmarked: int
-    """Ranks whose figures are of a whole trace, for it marks no steps."""
+    """Number of ranks without marked steps, whose values cover the whole trace."""
     incomplete: int
-    """Ranks whose trace is a part of one."""
+    """Number of ranks with an incomplete trace."""
     without_gpu_work: int
-    """Ranks whose trace holds no work of a GPU: what is said of GPUs is of the others."""
+    """Number of ranks without GPU records, which GPU findings exclude."""
 
 
 def summarise(
@@ -192,7 +192,7 @@ def summarise(
     mode: str | None = None,
     job: str | None = None,
 ) -> RankSummary:
-    """The summary of one rank's trace; ``job``: what ranks have in common that ran together."""
+    """Summarise one rank's trace. ``job`` identifies ranks that ran together."""
     traced_steps = steps(trace)
     gpu = trace.gpu
     begin = column(gpu, "ts")
@@ -202,14 +202,14 @@ def summarise(
     rows: TableRows = []
     compute, exposed = [], []
     for step in traced_steps:
-        own = step.gpu_rows
-        computing = own[~communicates[own]]
+        step_rows = step.gpu_rows
+        computing = step_rows[~communicates[step_rows]]
         busy = span_union_ns(step, begin[computing], end[computing])
         compute.append(busy)
         exposed.append(step.busy_ns - busy)
     problems = [problem.code for problem in trace.info.problems]
-    # Without records of the GPU its times and kernels are unknown, not zero.
-    of_gpu = traced_steps if missing_gpu_work(trace) is None else ()
+    # Without GPU records, times and kernels are unknown, not zero.
+    gpu_steps = traced_steps if missing_gpu_work(trace) is None else ()
     names = trace.info.device_names
     rows.append(
         {
@@ -225,11 +225,11 @@ def summarise(
             "marked": bool(traced_steps) and traced_steps[0].method is not StepMethod.WHOLE,
             "step_ns": _median([step.duration_ns for step in traced_steps]),
             "step_p95_ns": _p95([step.duration_ns for step in traced_steps]),
-            "busy_ns": _median([step.busy_ns for step in of_gpu]),
-            "compute_ns": _median(compute[: len(of_gpu)]),
-            "communication_ns": _median(exposed[: len(of_gpu)]),
-            "launch_bound_ns": _median(bound[: len(of_gpu)]),
-            "kernels": _median([step.kernels for step in of_gpu]),
+            "busy_ns": _median([step.busy_ns for step in gpu_steps]),
+            "compute_ns": _median(compute[: len(gpu_steps)]),
+            "communication_ns": _median(exposed[: len(gpu_steps)]),
+            "launch_bound_ns": _median(bound[: len(gpu_steps)]),
+            "kernels": _median([step.kernels for step in gpu_steps]),
             "graph_launches": _median([step.graph_launches for step in traced_steps]),
             "other_launches": _median([s.kernel_launches + s.copy_calls for s in traced_steps]),
             "incomplete": bool(trace.info.incomplete),
@@ -254,20 +254,21 @@ def _communicates(trace: Trace) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def _launch_bound(trace: Trace, begin: Ints, end: Ints, traced_steps: Sequence[Step]) -> list[int]:
-    """For each step how long the GPU was idle in it while the call that launched the next work had
-    not ended. Of a graph's rows the first alone waits for it; rows whose call is not known wait
-    for none."""
+    """Return per step how long the GPU was idle before the call that launched the next work ended.
+
+    Only the first row of a graph waits for its launch; rows with an unknown call wait for none.
+    """
     if not traced_steps or not len(begin) or not trace.runtime.height:
         return [0] * len(traced_steps)
     first = min(int(begin[0]), traced_steps[0].start)
-    reach = np.concatenate(([first], np.maximum.accumulate(end)[:-1]))
+    busy_until = np.concatenate(([first], np.maximum.accumulate(end)[:-1]))
     link = link_launches(
         column(trace.gpu, "correlation"), column(trace.runtime, "correlation")
     ).launch
     called = column(trace.runtime, "ts") + np.maximum(column(trace.runtime, "dur"), 0)
-    until = np.where(link >= 0, np.minimum(begin, called[link]), reach)
-    idle = until > reach
-    starts, ends = reach[idle], until[idle]  # one after another, for each lies before a row
+    until = np.where(link >= 0, np.minimum(begin, called[link]), busy_until)
+    idle = until > busy_until
+    starts, ends = busy_until[idle], until[idle]  # disjoint, because each precedes a row
     before = np.concatenate(([0], np.cumsum(ends - starts)))
 
     def idle_until(moments: Ints) -> Ints:
@@ -278,7 +279,7 @@ def _launch_bound(trace: Trace, begin: Ints, end: Ints, traced_steps: Sequence[S
     edges = np.array([(step.span_start, step.span_end) for step in traced_steps], np.int64).reshape(
         -1, 2
     )
-    return [int(each) for each in idle_until(edges[:, 1]) - idle_until(edges[:, 0])]
+    return [int(idle_ns) for idle_ns in idle_until(edges[:, 1]) - idle_until(edges[:, 0])]
 
 
 def _graphs(trace: Trace, name: str, rank: int | None) -> TableRows:
@@ -291,7 +292,7 @@ def _graphs(trace: Trace, name: str, rank: int | None) -> TableRows:
     spans: dict[str, list[int]] = {}
     first: dict[str, Ints] = {}
     for rows in launches:
-        # Sorted, for branches interleave in another order each time.
+        # Sorted, because branches interleave differently in each replay.
         ident = hashlib.sha256(np.sort(looks[rows]).tobytes()).hexdigest()[:16]
         first.setdefault(ident, rows)
         spans.setdefault(ident, []).append(int(end[rows].max() - begin[rows].min()))
@@ -311,7 +312,7 @@ def _graphs(trace: Trace, name: str, rank: int | None) -> TableRows:
 
 
 def _looks(trace: Trace) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """A number for what each row looks like, the same in every trace and process."""
+    """Return a hash of each row's appearance, equal in every trace and process."""
     gpu = trace.gpu
     kinds, kind_names = encode(gpu["kind"])
     names, name_texts = encode(gpu["name"])
@@ -350,22 +351,21 @@ def _kernels(
 def fleet_answers(
     ranks: pl.LazyFrame, graphs: pl.LazyFrame, kernels: pl.LazyFrame
 ) -> tuple[FleetAnswer, ...]:
-    """What the tables of a fleet say, of each mode and job by itself: only ranks that ran alike can
-    be held against each other. Each of the questions is one query over them."""
+    """Analyse the tables of a fleet separately for each mode and job."""
     modes = ranks.select("mode", "job").unique(maintain_order=True).collect().rows()
-    answers = []
+    findings = []
     for mode, job in modes:
-        own = ranks.filter(pl.col("mode").eq_missing(mode), pl.col("job").eq_missing(job))
-        names = own.select("name")
-        answers.append(
+        group_ranks = ranks.filter(pl.col("mode").eq_missing(mode), pl.col("job").eq_missing(job))
+        names = group_ranks.select("name")
+        findings.append(
             _answer(
                 (mode, job),
-                own,
+                group_ranks,
                 graphs.join(names, on="name", how="semi"),
                 kernels.join(names, on="name", how="semi"),
             )
         )
-    return tuple(answers)
+    return tuple(findings)
 
 
 def _answer(
@@ -382,7 +382,7 @@ def _answer(
         half=share.median(),
         most=share.quantile(0.95, "linear"),
         worst=share.max(),
-        # The first of equals, by name, so that the answer does not depend on the order of files.
+        # Ties are broken by name, so that the result does not depend on the order of files.
         worst_name=pl.col("name").sort_by(share.fill_null(-1), "name", descending=[True, False])
         .first(),
         unmarked=(~pl.col("marked")).sum(),
@@ -410,23 +410,26 @@ def _answer(
 
 
 def _slow(ranks: pl.LazyFrame, kernels: pl.LazyFrame) -> tuple[SlowRank, ...]:
-    """In a step that ends together the slow rank is not the one with the longest step but the one
-    whose own work takes longest: the others wait for it in their collectives."""
-    own = pl.col("compute_ns")
-    middle = own.median()
-    deviation = (own - middle).abs().median()
+    """Find ranks with slow own work.
+
+    In a step that ends together, the slow rank does not have the longest step: the others wait
+    for it in their collectives.
+    """
+    compute_ns = pl.col("compute_ns")
+    middle = compute_ns.median()
+    deviation = (compute_ns - middle).abs().median()
     slow = (
         ranks.select("name", "rank", "compute_ns", middle=middle, deviation=deviation)
-        .filter(own > pl.col("middle") * (1 + SLOW_BY))
-        .filter(own > pl.col("middle") + SLOW_DEVIATIONS * pl.col("deviation"))
+        .filter(compute_ns > pl.col("middle") * (1 + SLOW_BY))
+        .filter(compute_ns > pl.col("middle") + SLOW_DEVIATIONS * pl.col("deviation"))
     )
-    # Waiting for other ranks is no work of its own.
+    # Waiting for other ranks is not a rank's own work.
     names = kernels.select(pl.col("kernel").unique()).collect()["kernel"].to_list()
     kernels = kernels.filter(
         pl.col("kernel").is_in([name for name in names if collective_kind(name) is None])
     )
     usual = kernels.group_by("kernel").agg(usual=pl.col("total_ns").median())
-    more = (
+    excess = (
         kernels.join(slow.select("name"), on="name", how="semi")
         .join(usual, on="kernel", how="left")
         .with_columns(more=pl.col("total_ns") - pl.col("usual"))
@@ -434,7 +437,7 @@ def _slow(ranks: pl.LazyFrame, kernels: pl.LazyFrame) -> tuple[SlowRank, ...]:
         .group_by("name")
         .agg(kernel=pl.col("kernel").first(), more=pl.col("more").first())
     )
-    by_rank = slow.join(more, on="name", how="left").sort(
+    by_rank = slow.join(excess, on="name", how="left").sort(
         "compute_ns", "name", descending=[True, False]
     )
     return tuple(
@@ -479,8 +482,8 @@ def _odd(ranks: pl.LazyFrame, graphs: pl.LazyFrame) -> tuple[tuple[OddGraph, ...
         .collect()
     )
     odd = counted.filter(pl.col("count") < pl.col("all"))
-    every = set(ranks.select("name").collect()["name"].to_list()) if odd.height else set()
-    return tuple(_odd_graph(row, every) for row in odd.iter_rows(named=True)), counted.height
+    all_names = set(ranks.select("name").collect()["name"].to_list()) if odd.height else set()
+    return tuple(_odd_graph(row, all_names) for row in odd.iter_rows(named=True)), counted.height
 
 
 def _odd_graph(row: dict[str, Any], every: set[str]) -> OddGraph:

@@ -114,7 +114,7 @@ class TestAbsence:
         run = compare(make_experiment(eager(trace=steps_trace(6, 1_000, [], graph=False)))).runs[0]
         missing = Missing(
             Fact.GPU_WORK,
-            "the trace holds no work of a GPU, as one recorded without ProfilerActivity.CUDA",
+            "the trace contains no GPU work, as if recorded without ProfilerActivity.CUDA",
         )
         unknown = ("gpu_busy", "busy_fraction", "concurrency", "kernels", "copies", "launches")
         assert {run[metric].missing for metric in unknown} == {missing}

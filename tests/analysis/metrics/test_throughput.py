@@ -51,14 +51,14 @@ def test_half_the_peak(run: Run) -> None:
 def test_a_workload_that_states_nothing_says_so(run: Run) -> None:
     found = list(throughput_figures(stating(run, None), INTERVAL))
     reasons = {figure.missing.reason for figure in found}
-    assert reasons == {"the workload does not state what one step computes"}
+    assert reasons == {"the workload does not state the FLOPs of a step"}
 
 
 def test_a_gpu_without_a_known_peak_has_a_rate_and_no_utilisation(run: Run) -> None:
     other = stating(run, WORK, "NVIDIA H200 NVL")
     found = {one.metric.id: one for one in throughput_figures(other, INTERVAL)}
     assert found["model_flops_rate"].value is not None
-    assert found["mfu"].missing.reason == "no peak for bf16 is known of NVIDIA H200 NVL"
+    assert found["mfu"].missing.reason == "the bf16 peak of NVIDIA H200 NVL is unknown"
 
 
 def test_the_peak_of_an_h200() -> None:

@@ -116,7 +116,7 @@ def test_checks_give_the_width_of_intervals_and_no_term(
 
 
 def test_too_few_workloads_are_refused(exact: list[RecordedWorkload]) -> None:
-    with pytest.raises(InputError, match="5 workloads that can be used"):
+    with pytest.raises(InputError, match="5 usable workloads"):
         calibrate(exact[:5], SOURCE)
 
 
@@ -131,14 +131,14 @@ def test_an_experiment_tells_what_it_recorded(tmp_path: Path) -> None:
 def test_an_experiment_without_a_graph_says_so(tmp_path: Path) -> None:
     make_run(tmp_path / "toy", "eager")
     said = recorded_workload(load_experiment(tmp_path / "toy"))
-    assert said == Missing(Fact.CALIBRATION_SAMPLE, "it has no eager and graph run")
+    assert said == Missing(Fact.CALIBRATION_SAMPLE, "it lacks an eager or a graph run")
 
 
 @pytest.mark.parametrize(
     ("sample", "reason"),
     [
         ("moved-inputs", None),
-        ("tp-transformer", "its collectives hold the time in which they wait for other ranks"),
+        ("tp-transformer", "its collectives include the time they wait for other ranks"),
     ],
 )
 def test_a_sample_is_told_or_says_why_not(sample: str, reason: str | None) -> None:

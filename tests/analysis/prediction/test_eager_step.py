@@ -186,7 +186,7 @@ class TestNoStep:
         trace.runtime("cudaStreamIsCapturing", 4_000, 1_000)
         found = eager_step(read_trace(trace.write(tmp_path / "t.json")))
         assert isinstance(found, Missing)
-        assert "holds 2 launches and none of the work" in found.reason
+        assert "contains 2 launches but none of their GPU work" in found.reason
         assert "ProfilerActivity" not in found.reason
 
     def test_a_graphed_trace_is_no_eager_one(self, tmp_path: Path) -> None:
@@ -208,8 +208,8 @@ class TestNoStep:
         step = eager_step(read_trace(trace.write(tmp_path / "t.json")))
         assert step == Missing(
             Fact.EAGER_STEP,
-            "1 of its 4 kernels, memcpys and memsets (25.0%) come from graph launches: it is no "
-            "eager trace",
+            "1 of its 4 kernels, memcpys and memsets (25.0%) come from graph launches, so it is "
+            "not an eager trace",
         )
 
     def test_a_trace_without_calls_has_a_step_all_the_same(self, tmp_path: Path) -> None:
@@ -232,7 +232,8 @@ class TestNoStep:
         trace.annotation(f"{STEP}0", 0, end + 1_000)
         told = eager_step(read_trace(trace.write(tmp_path / "capture.json")))
         assert told == Missing(
-            Fact.EAGER_STEP, "its steps capture graphs: what a capture launches does not run in it"
+            Fact.EAGER_STEP,
+            "its steps capture graphs, and work launched during a capture does not run",
         )
         # A capture before the steps, such as that of another part of the program, is none of them.
         found = step_of(tmp_path, capturing[1:], ONE, ONE)

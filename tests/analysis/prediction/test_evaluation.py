@@ -43,10 +43,10 @@ def test_the_figures_are_the_prediction_and_how_far_it_is_off(toy: Path) -> None
 
 def test_only_a_graph_of_the_whole_step_is_predicted(toy: Path) -> None:
     result = compare(load_experiment(toy))
-    assert result["callables"].prediction.reason == "only a graph of the whole step is predicted"
+    assert result["callables"].prediction.reason == "only graphs of the whole step are predicted"
     assert result["eager"]["predicted_step_time"].missing.reason == "this run is the baseline"
     against_graph = compare(load_experiment(toy), "callables")["graph"]
-    assert against_graph["predicted_step_time"].missing.reason == "callables is no eager run"
+    assert against_graph["predicted_step_time"].missing.reason == "callables is not an eager run"
 
 
 def test_the_graph_run_is_not_looked_at(toy: Path) -> None:
@@ -81,7 +81,7 @@ def test_the_trace_of_other_work_predicts_nothing() -> None:
     pair = load_pair((SAMPLES / "fork-join/eager", SAMPLES / "superset/graph"))
     eager, graph = pair.runs
     run = compare(pair, eager.name)[graph.name]
-    missing = Missing(Fact.SAME_WORK, f"the trace of {eager.name} is of other work, fork-join")
+    missing = Missing(Fact.SAME_WORK, f"the trace of {eager.name} has different work, fork-join")
     assert run.prediction == missing
     assert run["predicted_step_time"].missing == missing
     # One workload with other parameters is other work too.
@@ -89,4 +89,4 @@ def test_the_trace_of_other_work_predicts_nothing() -> None:
     assert isinstance(orders["longest-copy-first"].prediction, Prediction)
     shortest = orders["shortest-copy-first"].prediction
     assert isinstance(shortest, Missing)
-    assert shortest.reason == "the trace of eager is of other parameters of the work"
+    assert shortest.reason == "the trace of eager has different workload parameters"

@@ -83,7 +83,7 @@ class TestVerdict:
     def test_a_step_that_a_replay_would_not_beat_is_a_no(self, tmp_path: Path) -> None:
         found = predicted(line_trace(tmp_path, duration=9_600), with_terms(kernel=3_000.0))
         assert found.recommendation is Recommendation.NO
-        assert found.break_even == Missing(Fact.PREDICTED_BREAK_EVEN, "a replay would save nothing")
+        assert found.break_even == Missing(Fact.PREDICTED_BREAK_EVEN, "a replay would save no time")
 
     def test_break_even_is_cost_over_saving(self, tmp_path: Path) -> None:
         clean = clean_timings([60_000] * 20, 50_000, None)

@@ -72,7 +72,7 @@ def test_a_missing_rank_is_named(tmp_path: Path) -> None:
     make_ranks(tmp_path / "tp", "graph", SLOW_RANK_1, only=[1])
     (found,) = rank_comparison(load_experiment(tmp_path / "tp"))
     assert found.missing == (0,)
-    assert found.reason == "only one rank of several is here"
+    assert found.reason == "only one of several ranks is available"
     assert found.ranks[0].communication == 24_000
     assert found.ranks[0].wait is None
 

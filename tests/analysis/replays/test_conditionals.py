@@ -133,7 +133,7 @@ def test_what_is_not_seen_says_why(found: ReplayMatch) -> None:
     assert "on the CPU" in (root.rows[5].times.note or "")
     never = table(found, "graph-0.3.0").rows[0].times
     assert never.samples == 0
-    assert "only when its condition says so" in (never.note or "")
+    assert "only if its condition holds" in (never.note or "")
 
 
 def test_a_while_shows_one_turn(found: ReplayMatch) -> None:

@@ -110,7 +110,7 @@ class TestByReplays:
         found = infer_graphs(capture, replay, {})
         assert found.graphs == ()
         assert len(found.missing) == 2
-        assert "do not fit any replay, or fit several" in found.missing[0]
+        assert "match no replay, or match several" in found.missing[0]
 
 
 class TestByArguments:
@@ -174,7 +174,7 @@ class TestNothing:
 
     def test_no_capture_and_no_replay(self, tmp_path: Path) -> None:
         capture, replay = captures(tmp_path, ["fill"]), replays(tmp_path, ["fill"])
-        assert infer_graphs(replay, replay, {}).missing == ("the capture's trace shows no capture",)
+        assert infer_graphs(replay, replay, {}).missing == ("the trace of the capture shows no capture",)
         assert infer_graphs(capture, capture, {}).graphs == ()
 
     def test_an_empty_capture(self, tmp_path: Path) -> None:

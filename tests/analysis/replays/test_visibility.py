@@ -36,9 +36,9 @@ def test_a_kind_that_the_profiler_does_not_show(kind: NodeKind, reason: str) -> 
 
 def test_a_kernel_that_was_not_seen() -> None:
     assert why_no_times(kernel(0), (), 0) == "the trace shows no replay of its graph"
-    assert why_no_times(kernel(0), (), 1200) == "no row of the 1,200 replays was found to be its"
+    assert why_no_times(kernel(0), (), 1200) == "no row in the 1,200 replays was matched to it"
     inside = why_no_times(kernel(0), (ConditionalType.IF,), 2)
-    assert inside.endswith("; it runs only when its condition says so")
+    assert inside.endswith("; it runs only if its condition holds")
 
 
 def nested() -> dict[str, CapturedGraph]:

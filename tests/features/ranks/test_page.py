@@ -48,7 +48,7 @@ def test_programs_of_one_rank_each_are_no_ranks(look_in: LookIn) -> None:
 def test_a_rank_without_the_others_says_so(roots: Path) -> None:
     make_ranks(roots / "tp", "graph", only=[1])
     told = markup(shown("ranks", experiment="tp"))
-    assert "No skew: only one rank of several is here" in told
+    assert "No skew: only one of several ranks is available" in told
     assert "No run of rank 0 is here" in told
 
 

@@ -264,7 +264,7 @@ def test_pages_without_anything_to_show_are_dimmed_with_the_reason(
     page = shown("compare", experiment="alone")
     helps = {link.label: link.reason for link in page_links(page)[:11]}
     assert helps["Graph"] == "No run here holds a captured graph"
-    assert helps["Ranks"] == "The runs here are of one process each"
+    assert helps["Ranks"] == "Each run here has only one process"
     assert not helps["Timeline"]
     assert not helps["Doctor"]
     (bar,) = [piece.value for piece in page.get("html") if str(piece.value).startswith("<nav")]

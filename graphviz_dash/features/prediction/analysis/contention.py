@@ -1,4 +1,4 @@
-"""Where a plan on several streams loses time because what runs together fills the GPU."""
+"""Slowdowns in a plan on several streams from concurrent work that fills the GPU."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from graphviz_dash.features.prediction.analysis.stream_prediction import Paralle
 
 
 class Contention(Struct, frozen=True):
-    """A node that others slow down."""
+    """A node slowed by concurrent nodes."""
 
     node: int
-    """Its index in the measured graph."""
+    """Index in the measured graph."""
     slowed_ns: float
-    """By how much."""
+    """Slowdown."""
     share: float
-    """The part of the GPU that it asks for."""
+    """Fraction of the GPU that it needs."""
     beside: tuple[int, ...]
-    """Those that run at the same time, the longest together with it first."""
+    """Concurrent nodes, longest overlap first."""
 
 
 _LEAST_NS = 1.0
 
 
 def contentions(prediction: ParallelPrediction, most: int) -> tuple[Contention, ...]:
-    """The nodes of the predicted plan that others slow down, the ``most`` slowed first."""
+    """Return the most slowed nodes of the predicted plan, at most ``most``."""
     schedule, operations = prediction.plan.schedule, prediction.work.operations
     slowed = [
         end - begin - operation.duration_ns
@@ -35,21 +35,22 @@ def contentions(prediction: ParallelPrediction, most: int) -> tuple[Contention, 
     for index in ranked:
         if slowed[index] < _LEAST_NS:
             break
-        together = {
+        overlaps = {
             other: min(schedule.end[index], schedule.end[other])
             - max(schedule.begin[index], schedule.begin[other])
             for other in range(len(operations))
             if other != index and operations[other].engine == operations[index].engine
         }
-        beside = sorted(
-            (each for each in together if together[each] > 0), key=lambda each: -together[each]
+        concurrent = sorted(
+            (other_index for other_index in overlaps if overlaps[other_index] > 0),
+            key=lambda other_index: -overlaps[other_index],
         )
         contended.append(
             Contention(
                 prediction.work.nodes[index][0],
                 slowed[index],
                 operations[index].share,
-                tuple(prediction.work.nodes[other][0] for other in beside),
+                tuple(prediction.work.nodes[other][0] for other in concurrent),
             )
         )
     return tuple(contended)

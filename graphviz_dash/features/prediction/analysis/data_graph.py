@@ -1,5 +1,4 @@
-"""A captured graph with the dependencies that its data needs in place of those it was captured
-with."""
+"""A captured graph with its data dependencies instead of the captured ones."""
 
 from __future__ import annotations
 
@@ -18,16 +17,22 @@ from graphviz_dash.model.graph import GraphEdge
 
 
 class DataGraph(Struct, frozen=True):
-    """A graph by its data: ``whole`` has the edges that are needed, none of them implied by others,
-    and ``measured`` their critical path and slack."""
+    """A graph by data dependencies.
+
+    ``full_graph`` has the required edges without redundant ones; ``measured`` has their critical
+    path and slack.
+    """
 
     whole: WholeGraph
     measured: MeasuredGraph
 
 
 def data_graph(whole: WholeGraph, measured: MeasuredGraph, work: GraphWork) -> DataGraph | None:
-    """``whole`` by what its ``work`` needs; None for a graph that holds others. Nodes that take no
-    time of the GPU, such as empty ones, lose their edges."""
+    """Return ``full_graph`` with the dependencies of its ``work``; None for a graph that contains
+    others.
+
+    Nodes without GPU time, such as empty ones, lose their edges.
+    """
     if whole.bodies:
         return None
     nodes = [group[0] for group in work.nodes]
@@ -53,8 +58,10 @@ def data_graph(whole: WholeGraph, measured: MeasuredGraph, work: GraphWork) -> D
 
 
 def reduced(after: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
-    """The dependencies (source, target) of ``after`` without those that others imply (the
-    transitive reduction). Each comes after those before it alone. Quadratic in bits."""
+    """Return the dependencies (source, target) in ``after`` that no others imply.
+
+    This is the transitive reduction. Items may depend only on earlier ones. Quadratic in bits.
+    """
     reach: list[int] = []
     pairs: list[tuple[int, int]] = []
     for index, sources in enumerate(after):

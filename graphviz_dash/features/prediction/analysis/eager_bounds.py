@@ -1,10 +1,10 @@
-"""What several streams could give the graph of an eager step, from its trace alone.
+"""Bounds on the gain from several streams for the graph of an eager step, from its trace only.
 
-An eager trace does not tell which operator needs which result. Bounds follow without that: all of
-the work one after another, and all of it as independent as the GPU and its launches allow. Between
-them lies what follows from the meaning of operators: the parts of a product's backward need the
-incoming gradient and not each other. What is only not known to be independent keeps its order, so
-that more may run side by side than is estimated.
+An eager trace does not show data dependencies between operators. The bounds need none: all work
+in sequence, and all work as independent as the GPU and its launches allow. The estimate between
+them follows from operator semantics: the parts of a product's backward need the incoming
+gradient but not each other. Work of unknown independence keeps its order, so the estimate is
+conservative.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ if TYPE_CHECKING:
     from graphviz_dash.analysis.prediction.predict import Prediction
 
 STREAMS = (2, 4, 8)
-"""The numbers of streams that bounds are given for."""
+"""Numbers of streams with bounds."""
 
 
 class EagerBounds(Struct, frozen=True):
-    """Between what the graph of a step would take on several streams, in ns."""
+    """Bounds on the time of a step's graph on several streams, in ns."""
 
     streams: int
-    """How many."""
     low_ns: float
-    """If nothing needed anything."""
+    """Time without any dependencies."""
     value_ns: float | None
-    """With what is known to be independent side by side; None where nothing is."""
+    """Estimate with the known independent work in parallel; None if there is none."""
     high_ns: float
-    """As long as that may take; if nothing is known, with each piece of work behind the one
-    before."""
+    """Upper bound of the estimate; without an estimate, all work in sequence."""
 
 
 def eager_bounds(prediction: Prediction) -> tuple[EagerBounds, ...]:
-    """The bounds for the predicted graph of an eager step, by streams. Near-linear in its items,
-    for each number of streams."""
+    """Compute the bounds for the predicted graph of an eager step, by number of streams.
+
+    Near-linear in its items for each number of streams.
+    """
     replay, line_ns = prediction.replay, prediction.step_ns.value
     work = _work(prediction)
     if not work.operations:
         return ()
-    # What comes once, and what passes between nodes of one stream.
-    once = replay.fixed_ns + replay.random_ns
-    in_line = max(line_ns - once, 0.0)
+    # Time that occurs once, and gaps between nodes on one stream.
+    once_ns = replay.fixed_ns + replay.random_ns
+    sequential_ns = max(line_ns - once_ns, 0.0)
     least = least_time(work.operations, MEASURED_COSTS)
     floor = max(least.capacity_ns, least.issue_ns, *(each.duration_ns for each in work.operations))
-    known = any(operation.after for operation in work.operations)
-    values = _values(work, line_ns) if known else {}
+    has_independent_work = any(operation.after for operation in work.operations)
+    values = _values(work, line_ns) if has_independent_work else {}
     bounds = []
     for streams in STREAMS:
-        low = min(once + max(in_line / streams, floor), line_ns)
+        low = min(once_ns + max(sequential_ns / streams, floor), line_ns)
         value = values.get(streams)
         if value is not None:
             value = max(value, low)
@@ -70,7 +70,6 @@ def eager_bounds(prediction: Prediction) -> tuple[EagerBounds, ...]:
 
 
 def _values(work: GraphWork, line_ns: float) -> dict[int, float]:
-    """What is left of ``line_ns`` by streams."""
     captured_ns = as_captured(work, MEASURED_COSTS).total_ns
     plans = plan_streams(work.operations, max(STREAMS), MEASURED_COSTS)
     return {
@@ -80,8 +79,10 @@ def _values(work: GraphWork, line_ns: float) -> dict[int, float]:
 
 
 def _work(prediction: Prediction) -> GraphWork:
-    """The items of the step, with what they need as far as their operators' meaning tells; they
-    need nothing where it tells nothing."""
+    """Build the work of the step's items with the dependencies implied by operator semantics.
+
+    Without such knowledge, items have no dependencies.
+    """
     step, gpu = prediction.step, prediction.calibration.gpu
     captured = item_dependencies(step)
     edges = np.array(

@@ -1,4 +1,4 @@
-"""What captures on several streams took, as a collection of the mode ``parallel`` tried them."""
+"""Measured captures on several streams, from a collection in mode ``parallel``."""
 
 from __future__ import annotations
 
@@ -14,35 +14,36 @@ from graphviz_dash.planning.streams import replay_ns
 
 
 class LargerPlan(Struct, frozen=True):
-    """A plan that takes more memory than was allowed."""
+    """A plan that exceeds the memory limit."""
 
     streams: int
-    """How many it uses."""
     time_ns: float
-    """Its median replay, or what that was predicted to be."""
+    """Median replay, measured or predicted."""
     measured: bool
-    """Whether it was timed."""
+    """True if it was timed."""
     speedup: float
-    """How much faster than the line that is."""
+    """Speedup over one stream."""
     memory_bytes: int
-    """What its capture takes, or should take."""
+    """Memory of its capture, measured or expected."""
 
 
 def attempt_ns(attempt: Attempt) -> float | None:
-    """The median replay of an attempt, in ns; None where it was not tried."""
+    """Return the median replay of an attempt; None if not tried."""
     summary = summarise(list(attempt.replays_ns))
     return None if summary is None else summary.median
 
 
 def attempt_speedup(plan: ParallelPlan, attempt: Attempt) -> float | None:
-    """How much faster than the line an attempt was: where the line was timed in turns with it, than
-    that, for the clock of a GPU changes; None where it was not tried."""
+    """Return the speedup of an attempt over the single-stream capture; None if not tried.
+
+    It prefers the single-stream time interleaved with the attempt, because GPU clocks vary.
+    """
     time, line = attempt_ns(attempt), attempt.line_ns or attempt_ns(plan.line)
     return line / time if time and line else None
 
 
 def measured_streams(plan: ParallelPlan) -> dict[int, float]:
-    """The fastest median replay by the number of streams, in ns, the line as one of them."""
+    """Return the fastest median replay in ns by number of streams, including a single stream."""
     times: dict[int, float] = {}
     for attempt in (plan.line, *plan.attempts):
         time = attempt_ns(attempt)
@@ -52,7 +53,7 @@ def measured_streams(plan: ParallelPlan) -> dict[int, float]:
 
 
 def attempts_by_streams(plan: ParallelPlan) -> list[Attempt]:
-    """The line and all attempts, by streams and then by what they were expected to take."""
+    """Return the single-stream capture and all attempts, by streams and then by expected time."""
     return [
         plan.line,
         *sorted(plan.attempts, key=lambda attempt: (attempt.streams, attempt.expected_ns)),
@@ -60,8 +61,10 @@ def attempts_by_streams(plan: ParallelPlan) -> list[Attempt]:
 
 
 def chain_share(plan: ParallelPlan) -> float | None:
-    """The longest chain of operators that need each other, as a part of the line's time on the GPU
-    by the planner's model: what no number of streams undercuts. None where they were not timed."""
+    """Return the modelled longest operator chain as a fraction of the single-stream GPU time.
+
+    It is a lower bound for any number of streams. None if operators were not timed.
+    """
     operations = step_operations(plan.operators, MEASURED_COSTS)
     if not any(operator.device_ns for operator in plan.operators):
         return None
@@ -70,14 +73,18 @@ def chain_share(plan: ParallelPlan) -> float | None:
 
 
 def larger_plans(plan: ParallelPlan) -> tuple[LargerPlan, ...]:
-    """The plans that take more memory than was allowed and less time than the line, by memory: each
-    less time than those before it."""
+    """Return plans above the memory limit that beat a single stream, by memory.
+
+    Each is faster than those before it.
+    """
     least_ns = attempt_ns(plan.line) or float("inf")
     curve = []
-    for each in sorted(_larger(plan), key=lambda each: (each.memory_bytes, each.time_ns)):
-        if each.time_ns < least_ns and each.speedup > 1:
-            curve.append(each)
-            least_ns = each.time_ns
+    for candidate in sorted(
+        _larger(plan), key=lambda candidate: (candidate.memory_bytes, candidate.time_ns)
+    ):
+        if candidate.time_ns < least_ns and candidate.speedup > 1:
+            curve.append(candidate)
+            least_ns = candidate.time_ns
     return tuple(curve)
 
 
@@ -97,8 +104,10 @@ def _fits(plan: ParallelPlan, size: int) -> bool:
 
 
 def chosen_attempt(plan: ParallelPlan) -> Attempt | None:
-    """The attempt that was taken: of those on the chosen number of streams that take no more memory
-    than allowed the one that gained most; None where none of them was timed."""
+    """Return the fastest timed attempt on the chosen number of streams within the memory limit.
+
+    None if none was timed.
+    """
     if plan.chosen <= 1:
         return plan.line
     timed = [

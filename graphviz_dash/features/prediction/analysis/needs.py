@@ -1,4 +1,4 @@
-"""What a node of a captured graph needs other nodes for: which tensor, which memory."""
+"""Reasons for dependencies between nodes of a captured graph: shared tensors or memory."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from graphviz_dash.planning.operators import Need, dependencies
 
 
 class NodeNeed(Struct, frozen=True):
-    """A node that another one needs."""
+    """A dependency on another node."""
 
     source: int
-    """Index of the needed node in the measured graph."""
+    """Index of the required node in the measured graph."""
     need: Need | None
-    """What for; None where only memory in common tells, or the nodes are of one operator."""
+    """Kind of dependency; None if inferred from shared memory or within one operator."""
     storage: Storage | None
-    """The tensor's memory that both reach; None where it is not known."""
+    """The shared tensor's memory; None if unknown."""
     shared_bytes: int | None
-    """Memory that both can reach; None where it is not known."""
+    """Bytes of memory that both nodes can reach; None if unknown."""
 
 
 def node_needs(
@@ -34,8 +34,10 @@ def node_needs(
     tables: Mapping[str, NodeTable],
     plan: ParallelPlan | None,
 ) -> dict[int, tuple[NodeNeed, ...]]:
-    """For each node of a measured graph those that it needs and that no other need implies;
-    ``plan`` has the operators where these tell."""
+    """Return the direct dependencies of each node of a measured graph.
+
+    ``plan`` provides the operators if they are the source of the dependencies.
+    """
     nodes = [group[0] for group in work.nodes]
     observed = _observed(plan) if plan and work.source is NeedSource.OPERATORS else {}
     needs: dict[int, list[NodeNeed]] = {node: [] for node in nodes}
@@ -44,11 +46,11 @@ def node_needs(
         need, storage = observed.get(pair, (None, None))
         in_common = None if observed else _in_common(measured, tables, *pair)
         needs[pair[1]].append(NodeNeed(pair[0], need, storage, in_common))
-    return {node: tuple(each) for node, each in needs.items()}
+    return {node: tuple(dependencies_of_node) for node, dependencies_of_node in needs.items()}
 
 
 def _observed(plan: ParallelPlan) -> dict[tuple[int, int], tuple[Need, Storage | None]]:
-    """By the last node of the needed operator and the first of the one that needs it."""
+    """Index needs by the last node of the required operator and the first of the dependent one."""
     first, node = [], 0
     for operator in plan.operators:
         first.append(node)
@@ -66,7 +68,7 @@ def _observed(plan: ParallelPlan) -> dict[tuple[int, int], tuple[Need, Storage |
 def _in_common(
     measured: MeasuredGraph, tables: Mapping[str, NodeTable], source: int, target: int
 ) -> int | None:
-    """The bytes that two nodes can both reach; None where one does not tell."""
+    """Count the bytes that two nodes can both reach; None if unknown for either."""
     reached = []
     for node in (source, target):
         graph, index = measured.nodes[node]

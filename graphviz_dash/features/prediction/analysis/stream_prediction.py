@@ -1,8 +1,8 @@
-"""What a captured graph would take with only the dependencies that its data needs, by streams.
+"""Predicted time of a captured graph by number of streams, with only its data dependencies.
 
-The captured graph was measured; a planner lays the same work onto streams, and a simulation says by
-how much that is shorter than the simulation of the graph as it was captured. The difference is
-taken off the measured time, so that what the model does not know of both cancels.
+The captured graph was measured. A planner distributes its work over streams, and a simulation
+compares the result with the captured graph. The difference is subtracted from the measured time,
+so that model errors common to both cancel.
 """
 
 from __future__ import annotations
@@ -41,93 +41,95 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
 
 MOST_STREAMS: Final = 8
-"""Streams that are looked at: more gave less than a percent on any step that was measured."""
+"""Maximum number of streams; more gained less than a percent on any measured step."""
 
 _MOST_NODES: Final = 20_000
-"""Nodes beyond which planning would take more than some seconds."""
+"""Maximum number of nodes; beyond it, planning would need more than a few seconds."""
 
 _MOST_GAP_NS: Final = 3_000.0
-"""No more than that passes between nodes of a graph; what is left is something else."""
+"""Maximum gap between nodes of a graph; longer ones have other causes."""
 
 _FIXED_NS: Final = 6_700.0
-"""From the call to the first node, and from the end of the last to the return."""
+"""Time from the call to the first node, and from the end of the last to the return."""
 
 _AS_FAST: Final = 0.01
-"""Streams that bring less than that part of the time are not taken."""
+"""Minimum relative gain from more streams."""
 
 HALF_WIDTH: Final = 0.11
-"""Of the interval, as a part of the time: nine of ten plans of the steps that the costs were fitted
-to were within it (docs/parallel.md)."""
+"""Half width of the interval, as a fraction of the time.
+
+It covered nine of ten plans of the steps used to fit the costs (docs/parallel.md).
+"""
 
 _NEARLY: Final = 0.8
 
 
 class Outlook(StrEnum):
-    """Whether running in parallel would gain, and if not why."""
+    """Verdict on parallel execution, with the obstacle if it does not gain."""
 
     FASTER = "faster"
     CHAIN = "chain"
-    """The work needs to be done one after another, nearly all of it."""
+    """Nearly all work must run in sequence."""
     FULL = "full"
-    """What could run together fills the GPU by itself."""
+    """Each piece of concurrent work alone fills the GPU."""
     CROSSINGS = "crossings"
-    """What could run together is shorter than the way from one stream to another."""
+    """Concurrent work is shorter than the switch between streams."""
 
 
 class LineBasis(StrEnum):
-    """What the captured graph's time is of."""
+    """Source of the captured graph's time."""
 
     CLEAN = "clean"
-    """Steps timed with no profiler attached."""
+    """Steps timed without a profiler."""
     TRACED = "traced"
     """Replays in the trace, from the first node to the last."""
 
 
 class OnStreams(Struct, frozen=True):
-    """What a replay on some streams would take."""
+    """Predicted time of a replay on several streams."""
 
     streams: int
-    """How many are used at most."""
+    """Maximum number of streams."""
     step: Estimate
-    """Its time in ns, with an interval."""
+    """Time in ns, with an interval."""
     speedup: float
-    """The captured graph's time over it."""
+    """Time of the captured graph divided by it."""
 
 
 class ParallelPrediction(Struct, frozen=True):
-    """What a graph would take on several streams; times in ns."""
+    """Predicted times of a graph on several streams, in ns."""
 
     graph: str
-    """Id of the graph."""
     line_ns: float
-    """What the graph takes as it was captured."""
+    """Time of the graph as captured."""
     basis: LineBasis
-    """What that is of."""
     work: GraphWork
-    """What it does."""
     costs: StreamCosts
-    """What passes between its nodes."""
+    """Costs between its nodes."""
     beside_ns: float
-    """What it takes beside what the simulation of it as captured does, such as launch and return;
-    below 0 where the simulation takes longer."""
+    """Measured minus simulated time of the captured graph, such as launch and return.
+
+    Negative if the simulation is longer.
+    """
     least: LeastTime
-    """What no number of streams can undercut, without launch and return."""
+    """Lower bound for any number of streams, without launch and return."""
     rows: tuple[OnStreams, ...]
-    """By the number of streams, from one to the most that bring something."""
+    """Predictions by number of streams, from one to the largest useful number."""
     plan: StreamPlan
-    """The plan of the best of these."""
+    """The plan of the best prediction."""
     outlook: Outlook
-    """Whether that gains, and if not why."""
 
     @property
     def path_ns(self) -> float:
-        """The longest chain, in ns, where the simulation takes longer than the graph as much
-        shorter: no prediction undercuts it."""
+        """Length of the longest chain, a lower bound of all predictions.
+
+        It is shortened by the excess if the simulation is longer than the measured graph.
+        """
         return self.least.path_ns + min(self.beside_ns, 0.0)
 
     @property
     def best(self) -> OnStreams:
-        """The fewest streams that are as fast as any."""
+        """The prediction with the fewest streams that is as fast as any."""
         return self.rows[-1]
 
 
@@ -137,15 +139,18 @@ def predict_parallel(
     tables: Mapping[str, NodeTable],
     operators: Sequence[Operator] = (),
 ) -> ParallelPrediction | Missing:
-    """The prediction for a measured graph of ``run``, or why there is none. ``tables`` are those of
-    its graphs by id; ``operators`` are those of its step, where they were observed."""
+    """Predict a measured graph of ``run``, or explain why this is impossible.
+
+    ``tables`` maps the graph ids of the run to node tables; ``operators`` are those observed in
+    its step.
+    """
     measured, gpu = concurrency.measured, run.manifest.environment.gpu
     if measured.stitched:
-        return _none("the trace stitches replays together: it does not tell what nodes take")
+        return _none("the trace stitches replays together, so node times are unknown")
     if len(measured.nodes) > _MOST_NODES:
         return _none(f"it has more than {_MOST_NODES:,} nodes")
     if gpu is None:
-        return _none("the bundle does not say what GPU it ran on")
+        return _none("the bundle does not record its GPU")
     work = operator_work(operators, measured, tables, gpu) if operators else None
     if work is None:
         work = graph_work(concurrency, tables, gpu)
@@ -176,8 +181,10 @@ def run_parallel(
     tables: Sequence[NodeTable],
     operators: Sequence[Operator] = (),
 ) -> dict[str, ParallelPrediction | Missing]:
-    """The predictions for the graphs of ``run`` that are launched by themselves, whose
-    ``concurrency`` is given by id; ``tables`` are those of all its graphs."""
+    """Predict the root graphs of ``run``.
+
+    ``concurrency`` maps graph ids; ``tables`` are those of all its graphs.
+    """
     by_id = {table.graph.id: table for table in tables}
     return {
         graph: outcome
@@ -188,8 +195,10 @@ def run_parallel(
 
 
 def step_operators(run: Run, others: Iterable[Run] = ()) -> tuple[Operator, ...]:
-    """The operators of the step of ``run``, as it or one of the ``others`` of its rank had them
-    observed; empty where none had."""
+    """Return the operators observed in the step of ``run`` or one of the ``others`` of its rank.
+
+    Empty if none were observed.
+    """
     for other in (run, *others):
         if other.parallel is not None and other.manifest.rank == run.manifest.rank:
             return other.parallel.operators
@@ -201,27 +210,34 @@ def _none(reason: str) -> Missing:
 
 
 def _line(run: Run, measured: MeasuredGraph) -> tuple[float, LineBasis]:
-    """What the graph takes: a clean step where the graph is the whole step, else a traced replay,
-    which the profiler lengthens."""
-    alone = sum(graph.parent is None for graph in run.graphs) == 1
-    clean = clean_step_ns(run) if run.mode.captures_whole_step and alone else None
-    if clean is None:
+    """Return the measured time of the graph.
+
+    This is a clean step if the graph is the whole step, else a traced replay, which is slower
+    due to the profiler.
+    """
+    is_single = sum(graph.parent is None for graph in run.graphs) == 1
+    clean_ns = clean_step_ns(run) if run.mode.captures_whole_step and is_single else None
+    if clean_ns is None:
         return float(measured.span_ns), LineBasis.TRACED
-    return clean, LineBasis.CLEAN
+    return clean_ns, LineBasis.CLEAN
 
 
 def _costs(measured: MeasuredGraph, device_ns: float) -> StreamCosts:
-    """What passes between nodes: in this graph as it was measured, and what several streams add as
-    measured elsewhere."""
+    """Return costs between nodes: measured in this graph, plus general costs of several streams."""
     gaps = max(len(measured.path.nodes) - 1, 1)
     follow = min(max((device_ns - measured.path.length) / gaps, 0.0), _MOST_GAP_NS)
-    more = follow - MEASURED_COSTS.follow_ns
-    return replace(MEASURED_COSTS, follow_ns=follow, cross_ns=MEASURED_COSTS.cross_ns + more)
+    difference_ns = follow - MEASURED_COSTS.follow_ns
+    return replace(
+        MEASURED_COSTS, follow_ns=follow, cross_ns=MEASURED_COSTS.cross_ns + difference_ns
+    )
 
 
 def as_captured(work: GraphWork, costs: StreamCosts) -> Schedule:
-    """The simulation of the graph as it was captured: a node goes on the stream of one that it
-    waits for and that no other goes on, else on a new one."""
+    """Simulate the captured graph.
+
+    A node continues the stream of a predecessor that no other node continues, else it starts a
+    new one.
+    """
     stream: list[int] = []
     tail: list[int] = []
     for index, sources in enumerate(work.captured):
@@ -249,19 +265,21 @@ def _rows(
     least: LeastTime,
     source: NeedSource,
 ) -> tuple[OnStreams, ...]:
-    """The plans up to the fewest streams that are as fast as any, but for _AS_FAST. A plan slower
-    than the graph as captured is not taken: that one is then as good."""
+    """Return the plans up to the fewest streams that are within _MIN_GAIN of the fastest.
+
+    A plan slower than the captured graph counts as equal to it.
+    """
     times = [min(plan.schedule.total_ns + beside_ns, line_ns) for plan in plans]
-    enough = next(
+    needed_streams = next(
         number for number, time in enumerate(times, 1) if time <= (1 + _AS_FAST) * min(times)
     )
     bound = least.capacity_ns + max(beside_ns, 0.0)
-    # What is kept for want of knowledge bounds nothing.
+    # Edges kept for lack of knowledge are no bound.
     if source is NeedSource.OPERATORS:
         bound = max(bound, least.path_ns + beside_ns)
     floor = min(bound, line_ns)
     rows = []
-    for streams, time in enumerate(times[:enough], 1):
+    for streams, time in enumerate(times[:needed_streams], 1):
         gained = line_ns - time
         half = HALF_WIDTH * time if gained else 0.0
         low, high = max(time - half, floor), min(time + half, line_ns)
@@ -272,7 +290,6 @@ def _rows(
 
 
 def _outlook(rows: Sequence[OnStreams], plan: StreamPlan, least: LeastTime) -> Outlook:
-    """Whether the best of ``rows`` gains, and if not what is in the way."""
     if rows[-1].speedup >= SLIGHT_SPEEDUP:
         return Outlook.FASTER
     line = plan.schedule.total_ns

@@ -1,4 +1,4 @@
-"""The work of a captured graph as a planner takes it: how long, how much of the GPU, after what."""
+"""Planner input for a captured graph: duration, GPU share and dependencies of its work."""
 
 from __future__ import annotations
 
@@ -22,28 +22,30 @@ from graphviz_dash.planning.share import KernelLaunch, lasting_share
 
 
 class NeedSource(StrEnum):
-    """What tells which work needs which."""
+    """Source of the dependencies."""
 
     OPERATORS = "operators"
-    """What each operator was seen to read and write: the true data flow."""
+    """Observed reads and writes of each operator: the true data flow."""
     MEMORY = "memory"
-    """The memory that nodes can reach: what is found without need is so, what is kept may be too,
-    since memory serves one tensor after another and reading is not told from writing."""
+    """Memory that nodes can reach.
+
+    Independent nodes are truly independent, but some dependencies may be false: memory is reused
+    between tensors, and reads cannot be distinguished from writes.
+    """
     MEANING = "meaning"
-    """The edges as captured, but for those that the meaning of operators shows to be needless."""
+    """Captured edges, except those that operator semantics show to be redundant."""
 
 
 class GraphWork(Struct, frozen=True):
-    """What a graph does, by operations in the order of the program."""
+    """The operations of a graph, in program order."""
 
     operations: tuple[Operation, ...]
-    """Each needs only those before it."""
+    """Operations, each dependent only on earlier ones."""
     nodes: tuple[tuple[int, ...], ...]
-    """For each operation its nodes, by their indices in the measured graph."""
+    """Nodes of each operation, as indices in the measured graph."""
     captured: tuple[tuple[int, ...], ...]
-    """For each operation those before it that the graph has it wait for."""
+    """Earlier operations that each operation waits for in the captured graph."""
     source: NeedSource
-    """What tells the needs."""
 
 
 def graph_work(
@@ -51,8 +53,10 @@ def graph_work(
     tables: Mapping[str, NodeTable],
     gpu: Gpu,
 ) -> GraphWork:
-    """The work of a measured graph, an operation for each node that its trace shows; ``tables`` are
-    those of its run's graphs by id. Near-linear in nodes and needs."""
+    """Build the work of a measured graph, with one operation per node in its trace.
+
+    ``tables`` maps graph ids of the run to node tables. Near-linear in nodes and dependencies.
+    """
     measured, needless = concurrency.measured, concurrency.needless
     needed = np.array(needless.needed, dtype=np.int64).reshape(-1, 2)
     captured = np.array(
@@ -64,9 +68,9 @@ def graph_work(
     needs, waits = _before(needed.tolist(), number), _before(captured.tolist(), number)
     operations = []
     for index, node in enumerate(shown):
-        graph, at = measured.nodes[node]
+        graph, position = measured.nodes[node]
         duration = float(measured.p50[node])
-        share, engine = node_share(tables.get(graph), at, duration, gpu)
+        share, engine = node_share(tables.get(graph), position, duration, gpu)
         operations.append(Operation(duration, share, tuple(needs[index]), engine=engine))
     return GraphWork(
         tuple(operations),
@@ -82,9 +86,11 @@ def operator_work(
     tables: Mapping[str, NodeTable],
     gpu: Gpu,
 ) -> GraphWork | None:
-    """The work of a measured graph by what its step's ``operators`` need of each other; None where
-    their nodes are not those of the graph. The nodes of an operator follow one another, and the
-    first comes after all that the operator needs."""
+    """Build the work of a measured graph from the data dependencies of its step's ``operators``.
+
+    None if their nodes do not match the graph. The nodes of an operator run in sequence; the
+    first waits for all dependencies of the operator.
+    """
     if sum(operator.nodes for operator in operators) != len(measured.nodes):
         return None
     last: dict[int, int] = {}
@@ -93,14 +99,14 @@ def operator_work(
     node = 0
     for index, needs in enumerate(dependencies(operators)):
         after = sorted({last[need.source] for need in needs if need.source in last})
-        for each in range(node, node + operators[index].nodes):
-            if measured.p50[each] == NOT_SEEN:
+        for node_index in range(node, node + operators[index].nodes):
+            if measured.p50[node_index] == NOT_SEEN:
                 continue
-            graph, at = measured.nodes[each]
-            duration = float(measured.p50[each])
-            share, engine = node_share(tables.get(graph), at, duration, gpu)
+            graph, position = measured.nodes[node_index]
+            duration = float(measured.p50[node_index])
+            share, engine = node_share(tables.get(graph), position, duration, gpu)
             operations.append(Operation(duration, share, tuple(after), engine=engine))
-            nodes.append((each,))
+            nodes.append((node_index,))
             last[index] = len(operations) - 1
             after = [last[index]]
         node += operators[index].nodes
@@ -111,7 +117,7 @@ def operator_work(
 
 
 def issued_streams(plan: ParallelPlan) -> tuple[int, ...]:
-    """For each node of the graph that was captured by ``plan`` the stream that issued it."""
+    """Return the issuing stream of each node of the graph captured by ``plan``."""
     return tuple(
         stream
         for operator, stream in zip(plan.operators, plan.stream, strict=True)
@@ -120,8 +126,11 @@ def issued_streams(plan: ParallelPlan) -> tuple[int, ...]:
 
 
 def node_share(table: NodeTable | None, at: int, duration_ns: float, gpu: Gpu) -> tuple[float, int]:
-    """The share that node ``at`` of a graph asks for of its engine, and which one that is. A kernel
-    whose launch is not known asks for all; copies within the device and sets for nothing."""
+    """Return the share of its engine that node ``position`` of a graph needs, and the engine.
+
+    A kernel with an unknown launch needs all of it; copies within the device and sets need
+    nothing.
+    """
     rows = () if table is None else table.rows
     match rows[at].node.params if rows else None:
         case KernelParams(grid=tuple(grid), block=tuple(block)) as kernel:
@@ -151,8 +160,8 @@ def node_share(table: NodeTable | None, at: int, duration_ns: float, gpu: Gpu) -
 
 
 def _before(pairs: Sequence[Sequence[int]], number: Mapping[int, int]) -> list[list[int]]:
-    before: list[list[int]] = [[] for _ in number]
+    predecessors: list[list[int]] = [[] for _ in number]
     for source, target in pairs:
         if source in number and target in number:
-            before[number[target]].append(number[source])
-    return [sorted(set(sources)) for sources in before]
+            predecessors[number[target]].append(number[source])
+    return [sorted(set(sources)) for sources in predecessors]

@@ -134,7 +134,7 @@ def test_a_node_inside_another_is_chosen_in_the_whole(all_nodes: CapturedGraph) 
     assert int(place[0] if isinstance(place, list) else place) > 1
     told = markup(page)
     assert f"node 1 of {all_nodes.id}" in told
-    assert "the last turn of each replay" in told
+    assert "the last iteration of each replay" in told
     assert all_nodes.parent is not None
     assert f"node {all_nodes.parent[1]} of graph-0" in told
     label = all_nodes.nodes[1].label
