@@ -250,7 +250,9 @@ class CompileLog:
                 + recent.index((graph_break.frame, graph_break.lines[:1]))
             )
             runs_eagerly = graph_break.whole_frame or self.breaks[index].whole_frame
-            self.breaks[index] = msgspec.structs.replace(self.breaks[index], whole_frame=runs_eagerly)
+            self.breaks[index] = msgspec.structs.replace(
+                self.breaks[index], whole_frame=runs_eagerly
+            )
         else:
             self.breaks.append(graph_break)
 

@@ -136,7 +136,9 @@ class CudagraphLog:
         *previous, last = partitions[-1].operators
         lines = stack_lines("\n".join(self._stack), self._shorten)
         updated_operator = msgspec.structs.replace(last, lines=lines)
-        updated_partition = msgspec.structs.replace(partitions[-1], operators=(*previous, updated_operator))
+        updated_partition = msgspec.structs.replace(
+            partitions[-1], operators=(*previous, updated_operator)
+        )
         self._replace_last((*partitions[:-1], updated_partition))
 
     def _operators(self, operator: SplitOperator) -> None:

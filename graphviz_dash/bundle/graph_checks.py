@@ -68,7 +68,10 @@ def _check_params(graph: CapturedGraph, where: Path) -> None:
             )
         if isinstance(params, MemFreeParams) and params.allocated_by is not None:
             allocator = params.allocated_by
-            if allocator >= len(graph.nodes) or graph.nodes[allocator].kind is not NodeKind.MEM_ALLOC:
+            if (
+                allocator >= len(graph.nodes)
+                or graph.nodes[allocator].kind is not NodeKind.MEM_ALLOC
+            ):
                 raise InputError(
                     where,
                     f"node {node.index} frees memory of node {allocator}",

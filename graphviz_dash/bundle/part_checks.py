@@ -169,7 +169,9 @@ def _check_family(family: GraphFamily, costed: set[str], file: Path) -> None:
         raise InputError(file, f"size axis {family.size_axis} of {family_name}", "one of its axes")
     for member in family.members:
         if not member.graphs or not costed.issuperset(member.graphs):
-            raise InputError(file, f"a member of {family_name} with {member.graphs}", "graphs with costs")
+            raise InputError(
+                file, f"a member of {family_name} with {member.graphs}", "graphs with costs"
+            )
         if (member.key is None) != (member.method is None):
             raise InputError(file, f"a key without a method in {family_name}", "both, or neither")
         if member.key is not None and len(member.key) != len(family.axes):
@@ -196,7 +198,9 @@ def _check_steps(loop: ProgramLoop, file: Path) -> None:
         if member is not None and (family is None or member >= members[family]):
             raise InputError(file, f"step {number} of member {member}", "a member of its family")
         if kind is StepKind.FALLBACK and member is not None:
-            raise InputError(file, f"fallback {number} with a member", "none, because no graph fits")
+            raise InputError(
+                file, f"fallback {number} with a member", "none, because no graph fits"
+            )
     if any(end < start for start, end in zip(steps.begin_ns, steps.end_ns, strict=True)):
         raise InputError(file, "a step that ends before it starts", "an end after each start")
 
@@ -241,4 +245,6 @@ def check_parallel(plan: ParallelPlan, _graphs: tuple[CapturedGraph, ...], file:
                 f"one of {len(plan.storages):,} storages",
             )
     if any(storage.maker is not None and storage.maker >= count for storage in plan.storages):
-        raise InputError(file, "a storage created by a missing operator", f"one of {count:,} operators")
+        raise InputError(
+            file, "a storage created by a missing operator", f"one of {count:,} operators"
+        )

@@ -150,8 +150,7 @@ def graph_path(graph_id: str) -> str:
 
 
 def trace_path(role: FileRole, number: int) -> str:
-    """Format the path of trace ``number`` (from 0) of ``role``. Only captures have more than one.
-    """
+    """Format the path of trace ``number`` (from 0) of ``role``. Only captures have several."""
     first_path = TRACE_PATHS[role]
     return first_path if number == 0 else first_path.replace(".json", f"-{number}.json")
 
@@ -201,5 +200,7 @@ def _unpacked(file: Path) -> bytes:
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(file, f"invalid gzip ({error})", "gzip-compressed JSON") from error
     if len(content) > MAX_PART_BYTES:
-        raise InputError(file, "content too large", f"at most {MAX_PART_BYTES:,} bytes uncompressed")
+        raise InputError(
+            file, "content too large", f"at most {MAX_PART_BYTES:,} bytes uncompressed"
+        )
     return content

@@ -1,5 +1,4 @@
-"""Data shipped with the program: published figures, a reference recording and sample experiments.
-"""
+"""Data shipped with the program: published figures, a recording and sample experiments."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Writer of run bundles. A staging folder is renamed into place, so no partial bundle is visible.
-"""
+"""Writer of run bundles. Staging folders are renamed into place; no partial bundle is visible."""
 
 from __future__ import annotations
 
@@ -93,7 +92,9 @@ class BundleWriter:
         _sync_folder(self._staging)
         # rename() would silently replace an empty folder, so check again.
         if self.target.exists():
-            raise InputError(self.target, "the path was created meanwhile", "a path that does not exist")
+            raise InputError(
+                self.target, "the path was created meanwhile", "a path that does not exist"
+            )
         self._staging.rename(self.target)
         _sync_folder(self.target.parent)
 

@@ -96,11 +96,15 @@ def _unpack(archive: zipfile.ZipFile, folder: Path, label: str) -> str:
         (manifest, *repeated) = by_path[run / MANIFEST]
         if repeated:
             raise zipfile.BadZipFile(f"{manifest.filename} is a duplicate entry")
-        remaining -= _copy(archive, manifest, target / MANIFEST, min(remaining, MAX_MANIFEST_BYTES), label)
+        remaining -= _copy(
+            archive, manifest, target / MANIFEST, min(remaining, MAX_MANIFEST_BYTES), label
+        )
         for relative_path, size in _listed_files(target):
             for member in by_path.get(run / relative_path, []):
                 (target / relative_path).parent.mkdir(parents=True, exist_ok=True)
-                remaining -= _copy(archive, member, target / relative_path, min(remaining, size), label)
+                remaining -= _copy(
+                    archive, member, target / relative_path, min(remaining, size), label
+                )
     experiment = experiments.pop()
     for member in by_path.get(experiment / ABOUT, [])[:1]:
         if member.file_size <= _MOST_ABOUT_BYTES:

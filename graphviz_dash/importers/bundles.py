@@ -92,7 +92,9 @@ def import_files(
         groups = [with_fitting_captures(group, limits) for group in groups]
         if prefix:
             groups = [replace(group, name=run_name(prefix + group.name)) for group in groups]
-        finished = {group.name: _finished_import(group, folder) if again else None for group in groups}
+        finished = {
+            group.name: _finished_import(group, folder) if again else None for group in groups
+        }
         ready = [
             (group, _free_target(group, folder), run_contents(group, limits))
             for group in groups

@@ -49,8 +49,7 @@ def with_fitting_captures(group: SourceGroup, limits: Limits) -> SourceGroup:
 
 
 def _matched(captures: Sequence[SourcePart], replays: Trace, limits: Limits) -> list[float]:
-    """Score each capture: rows of the replays matched to its graphs only, weighted by confidence.
-    """
+    """Score each capture: replay rows matched to its graphs only, weighted by confidence."""
     graphs: list[CapturedGraph] = []
     owners: dict[str, int] = {}
     for index, part in enumerate(captures):

@@ -133,7 +133,7 @@ def _summary(task: _Task) -> RankSummary | Unread:
         manifest = read_manifest(local_path)
         entry = next((e for e in manifest.files if e.role is FileRole.REPLAY_TRACE), None)
         if entry is None:
-            return Unread(location.address, "a bundle without a trace of replays", no_trace=True)
+            return Unread(location.address, "a bundle without a replay trace", no_trace=True)
         world = manifest.group.world_size if manifest.group else None
         trace = read_trace(checked_file(local_path, entry), task.limits)
         gpu = manifest.environment.gpu.name if manifest.environment.gpu else None

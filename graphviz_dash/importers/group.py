@@ -193,8 +193,7 @@ def _by_name(parts: Sequence[SourcePart]) -> list[SourceGroup]:
 
 
 def _name(parts: Sequence[SourcePart]) -> str:
-    """Return the common name of files, otherwise the name of the only file or of a parent folder.
-    """
+    """Return the common name of files, or else the name of the only file or a parent folder."""
     first_source = parts[0].source
     if name := common_name(first_source):
         return name

@@ -203,7 +203,9 @@ def _refusals() -> tuple[type[Exception], ...]:
         if module in sys.modules
         for name in names
     )
-    library_errors = (kind for kind in candidates if isinstance(kind, type) and issubclass(kind, Exception))
+    library_errors = (
+        kind for kind in candidates if isinstance(kind, type) and issubclass(kind, Exception)
+    )
     return (OSError, ValueError, *library_errors)
 
 

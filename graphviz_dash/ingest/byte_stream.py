@@ -195,7 +195,7 @@ class ByteStream:
         try:
             return self._members.read(min(wanted, self._format.step))
         except EOFError:
-            description = f"{name} data truncated after {self._file.tell():,} bytes"
+            description = f"{name} data ends unexpectedly after {self._file.tell():,} bytes"
             self.damage = Damage(True, description)
         except self._format.error as error:
             extent = f"within its first {self._file.tell():,} bytes"

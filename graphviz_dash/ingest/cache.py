@@ -161,8 +161,7 @@ class TraceCache:
         return freed
 
     def _folders(self, *, staged: bool = False) -> Iterator[Path]:
-        """Yield the folders of the entries. Other content of the cache's folder is never touched.
-        """
+        """Yield the folders of the entries. Other files of the folder are never touched."""
         try:
             names = sorted(os.listdir(self.folder))
         except OSError:
@@ -192,8 +191,7 @@ class TraceCache:
 
 
 def default_cache() -> TraceCache | None:
-    """Return the user's cache, from :data:`VARIABLE` or the XDG base directories. None if disabled.
-    """
+    """Return the user's cache: :data:`VARIABLE` or XDG base directories. None if disabled."""
     setting = os.environ.get(VARIABLE, "")
     if setting.lower() == "off":
         return None

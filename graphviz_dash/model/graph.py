@@ -52,8 +52,7 @@ class ConditionalType(StrEnum):
 
 
 class KernelParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="kernel"):
-    """Launch parameters of a kernel node. None means not read, unless a field defines it otherwise.
-    """
+    """Launch parameters of a kernel node. None means not read, unless defined otherwise."""
 
     name: str
     """Mangled name from the driver."""

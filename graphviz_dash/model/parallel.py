@@ -77,8 +77,7 @@ class Operator(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def is_collective(self) -> bool:
-        """True if it communicates with other ranks, so that its order to other collectives is kept.
-        """
+        """True if it communicates with other ranks. Collectives keep their order."""
         return self.name.startswith(_COLLECTIVES)
 
 

@@ -76,8 +76,7 @@ class ExecutionMode(StrEnum):
 
     @property
     def captures_parts(self) -> bool:
-        """Graphs are parts of the step; inputs are copied for each replay and other work is eager.
-        """
+        """Graphs are parts of the step: inputs are copied for each replay, other work is eager."""
         return self in (ExecutionMode.CALLABLES, ExecutionMode.PARTIAL, ExecutionMode.COMPILE)
 
     @property

@@ -47,7 +47,9 @@ def divided(
     owners: list[int] = []
     last_parts: dict[int, int] = {}
     for index, operation in enumerate(operations):
-        after = tuple(sorted(last_parts[source] for source in operation.after if source in last_parts))
+        after = tuple(
+            sorted(last_parts[source] for source in operation.after if source in last_parts)
+        )
         operation_pieces = pieces[index]
         if not operation_pieces:
             parts.append(replace(operation, after=after))

@@ -28,7 +28,9 @@ def kernel_share(
     The share is the number of warps in ``blocks`` of ``threads``, divided by the ``filling_warps``
     of each multiprocessor. Matrix products need fewer warps.
     """
-    saturation_warps = min(_PRODUCT_WARPS, filling_warps) if _PRODUCT.search(name) else filling_warps
+    saturation_warps = (
+        min(_PRODUCT_WARPS, filling_warps) if _PRODUCT.search(name) else filling_warps
+    )
     # A block runs on one multiprocessor, regardless of its demand.
     block_share = min(-(-threads // _WARP) / saturation_warps, 1.0)
     return min(block_share * blocks / max(multiprocessors, 1), 1.0)

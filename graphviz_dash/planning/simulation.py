@@ -164,7 +164,9 @@ class _Run:
         has_concurrent = not operation.engine and any(
             not self._operations[other].engine for other in self._left
         )
-        self._left[index] = operation.duration_ns + has_concurrent * operation.nodes * self._start_ns
+        self._left[index] = (
+            operation.duration_ns + has_concurrent * operation.nodes * self._start_ns
+        )
         self._wanted[operation.engine] = self._wanted.get(operation.engine, 0.0) + operation.share
         return operation.nodes
 

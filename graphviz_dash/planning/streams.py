@@ -106,7 +106,9 @@ def stream_waits(
 def _simulated(
     operations: Sequence[Operation], stream: Sequence[int], costs: StreamCosts
 ) -> StreamPlan:
-    used_lanes = {lane for operation, lane in zip(operations, stream, strict=True) if operation.nodes}
+    used_lanes = {
+        lane for operation, lane in zip(operations, stream, strict=True) if operation.nodes
+    }
     number = {lane: rank for rank, lane in enumerate(sorted(used_lanes))}
     lanes = tuple(
         number[lane] if operation.nodes else 0
@@ -176,7 +178,11 @@ def _chains(operations: Sequence[Operation], streams: int, costs: StreamCosts) -
         chain_start, chain_end = start[chain[0]], end[chain[-1]]
         allowed = min((_allowed(operations[index], streams) for index in chain), key=len)
         available = [lane for lane in allowed if free_at[lane] <= chain_start]
-        lane = max(available, key=free_at.__getitem__) if available else min(allowed, key=free_at.__getitem__)
+        lane = (
+            max(available, key=free_at.__getitem__)
+            if available
+            else min(allowed, key=free_at.__getitem__)
+        )
         lane_of.append(lane)
         free_at[lane] = max(free_at[lane], chain_start) + (chain_end - chain_start)
     return [lane_of[chain] if chain >= 0 else 0 for chain in chain_of]
@@ -214,7 +220,9 @@ def _longest_rest(operations: Sequence[Operation], costs: StreamCosts) -> list[f
     for index in range(len(operations) - 1, -1, -1):
         remaining[index] = operations[index].duration_ns + remaining_after[index]
         for source in operations[index].after:
-            remaining_after[source] = max(remaining_after[source], remaining[index] + costs.follow_ns)
+            remaining_after[source] = max(
+                remaining_after[source], remaining[index] + costs.follow_ns
+            )
     return remaining
 
 

@@ -94,11 +94,11 @@ class TestParameters:
             ),
             (
                 GraphNode(2, NodeKind.MEM_FREE, MemFreeParams(1)),
-                "node 2 frees what node 1 allocated",
+                "node 2 frees memory of node 1",
             ),
             (
                 GraphNode(2, NodeKind.MEM_FREE, MemFreeParams(9)),
-                "node 2 frees what node 9 allocated",
+                "node 2 frees memory of node 9",
             ),
             (GraphNode(2, NodeKind.KERNEL, None, ("graph-0.2",)), "of kind Kernel with bodies"),
             (

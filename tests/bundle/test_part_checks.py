@@ -114,7 +114,7 @@ def test_iterations_are_divided_by_process() -> None:
         (lambda _: b"{}", "gzip"),
         (lambda content: content[:-12], "gzip"),
         (lambda _: gzip.compress(b"{}"), "missing required field"),
-        (lambda _: gzip.compress(b'{"steps": '), "not readable as JSON"),
+        (lambda _: gzip.compress(b'{"steps": '), "invalid JSON"),
     ],
 )
 def test_damage_is_an_input_error(

@@ -39,7 +39,7 @@ class TestFolder:
             (tmp_path / f"run-{number}").mkdir()
             (tmp_path / f"run-{number}" / "manifest.json").touch()
         runs = ", ".join(f"run-{number}" for number in range(8))
-        assert refusal(tmp_path).advice == f"Runs in it: {runs} and others."
+        assert refusal(tmp_path).advice == f"Runs in this folder: {runs} and others."
 
     def test_a_folder_called_manifest(self, tmp_path: Path) -> None:
         (tmp_path / "manifest.json").mkdir()
@@ -270,7 +270,7 @@ class TestParts:
 
         (bundle / "traces/capture.json.gz").rename(bundle / "traces/capture-2.json.gz")
         edit_manifest(bundle, move)
-        assert refusal(bundle).found == "traces of captures 2"
+        assert refusal(bundle).found == "capture traces 2"
 
     @pytest.mark.parametrize("place", ["clean.json", "traces/capture.json.gz"])
     def test_truncated(self, bundle: Path, place: str) -> None:
