@@ -128,7 +128,6 @@ class CudagraphLog:
         )
 
     def _operator_line(self, text: str) -> None:
-        """Add a traceback line to the last operator."""
         partitions = self.partitionings[-1].partitions if self.partitionings else ()
         if not partitions or not partitions[-1].operators:
             return

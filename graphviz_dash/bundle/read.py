@@ -148,7 +148,6 @@ def read_bundle(path: Path, *, traces: bool = True) -> BundleContents:
 
 
 def _captures(path: Path, files: list[Path]) -> tuple[Path, ...]:
-    """Return the capture traces in order."""
     numbered = {capture_number(file.relative_to(path).as_posix()): file for file in files}
     if sorted(numbered) != list(range(len(numbered))):
         numbers = ", ".join(map(str, sorted(numbered)))

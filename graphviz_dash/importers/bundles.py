@@ -133,7 +133,6 @@ def _part(file: Path, content: ForeignContent) -> SourcePart:
 
 
 def _check_names(targets: list[Path]) -> None:
-    """Reject targets with equal names."""
     if len(set(targets)) < len(targets):
         repeated = next(target.name for target in targets if targets.count(target) > 1)
         raise InputError(repeated, "two files of this name", "a different name for each run")

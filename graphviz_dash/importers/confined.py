@@ -114,7 +114,6 @@ def _run(files: Sequence[Path], folder: Path, archive: str | None, bounds: Bound
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process and its children."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -122,7 +122,6 @@ def _parts(location: Location) -> list[str]:
 
 
 def _summary(task: _Task) -> RankSummary | Unread:
-    """Summarise one location. Runs on a worker."""
     location = task.location
     with (
         tempfile.TemporaryDirectory(prefix="graphviz-dash-fleet-") as scratch,

@@ -277,7 +277,6 @@ def _rescued(path: Path, skip: int) -> bytes:
 
 
 def _byte_by_byte(member: zlib._Decompress, data: bytes) -> bytes:
-    """Decompress ``data`` up to the damage."""
     output = bytearray()
     try:
         while out := member.decompress(data, 1):

@@ -1,6 +1,6 @@
 """Baseline of an experiment: series and counts of its runs, without traces.
 
-A baseline is one small JSON file for a repository or a CI cache. docs/gate.md documents the fields.
+A baseline is one small JSON file for a repository or a CI cache.
 """
 
 from __future__ import annotations

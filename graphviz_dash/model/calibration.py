@@ -1,7 +1,4 @@
-"""Calibration of the replay model for one machine: fitted terms and the samples behind them.
-
-docs/predict.md documents the fields.
-"""
+"""Calibration of the replay model for one machine: fitted terms and the samples behind them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Results of torch.compile for a program: compilation.json of a run bundle.
 
 Covers Dynamo's frames and graph breaks, Inductor's partitions and the tree of recorded CUDA graphs.
-docs/bundle-format.md documents the fields.
 """
 
 from __future__ import annotations

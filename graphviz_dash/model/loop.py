@@ -3,8 +3,6 @@
 Graphs captured by the same code for different shapes form a *family*. Its *members* differ by
 *key*: a batch size, a number of tokens, or several numbers. A member is one graph, or several
 *segments* replayed in a fixed order with eager work in between.
-
-docs/bundle-format.md documents the fields.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Results of the memory pass: owners of device memory, and pool memory used by each graph.
-
-docs/bundle-format.md documents the file; analysis/memory/report.py analyses it.
-"""
+"""Results of the memory pass: owners of device memory, and pool memory used by each graph."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Recording of an unmodified program that ran once under the recorder.
-
-docs/bundle-format.md documents the fields.
-"""
+"""Recording of an unmodified program that ran once under the recorder."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """A run (one workload in one execution mode on one machine) and the experiment that compares runs.
 
-docs/bundle-format.md documents the fields. A missing fact is None here, with its reason in
-``Manifest.absent``.
+A missing fact is None here, with its reason in ``Manifest.absent``.
 """
 
 from __future__ import annotations

@@ -206,7 +206,6 @@ def _continued(operations: Sequence[Operation], streams: int, costs: StreamCosts
 
 
 def _allowed(operation: Operation, streams: int) -> range:
-    """Return the streams that may issue an operation."""
     return range(streams if operation.streams is None else min(operation.streams, streams))
 
 

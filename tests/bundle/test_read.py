@@ -32,7 +32,7 @@ class TestFolder:
 
     def test_an_empty_folder(self, tmp_path: Path) -> None:
         assert not is_bundle(tmp_path)
-        assert refusal(tmp_path).found == "no manifest.json in it"
+        assert refusal(tmp_path).found == "no manifest.json"
 
     def test_an_experiment_names_its_runs(self, tmp_path: Path) -> None:
         for number in range(9):
@@ -43,11 +43,11 @@ class TestFolder:
 
     def test_a_folder_called_manifest(self, tmp_path: Path) -> None:
         (tmp_path / "manifest.json").mkdir()
-        assert refusal(tmp_path).found == "no manifest.json in it"
+        assert refusal(tmp_path).found == "no manifest.json"
 
     def test_a_pipe_called_manifest_does_not_hang(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "manifest.json")
-        assert refusal(tmp_path).found == "no manifest.json in it"
+        assert refusal(tmp_path).found == "no manifest.json"
 
     def test_a_path_with_a_line_break_stays_on_one_line(self, tmp_path: Path) -> None:
         assert "a\\nb\\x1b[31m" in str(refusal(tmp_path / "a\nb\x1b[31m"))

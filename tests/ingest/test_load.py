@@ -150,7 +150,7 @@ REFUSED_FOLDERS: dict[str, tuple[Callable[[Path], Path], str]] = {
     "no folder": (lambda root: root / "absent", "no such folder"),
     "a file": (lambda root: root / "file", "a file; expected the folder of an experiment"),
     "an empty folder": (lambda root: root / "empty", "no run.*graphviz-dash collect"),
-    "a single run": (lambda root: root / "toy" / "eager", r"a single run;.*Give .*toy instead"),
+    "a single run": (lambda root: root / "toy" / "eager", r"a single run;.*Use .*toy instead"),
     "its parent folder": (
         lambda root: root,
         "no run directly in the folder;.*Experiments below it: toy",

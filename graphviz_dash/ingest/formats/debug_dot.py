@@ -342,7 +342,6 @@ def _memset(label: str) -> MemsetParams | None:
 
 
 def _with_names(graphs: list[CapturedGraph]) -> tuple[CapturedGraph, ...]:
-    """Demangle the kernel names of ``graphs``."""
     kernels = [
         node.params for graph in graphs for node in graph.nodes
         if isinstance(node.params, KernelParams)

@@ -162,7 +162,6 @@ class _Machine:
                 )
 
     def _add(self, name: str) -> None:
-        """Add values to the container below them."""
         if name == "SETITEM":
             value, key = self._pop(), self._pop()
             _hashable((key,))

@@ -157,7 +157,6 @@ def _read_kineto(path: Path, _: Path, limits: Limits) -> tuple[ForeignContent, .
 
 
 def _read_nsight(path: Path, scratch: Path, limits: Limits) -> tuple[ForeignContent, ...]:
-    """Read a trace for each process of the report."""
     from graphviz_dash.ingest.kineto.reader import read_trace
 
     processes = convert_nsight(path, scratch, limits)
@@ -192,7 +191,6 @@ def _read_torch_trace(path: Path, _: Path, limits: Limits) -> tuple[ForeignConte
 
 
 def _read_pickle(path: Path, _: Path, limits: Limits) -> tuple[ForeignContent, ...]:
-    """Read a pickled graph or memory snapshot."""
     value = read_pickle(path, limits)
     if isinstance(value, dict) and "exec_graph_id" in value:
         graph, ids = graph_data(value, path, limits)

@@ -317,12 +317,10 @@ def _external_ids(table: TableColumns, args: Sequence[Args]) -> None:
 
 
 def _missing(packed: bytes) -> Ints:
-    """Find the indices of ABSENT."""
     return np.flatnonzero(np.frombuffer(packed, np.int64) == ABSENT)
 
 
 def _replaced(packed: bytes, indices: Ints, values: Ints) -> bytes:
-    """Replace the values at ``indices``."""
     numbers = np.frombuffer(packed, np.int64).copy()
     numbers[indices] = values
     return numbers.tobytes()

@@ -415,7 +415,6 @@ class ArrayReader(Generic[T]):
         return self._limits.refuse(self._path, "nesting", "JSON nested too deeply to be decoded")
 
     def _damaged_tail(self, tail: str, before: int) -> Exception:
-        """Describe the problem with the text after the array."""
         fields = tail.lstrip()
         if self._bare or fields[:1] not in (",", ""):
             extra_text = fields.removeprefix("}").lstrip()

@@ -134,7 +134,6 @@ def _rows(frame: pl.DataFrame, wanted: Flags) -> pl.DataFrame:
 
 
 def _repeated_steps(names: pl.Series) -> Iterator[TraceProblem]:
-    """Report marks that repeat a step number."""
     counts = Counter(names.to_list())
     marks = [count for name, count in counts.items() if name and _STEP.match(name)]
     max_count = max(marks, default=0)

@@ -244,7 +244,6 @@ class TableColumns:
 
 
 def _of_microseconds(values: Ints) -> Ints:
-    """Convert whole microseconds to nanoseconds."""
     return values * 1000
 
 

@@ -83,7 +83,7 @@ DAMAGED: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "traceEvents twice": (
         lambda: b'{"traceEvents": [' + EVENT.encode() + b'], "traceEvents": []}',
-        "traceEvents twice",
+        "duplicate traceEvents",
     ),
     "damaged before the first slice": (
         lambda: document('{"ph": "M", "name": "x"}', "{ph: X}", EVENT),
@@ -212,7 +212,7 @@ def test_work_as_begins_and_ends_gets_a_warning(tmp_path: Path) -> None:
     pair = [event(ph=f'"{phase}"', ts="5", name='"k"') for phase in "BE"]
     path.write_bytes(document(EVENT, *pair))
     (problem,) = (p for p in read_trace(path).info.problems if p.code == "work-not-as-slices")
-    assert problem.text.startswith("2 events of work on the GPU are no slices")
+    assert problem.text.startswith("2 events of GPU work are not slices")
 
 
 SMALL = Limits(

@@ -34,7 +34,7 @@ def test_a_launch_without_work(tmp_path: Path) -> None:
         trace.runtime(call, 40, 5)
     found = problems(trace, tmp_path)
     assert list(found) == ["launch-without-work"]
-    assert found["launch-without-work"].text.startswith("2 of 3 launches have no work")
+    assert found["launch-without-work"].text.startswith("2 of 3 launches have no GPU work")
 
 
 def test_launches_after_a_capture_are_looked_at_again(tmp_path: Path) -> None:
