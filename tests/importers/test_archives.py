@@ -97,7 +97,7 @@ def _long_name(experiment: Path) -> bytes:
         (_without_runs, "no folder with a manifest.json; .* Unpack files"),
         (_encrypted, "without a password"),
         (_twice, "not a readable zip file"),
-        (lambda path: packed(path, "../").getvalue(), "no manifest.json"),
+        (lambda path: packed(path, "../").getvalue(), "no folder with a manifest.json"),
         (_long_name, "not a readable zip file"),
     ],
 )

@@ -308,7 +308,7 @@ class TestRefused:
     def test_a_run_that_is_there_already(self, tmp_path: Path) -> None:
         file = replay(tmp_path / "a.json.gz")
         import_files([file], tmp_path / "out")
-        with pytest.raises(InputError, match="a run is already there"):
+        with pytest.raises(InputError, match="the run already exists"):
             import_files([file], tmp_path / "out")
 
     def test_two_of_one_name(self, tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_two_launches_with_one_correlation(tmp_path: Path) -> None:
     trace.kernel("k", 20, 5, correlation=launch)
     found = problems(trace, tmp_path)
     assert list(found) == ["duplicate-correlation"]
-    assert found["duplicate-correlation"].text.startswith("2 launches share 1 correlation id:")
+    assert found["duplicate-correlation"].text.startswith("2 launches share 1 correlation id, so")
 
 
 def test_a_single_launch_with_several_kernels(tmp_path: Path) -> None:
