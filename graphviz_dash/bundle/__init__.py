@@ -1,1 +1,1 @@
-"""The on-disk format of a run: its schema, how it is written and how it is read."""
+"""On-disk format of a run: schema, writer and reader."""

@@ -1,4 +1,4 @@
-"""Reading a baseline."""
+"""Reader of baselines."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _DOCUMENT: Final = Document(
 
 
 def read_baseline(path: Path) -> Baseline:
-    """The baseline in the file ``path``.
+    """Read the baseline in the file ``path``.
 
     Raises:
-        InputError: no file, not JSON, another format or version, a field of the wrong type, or no
-            recording.
+        InputError: File not found, not JSON, another format or version, a field of the wrong type,
+            or no recording.
     """
     baseline = _DOCUMENT.read(path)
     if not baseline.recordings:
-        raise InputError(path, "no recording in it", "at least one", _DOCUMENT.advice)
+        raise InputError(path, "no recording", "at least one", _DOCUMENT.advice)
     return baseline

@@ -1,4 +1,4 @@
-"""Reading and writing a calibration of predictions."""
+"""Reader and writer of calibrations."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ _DOCUMENT: Final = Document(
     (CALIBRATION_VERSION,),
     Calibration,
     64 << 20,
-    "Make one with: graphviz-dash bench predict -o FOLDER, then graphviz-dash calibrate FOLDER "
+    "Create one with: graphviz-dash bench predict -o FOLDER, then graphviz-dash calibrate FOLDER "
     "-o FILE.",
 )
 
 
 def read_calibration(path: Path) -> Calibration:
-    """The calibration in the file ``path``.
+    """Read the calibration in the file ``path``.
 
     Raises:
-        InputError: no file, not JSON, another format or version, or a field of the wrong type.
+        InputError: File not found, not JSON, another format or version, or a field of the wrong
+            type.
     """
     return _DOCUMENT.read(path)
 
 
 def write_calibration(path: Path, calibration: Calibration) -> None:
-    """Writes ``calibration`` to the file ``path``; never half a file.
+    """Write ``calibration`` atomically to the file ``path``.
 
     Raises:
-        OSError: it could not be written; nothing of it stays behind.
+        OSError: Writing failed; no partial file remains.
     """
     write_beside(path, msgspec.json.format(msgspec.json.encode(calibration), indent=1))

@@ -1,9 +1,7 @@
-"""From the records of torch's structured trace (what TORCH_TRACE writes and tlparse reads) to what
-Dynamo and Inductor did.
+"""Parser of torch's structured trace (written by TORCH_TRACE, read by tlparse).
 
-The recorder feeds it the records of a program as they come, the importer those of a log. It knows
-the records of torch 2.6 to 2.13 by name; one that it does not know, or that is not as expected, is
-passed over: a fact that a version does not tell is missing, and nothing fails.
+The recorder passes records of a running program, the importer those of a log. The parser supports
+torch 2.6 to 2.13 and skips unknown or unexpected records without an error.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from graphviz_dash.model.compilation import (
 )
 
 STRUCTURED: Final = "structured trace (TORCH_TRACE)"
-"""What the facts of a :class:`CompileLog` are from."""
+"""Source of the facts of a :class:`CompileLog`."""
 
 _OTHERWISE: Final = (
     AttributeError,
@@ -44,7 +42,7 @@ _OTHERWISE: Final = (
     TypeError,
     ValueError,
 )
-"""What a record of another shape than expected raises."""
+"""Exceptions caused by records of an unexpected shape."""
 
 _CODE: Final = 20_000
 _MOST: Final = 100_000
@@ -81,11 +79,11 @@ _GUARD_TIME: Final = re.compile(r"Guard latency = ([\d.]+) us")
 
 
 class CompileLog:
-    """What the records that it was given tell.
+    """Facts collected from records.
 
     Args:
-        shorten: what a bundle holds of a file's path.
-        files: what the numbers of files in records stand for, where records do not tell it.
+        shorten: Shortens a file path for the bundle.
+        files: Maps file numbers to names that the records do not define.
     """
 
     def __init__(
@@ -98,13 +96,13 @@ class CompileLog:
         self.skips: list[GraphSkip] = []
         self.torch: str | None = None
         self.records = 0
-        """Records that were understood."""
+        """Number of supported records."""
         self._shorten = shorten
         self._files: dict[int, str] = {}
         self._other_files = files
 
     def record(self, metadata: Mapping[str, Any], payload: str | None) -> None:
-        """Takes one record; one of another shape than expected is passed over."""
+        """Process one record. Records of an unexpected shape are skipped."""
         try:
             self._take(metadata, payload or "")
         except _OTHERWISE:
@@ -122,7 +120,7 @@ class CompileLog:
             return
         elif "dynamo_start" in metadata:
             if frame not in self.frames or not metadata.get("attempt"):
-                # After torch._dynamo.reset() ids begin anew: the newest is what runs.
+                # torch._dynamo.reset() restarts the ids; the latest compilation is the active one.
                 self._start(frame, metadata["dynamo_start"]["stack"])
         elif "dynamo_output_graph" in metadata:
             self._update(frame, code=self._told(payload)[:_CODE] or None)
@@ -144,35 +142,35 @@ class CompileLog:
             self._graph(name, frame, payload)
 
     def _start(self, frame: str, stack: Sequence[Mapping[str, Any]]) -> None:
-        *callers, own = stack
-        name, behind = user_function(str(own["name"]))
+        *callers, function = stack
+        name, resumed_at = user_function(str(function["name"]))
         if len(self.frames) >= _MOST_FRAMES:
             return
         self.records += 1
-        file = self._file(own)
+        file = self._file(function)
         self.frames[frame] = CompiledFrame(
             id=frame,
             function=name,
             place=None
             if file is None
-            else user_line(file, int(own["line"]), name, None, self._shorten),
-            resumes=behind is not None,
+            else user_line(file, int(function["line"]), name, None, self._shorten),
+            resumes=resumed_at is not None,
             callers=tuple(self._callers(callers)),
         )
 
     def _callers(self, stack: Sequence[Mapping[str, Any]]) -> list[UserLine]:
         lines: list[UserLine] = []
-        for caller in reversed(stack):
+        for frame in reversed(stack):
             if len(lines) == _MOST_CALLERS:
                 break
-            file = self._file(caller)
+            file = self._file(frame)
             if file is not None and is_users(file):
                 lines.append(
                     user_line(
                         file,
-                        int(caller["line"]),
-                        str(caller.get("name", "")) or None,
-                        caller.get("loc"),
+                        int(frame["line"]),
+                        str(frame.get("name", "")) or None,
+                        frame.get("loc"),
                         self._shorten,
                     )
                 )
@@ -183,7 +181,7 @@ class CompileLog:
         if not isinstance(file, int):
             return file
         if file not in self._files:
-            # Each name is told once in a process, perhaps before anybody listened.
+            # Each name is recorded once per process, possibly before the recording started.
             self._files = {**self._other_files(), **self._files}
         return self._files.get(file)
 
@@ -226,12 +224,12 @@ class CompileLog:
 
     def _break(self, frame: str | None, payload: str) -> None:
         self.records += 1
-        head, _, rest = _split(_TRACEBACK, payload)
-        lines = stack_lines(_split(_OWN_TRACEBACK, rest)[0], self._shorten)
+        head, _, remainder = _split(_TRACEBACK, payload)
+        lines = stack_lines(_split(_OWN_TRACEBACK, remainder)[0], self._shorten)
         match = _BREAK_REASON.search(head)
         reason = self._told(_ATTEMPTED.sub("", match["text"] if match else head).strip())
-        if not lines and (at := _AT.search(head)):
-            lines = (user_line(at["file"], int(at["line"]), None, None, self._shorten),)
+        if not lines and (location := _AT.search(head)):
+            lines = (user_line(location["file"], int(location["line"]), None, None, self._shorten),)
         explained = _EXPLAINED.search(reason)
         link = _LINK.search(reason)
         graph_break = GraphBreak(
@@ -243,16 +241,18 @@ class CompileLog:
             lines=lines,
             whole_frame=_GIVEN_UP.search(head) is not None,
         )
-        same = [(old.frame, old.lines[:1]) for old in self.breaks[-4:]]
-        if (graph_break.frame, graph_break.lines[:1]) in same:
-            # Told once where it is met, and again where the frame is given up.
+        recent = [(old.frame, old.lines[:1]) for old in self.breaks[-4:]]
+        if (graph_break.frame, graph_break.lines[:1]) in recent:
+            # Recorded at the break, and again when Dynamo gives up the frame.
             index = (
                 len(self.breaks)
-                - len(same)
-                + same.index((graph_break.frame, graph_break.lines[:1]))
+                - len(recent)
+                + recent.index((graph_break.frame, graph_break.lines[:1]))
             )
-            whole = graph_break.whole_frame or self.breaks[index].whole_frame
-            self.breaks[index] = msgspec.structs.replace(self.breaks[index], whole_frame=whole)
+            runs_eagerly = graph_break.whole_frame or self.breaks[index].whole_frame
+            self.breaks[index] = msgspec.structs.replace(
+                self.breaks[index], whole_frame=runs_eagerly
+            )
         else:
             self.breaks.append(graph_break)
 
@@ -261,20 +261,20 @@ class CompileLog:
         self._add_recompile(frame, reasons, limit=False)
 
     def limit(self, frame: str | None, reason: str | None) -> None:
-        """The function of ``frame`` is not compiled again: the limit is reached, the last time by
+        """Record that the recompile limit was reached for ``frame``, most recently because of
         ``reason``."""
         self._add_recompile(frame, [reason] if reason else [], limit=True)
-        *before, new = self.recompiles
-        for index, again in enumerate(before):
-            if again.frame == frame:
-                # Told twice: by a log, which has the reason, and by the metrics, which do not.
-                before[index] = msgspec.structs.replace(
-                    again,
-                    guards=again.guards or new.guards,
-                    lines=again.lines or new.lines,
+        *previous, new = self.recompiles
+        for index, recompile in enumerate(previous):
+            if recompile.frame == frame:
+                # Recorded twice: by a log with the reason, and by the metrics without it.
+                previous[index] = msgspec.structs.replace(
+                    recompile,
+                    guards=recompile.guards or new.guards,
+                    lines=recompile.lines or new.lines,
                     limit=True,
                 )
-                self.recompiles = before
+                self.recompiles = previous
                 return
 
     def _add_recompile(self, frame: str | None, reasons: Sequence[Any], *, limit: bool) -> None:
@@ -282,13 +282,13 @@ class CompileLog:
         guards: list[str] = []
         lines: list[UserLine] = []
         for reason in reasons:
-            first = str(reason).strip().partition("\n")[0]
-            match = _GUARD.match(first)
-            guards.append(self._told(match["guard"] if match else first).strip()[:_REASON])
-            placed = stack_lines(str(reason), self._shorten)[:1] or self._noted(
+            first_line = str(reason).strip().partition("\n")[0]
+            match = _GUARD.match(first_line)
+            guards.append(self._told(match["guard"] if match else first_line).strip()[:_REASON])
+            reason_lines = stack_lines(str(reason), self._shorten)[:1] or self._noted(
                 match and match["note"]
             )
-            lines.extend(placed)
+            lines.extend(reason_lines)
         self.recompiles.append(
             Recompile(frame, tuple(dict.fromkeys(guards)), tuple(dict.fromkeys(lines)), limit)
         )
@@ -323,19 +323,19 @@ class CompileLog:
 
 
 def frame_id(metadata: Mapping[str, Any]) -> str | None:
-    """torch's id of the compilation that a record belongs to, as traces write it: ``0/1``, and
-    ``!2/0/1`` under compiled autograd."""
-    frame, again = metadata.get("frame_id"), metadata.get("frame_compile_id")
+    """Format torch's id of a record's compilation as in traces: ``0/1``, or ``!2/0/1`` under
+    compiled autograd."""
+    frame, attempt = metadata.get("frame_id"), metadata.get("frame_compile_id")
     autograd = metadata.get("compiled_autograd_id")
-    if frame is None or again is None:
+    if frame is None or attempt is None:
         return None if autograd is None else f"!{autograd}"
-    return f"{frame}/{again}" if autograd is None else f"!{autograd}/{frame}/{again}"
+    return f"{frame}/{attempt}" if autograd is None else f"!{autograd}/{frame}/{attempt}"
 
 
 def skip_reason(text: str) -> str:
-    """Inductor's reason not to record a graph, in a line."""
-    first = _FOUND_FROM.split(text.strip().partition("\n")[0])[0]
-    return _SKIPPING.sub("", first).strip(" .")[:_REASON]
+    """Extract Inductor's reason not to record a graph, on one line."""
+    first_line = _FOUND_FROM.split(text.strip().partition("\n")[0])[0]
+    return _SKIPPING.sub("", first_line).strip(" .")[:_REASON]
 
 
 def _split(mark: re.Pattern[str], text: str) -> tuple[str, str, str]:
@@ -346,7 +346,7 @@ def _split(mark: re.Pattern[str], text: str) -> tuple[str, str, str]:
 
 
 def _title(reason: str) -> str:
-    return next((line.strip() for line in reason.splitlines() if line.strip()), "not told")
+    return next((line.strip() for line in reason.splitlines() if line.strip()), "unknown reason")
 
 
 def _ns(value: float | None, scale: float) -> int | None:

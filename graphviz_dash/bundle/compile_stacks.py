@@ -1,4 +1,4 @@
-"""Lines of a program in the texts of torch.compile's logs."""
+"""Extraction of program lines from torch.compile's logs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from graphviz_dash.model.compilation import UserLine
 
 Shorten: TypeAlias = Callable[[str], str]
-"""From the path of a file to what a bundle holds of it."""
+"""Function that shortens a file path for the bundle."""
 
 _FRAME: Final = re.compile(
     r'^\s*File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>[^\n]+))?'
@@ -30,33 +30,34 @@ _LONGEST: Final = 300
 
 
 def user_function(name: str) -> tuple[str, int | None]:
-    """The name of a function without what Dynamo puts before that of a rest, and the line behind
-    which the rest goes on; None where it is a whole function."""
+    """Return a function's name without Dynamo's prefix of continuations, and the line after which
+    it resumes. The line is None for a complete function."""
     resumed = _RESUMED.match(name)
     if resumed is None:
         return name, None
-    inner, _ = user_function(resumed["name"])
-    return inner, int(resumed["line"])
+    original, _ = user_function(resumed["name"])
+    return original, int(resumed["line"])
 
 
 def is_users(file: str) -> bool:
-    """Whether a file is the program's or a library's, and not torch's, Python's or ours."""
+    """Return True for files of the program or a library, False for files of torch, Python or this
+    package."""
     return _TORCH.search(file) is None
 
 
 def shorter(file: str) -> str:
-    """A path of another machine without its folders: from a package's on, or only its name."""
-    inside = _PACKAGES.sub("", file)
-    return inside if inside != file else file.rsplit("/", 1)[-1]
+    """Strip the folders from a path of another machine, up to the package or the file name."""
+    relative = _PACKAGES.sub("", file)
+    return relative if relative != file else file.rsplit("/", 1)[-1]
 
 
 def without_folders(text: str, shorten: Shorten) -> str:
-    """``text`` with every path of a Python file in it shortened."""
+    """Shorten all paths of Python files in ``text``."""
     return _PATH.sub(lambda path: shorten(path[0]), text)
 
 
 def stack_lines(text: str, shorten: Shorten) -> tuple[UserLine, ...]:
-    """The program's lines in the tracebacks of ``text``, innermost first, each once."""
+    """Return the distinct program lines in the tracebacks of ``text``, innermost first."""
     lines = list(_lines(text, shorten))
     lines.reverse()
     return tuple(dict.fromkeys(lines))[:_MOST]
@@ -65,7 +66,7 @@ def stack_lines(text: str, shorten: Shorten) -> tuple[UserLine, ...]:
 def user_line(
     file: str, line: int, function: str | None, code: str | None, shorten: Shorten
 ) -> UserLine:
-    """A line as bundles hold it."""
+    """Build a line with shortened path, function and code."""
     name = None if function is None else user_function(function.strip())[0]
     text = None if code is None or _NOT_CODE.match(code) else code.strip()[:_LONGEST]
     return UserLine(shorten(file), max(line, 0), name, text)

@@ -1,7 +1,6 @@
-"""From the messages of torch's log ``cudagraphs`` to how Inductor splits what it compiles, what it
-records as CUDA graphs, and what it does not.
+"""Parser of torch's log ``cudagraphs``: partitions, recordings and skipped graphs.
 
-The texts are those of torch 2.6 to 2.13; a message that is not known is passed over.
+Supports the messages of torch 2.6 to 2.13 and skips unknown ones.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from graphviz_dash.model.compilation import (
 )
 
 LOGGED: Final = "log cudagraphs (TORCH_LOGS)"
-"""What the facts of a :class:`CudagraphLog` are from."""
+"""Source of the facts of a :class:`CudagraphLog`."""
 
 _PARTITION: Final = re.compile(
     r"^\s+Partition \d+: (?P<nodes>\d+) nodes, (?P<what>cudagraphable|non-cudagraphable), "
@@ -49,10 +48,10 @@ _REASON: Final = 300
 
 
 class CudagraphLog:
-    """What the messages that it was given tell.
+    """Facts collected from messages.
 
     Args:
-        shorten: what a bundle holds of a file's path.
+        shorten: Shortens a file path for the bundle.
     """
 
     def __init__(self, shorten: Shorten) -> None:
@@ -61,16 +60,16 @@ class CudagraphLog:
         self.rerecordings: list[Rerecording] = []
         self.warnings: Counter[str] = Counter()
         self.warmups: Counter[str] = Counter()
-        """Warm-ups by the compilation's id."""
+        """Warm-ups by compilation id."""
         self.recordings = 0
-        """Recordings, the first ones and those made again."""
+        """Number of recordings, including repeated ones."""
         self._shorten = shorten
         self._stack: list[str] = []
 
     def message(self, text: str, frame: str | None) -> None:
-        """Takes one message, logged while the compilation ``frame`` was under way or ran."""
-        named = _FRAME.match(text)
-        frame = named["frame"] if named else frame
+        """Process one message, logged during the compilation or execution of ``frame``."""
+        frame_prefix = _FRAME.match(text)
+        frame = frame_prefix["frame"] if frame_prefix else frame
         if text.startswith("Created ") and "graph partitions" in text:
             self.partitionings.append(Partitioning(frame, ()))
         elif partition := _PARTITION.match(text):
@@ -81,8 +80,8 @@ class CudagraphLog:
             self._operator(operator)
         elif skipped := _SKIP.match(text):
             self._skip(frame, skipped["reason"])
-        elif again := _AGAIN.search(text):
-            self._again(frame, again)
+        elif rerecording := _AGAIN.search(text):
+            self._again(frame, rerecording)
         elif "Running warmup function" in text:
             self.warmups[frame or ""] += 1
         elif "Recording function" in text:
@@ -91,8 +90,7 @@ class CudagraphLog:
             self.warnings[text.strip().partition("\n")[0][:_REASON]] += 1
 
     def splits(self) -> tuple[Partitioning, ...]:
-        """How graphs are split to be captured, those left out that are to run without CUDA graphs
-        in any case."""
+        """Return the partitionings, except for graphs that run without CUDA graphs in any case."""
         return tuple(
             split
             for split in self.partitionings
@@ -104,13 +102,13 @@ class CudagraphLog:
         )
 
     def warned(self) -> tuple[CompileWarning, ...]:
-        """The warnings, each with how often it came."""
+        """Return the warnings with their counts."""
         return tuple(CompileWarning(text, (), times) for text, times in self.warnings.items())
 
     def _partition(self, match: re.Match[str]) -> None:
         if not self.partitionings:
             return
-        made = GraphPartition(
+        partition = GraphPartition(
             nodes=int(match["nodes"]),
             inputs=int(match["inputs"]),
             outputs=int(match["outputs"]),
@@ -118,7 +116,7 @@ class CudagraphLog:
             operators=(),
         )
         last = self.partitionings[-1]
-        self._replace_last((*last.partitions, made))
+        self._replace_last((*last.partitions, partition))
 
     def _operator(self, match: re.Match[str]) -> None:
         self._stack = []
@@ -130,23 +128,24 @@ class CudagraphLog:
         )
 
     def _operator_line(self, text: str) -> None:
-        """A line of the traceback of the operator before."""
         partitions = self.partitionings[-1].partitions if self.partitionings else ()
         if not partitions or not partitions[-1].operators:
             return
         self._stack.append(text)
-        *before, last = partitions[-1].operators
+        *previous, last = partitions[-1].operators
         lines = stack_lines("\n".join(self._stack), self._shorten)
-        placed = msgspec.structs.replace(last, lines=lines)
-        grown = msgspec.structs.replace(partitions[-1], operators=(*before, placed))
-        self._replace_last((*partitions[:-1], grown))
+        updated_operator = msgspec.structs.replace(last, lines=lines)
+        updated_partition = msgspec.structs.replace(
+            partitions[-1], operators=(*previous, updated_operator)
+        )
+        self._replace_last((*partitions[:-1], updated_partition))
 
     def _operators(self, operator: SplitOperator) -> None:
         partitions = self.partitionings[-1].partitions
         if partitions:
             operators = (*partitions[-1].operators, operator)
-            grown = msgspec.structs.replace(partitions[-1], operators=operators)
-            self._replace_last((*partitions[:-1], grown))
+            updated_partition = msgspec.structs.replace(partitions[-1], operators=operators)
+            self._replace_last((*partitions[:-1], updated_partition))
 
     def _replace_last(self, partitions: tuple[GraphPartition, ...]) -> None:
         self.partitionings[-1] = msgspec.structs.replace(

@@ -1,8 +1,8 @@
-"""The text that cuGraphDebugDotPrint writes: the nodes and edges of each graph in it.
+"""Parser of the text written by cuGraphDebugDotPrint: nodes and edges of each graph.
 
-No format is documented: this is what drivers 570 and 580 print, with and without the flags for
-handles and parameters. Each graph is a cluster, those in child graph nodes and in conditional nodes
-too.
+The format is undocumented. The parser supports the output of drivers 570 and 580, with and without
+the flags for handles and parameters. Each graph is a cluster, including child graphs and bodies of
+conditional nodes.
 """
 
 from __future__ import annotations
@@ -25,24 +25,27 @@ _BODY: Final = re.compile(r"\{\s*(?:True|False|\d+)\s*\|\s*graph_(\d+)\s*\}")
 
 
 class DotNode(Struct, frozen=True):
-    """A node of the debug DOT: its handle, and for a conditional its type and the numbers of its
-    body graphs in the order of their values."""
+    """A node of the debug DOT."""
 
     handle: int
+    """Handle of the node."""
     type: ConditionalType | None
+    """Type of a conditional node. None for other nodes."""
     bodies: tuple[int, ...]
+    """Numbers of the body graphs, in the order of their values."""
 
 
 class DotText(Struct, frozen=True):
-    """A graph as text: the label of each node by the node's number, in the order of numbers, and
-    the edges by the numbers of their ends, as they stand."""
+    """A graph of the debug DOT."""
 
     labels: dict[int, str]
+    """Label by node number, in ascending order."""
     edges: tuple[tuple[int, int], ...]
+    """Edges as pairs of node numbers, in file order."""
 
 
 def dot_graphs(text: str) -> dict[int, DotText]:
-    """The graphs of a debug DOT by number, in the order in which they stand; linear in the text."""
+    """Parse the graphs of a debug DOT by number, in file order, in linear time."""
     heads = list(_CLUSTER.finditer(text))
     ends = [*(head.start() for head in heads[1:]), len(text)][: len(heads)]
     return {
@@ -52,20 +55,20 @@ def dot_graphs(text: str) -> dict[int, DotText]:
 
 def _graph(content: str) -> DotText:
     labels: dict[int, str] = {}
-    at = 0
-    while (head := _NODE.search(content, at)) is not None:
+    position = 0
+    while (head := _NODE.search(content, position)) is not None:
         end = _END.search(content, head.end())
         if end is None:
             break
-        at = end.end()
-        begin = content.find(_LABEL, head.end(), at)
-        labels[int(head[1])] = content[begin + len(_LABEL) : end.start()] if begin >= 0 else ""
+        position = end.end()
+        start = content.find(_LABEL, head.end(), position)
+        labels[int(head[1])] = content[start + len(_LABEL) : end.start()] if start >= 0 else ""
     edges = tuple((int(edge[1]), int(edge[2])) for edge in _EDGE.finditer(content))
     return DotText({number: labels[number] for number in sorted(labels)}, edges)
 
 
 def dot_bodies(label: str) -> tuple[ConditionalType | None, tuple[int, ...]]:
-    """The type of a conditional node and the numbers of its bodies, as its label says."""
+    """Parse the type of a conditional node and the numbers of its bodies from its label."""
     kind = _TYPE.search(label)
     if kind is None:
         return None, ()
@@ -73,8 +76,7 @@ def dot_bodies(label: str) -> tuple[ConditionalType | None, tuple[int, ...]]:
 
 
 def parse_dot(text: str) -> dict[int, tuple[DotNode, ...]]:
-    """The nodes of each graph in the driver's debug DOT that were printed with a handle, by the
-    graph's number and in the order of their ids."""
+    """Parse the nodes with a printed handle, by graph number and in the order of their ids."""
     return {
         number: tuple(
             DotNode(int(handle[1], 16), *dot_bodies(label))

@@ -1,4 +1,4 @@
-"""C++ names as c++filt prints them, by the demangler of the C++ runtime that torch loads."""
+"""C++ demangling as in c++filt, with the demangler of the C++ runtime that torch loads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @cache
 def _demangler() -> Any | None:
-    """``__cxa_demangle`` of libstdc++ or libc++abi; None where neither is found."""
+    """Load ``__cxa_demangle`` of libstdc++ or libc++abi. None if neither is available."""
     for library in ("libstdc++.so.6", ctypes.util.find_library("stdc++"), "libc++abi.so.1"):
         if not library:
             continue
@@ -26,7 +26,7 @@ def _demangler() -> Any | None:
 
 @lru_cache(maxsize=4096)
 def demangle(name: str) -> str:
-    """``name`` demangled; itself when it is not a mangled name or no demangler is there."""
+    """Demangle ``name``. Returns other names unchanged, and all names without a demangler."""
     function = _demangler()
     if function is None or not name.startswith("_Z"):
         return name
@@ -37,7 +37,7 @@ def demangle(name: str) -> str:
     try:
         return ctypes.string_at(address).decode("utf-8", "replace")
     finally:
-        # __cxa_demangle allocates with malloc; the caller frees.
+        # __cxa_demangle allocates with malloc; the caller must free.
         free = ctypes.CDLL(None).free
         free.argtypes = [ctypes.c_void_p]
         free.restype = None

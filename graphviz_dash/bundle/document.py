@@ -1,5 +1,8 @@
-"""Files that are one JSON document of a named format and version: baselines, calibrations,
-recordings of launch costs. Everything is checked before any of it is believed."""
+"""Files with one JSON document of a named format and version.
+
+Covers baselines, calibrations and recordings of launch costs. Files are validated completely before
+use.
+"""
 
 from __future__ import annotations
 
@@ -15,32 +18,32 @@ T = TypeVar("T")
 
 
 class _Envelope(msgspec.Struct):
-    """The two fields by which a file is known before the rest is looked at."""
+    """The two fields that identify a file before the rest is decoded."""
 
     format: str
     version: int
 
 
 class Document(Struct, Generic[T], frozen=True):
-    """A kind of file that is one JSON document."""
+    """A kind of file with one JSON document."""
 
     format: str
-    """Its name, which the document repeats."""
+    """Name of the format, repeated in the document."""
     versions: tuple[int, ...]
-    """Those that this tool reads, oldest first; it writes the last."""
+    """Supported versions, oldest first. The last one is written."""
     kind: type[T]
-    """What the document is decoded as."""
+    """Type of the document."""
     most_bytes: int
-    """A larger file is refused unread."""
+    """Maximum file size in bytes. Larger files are rejected unread."""
     advice: str
-    """How to come by such a file, as a sentence."""
+    """Instruction for creating such a file, as a sentence."""
 
     def read(self, file: Path) -> T:
-        """The document in ``file``.
+        """Read the document in ``file``.
 
         Raises:
-            InputError: no file, not JSON, another format or version, or a field that is not known
-                or of the wrong type.
+            InputError: File not found, not JSON, another format or version, or a field that is
+                unknown or of the wrong type.
         """
         expected = f"a file of format {self.format}"
         try:
@@ -59,7 +62,7 @@ class Document(Struct, Generic[T], frozen=True):
                     file,
                     f"version {envelope.version} of {self.format}",
                     f"version {' or '.join(map(str, self.versions))}, which this graphviz-dash "
-                    "reads",
+                    "supports",
                     "Install a newer graphviz-dash to read it."
                     if envelope.version > self.versions[-1]
                     else self.advice,
@@ -70,17 +73,17 @@ class Document(Struct, Generic[T], frozen=True):
 
 
 def write_beside(file: Path, content: bytes) -> None:
-    """Writes ``content`` to ``file``; never half a file.
+    """Write ``content`` atomically to ``file``.
 
     Raises:
-        OSError: it could not be written, and names ``file``; nothing of it stays behind.
+        OSError: Writing failed (names ``file``); no partial file remains.
     """
-    beside = file.with_name(f".{file.name}")
+    temporary = file.with_name(f".{file.name}")
     try:
-        beside.write_bytes(content)
-        beside.replace(file)
+        temporary.write_bytes(content)
+        temporary.replace(file)
     except OSError as error:
         error.filename = str(file)
         raise
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

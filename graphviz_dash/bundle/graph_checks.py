@@ -1,4 +1,4 @@
-"""What the graphs of a bundle must keep, beyond what their types can hold."""
+"""Validation of a bundle's graphs beyond their types."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from graphviz_dash.model.graph import (
 
 
 def check_graphs(graphs: tuple[CapturedGraph, ...], path: Path) -> None:
-    """Refuses graphs whose nodes, edges, parameters, operands or bodies contradict each other.
+    """Reject graphs with contradictory nodes, edges, parameters, operands or bodies.
 
     Raises:
-        InputError: as said, with the file of the graph in the bundle at ``path``.
+        InputError: A graph is invalid; names its file in the bundle at ``path``.
     """
     for graph in graphs:
-        where = path / graph_path(graph.id)
-        _check_order(graph, where)
-        _check_params(graph, where)
-        _check_operands(graph, where)
+        file = path / graph_path(graph.id)
+        _check_order(graph, file)
+        _check_params(graph, file)
+        _check_operands(graph, file)
     _check_bodies(graphs, path)
 
 
 def _check_order(graph: CapturedGraph, where: Path) -> None:
-    """Refuses nodes out of order, edges that lead nowhere, and cycles."""
+    """Reject nodes out of order, edges to missing nodes, and cycles."""
     count = len(graph.nodes)
     for position, node in enumerate(graph.nodes):
         if node.index != position:
-            at = f"node {node.index} at place {position}"
-            raise InputError(where, at, "nodes in index order")
+            found = f"node {node.index} at position {position}"
+            raise InputError(where, found, "nodes in index order")
     for edge in graph.edges:
         if edge.source >= count or edge.target >= count or edge.source == edge.target:
             raise InputError(
@@ -44,7 +44,7 @@ def _check_order(graph: CapturedGraph, where: Path) -> None:
                 f"an edge from node {edge.source} to node {edge.target}",
                 f"two different nodes of the {count:,} in the graph",
             )
-    # A capture creates nodes after what they depend on, so a cycle needs an edge that goes back.
+    # Captures create nodes after their dependencies, so a cycle requires a backward edge.
     if any(edge.source > edge.target for edge in graph.edges):
         order: TopologicalSorter[int] = TopologicalSorter()
         for edge in graph.edges:
@@ -57,21 +57,24 @@ def _check_order(graph: CapturedGraph, where: Path) -> None:
 
 
 def _check_params(graph: CapturedGraph, where: Path) -> None:
-    """Refuses parameters of another kind of node, and a free of what no node allocated."""
+    """Reject parameters of another node kind, and a free without an allocating node."""
     for node in graph.nodes:
         params = node.params
         if params is not None and type(params) is not PARAMS_OF.get(node.kind):
             raise InputError(
                 where,
                 f"node {node.index} of kind {node.kind.value} with the parameters of another kind",
-                "the parameters of its own kind, or none",
+                "parameters of the node's kind, or none",
             )
         if isinstance(params, MemFreeParams) and params.allocated_by is not None:
-            by = params.allocated_by
-            if by >= len(graph.nodes) or graph.nodes[by].kind is not NodeKind.MEM_ALLOC:
+            allocator = params.allocated_by
+            if (
+                allocator >= len(graph.nodes)
+                or graph.nodes[allocator].kind is not NodeKind.MEM_ALLOC
+            ):
                 raise InputError(
                     where,
-                    f"node {node.index} frees what node {by} allocated",
+                    f"node {node.index} frees memory of node {allocator}",
                     "the index of a node of kind MemAlloc",
                 )
         if node.bodies and node.kind not in (NodeKind.CHILD_GRAPH, NodeKind.CONDITIONAL):
@@ -86,29 +89,29 @@ def _check_params(graph: CapturedGraph, where: Path) -> None:
             raise InputError(
                 where,
                 f"node {node.index} with {len(node.bodies)} bodies of {params.size}",
-                "all of its bodies, or none where they were not read",
+                "all of its bodies, or none if not read",
             )
 
 
 def _check_operands(graph: CapturedGraph, where: Path) -> None:
-    """Refuses operands that are empty, out of order or overlap."""
+    """Reject operands that are empty, out of order or overlapping."""
     for node in graph.nodes:
         last = (-1, 0)
         for operand in node.operands or ():
             if operand.bytes == 0 or (operand.allocation, operand.offset) < last:
                 raise InputError(
                     where,
-                    f"node {node.index} with operands that are empty, out of order or overlap",
-                    "operands of at least a byte, by allocation and offset, apart from each other",
+                    f"node {node.index} with operands that are empty, out of order or overlapping",
+                    "non-empty, disjoint operands sorted by allocation and offset",
                 )
             last = (operand.allocation, operand.offset + operand.bytes)
 
 
 def _check_bodies(graphs: tuple[CapturedGraph, ...], path: Path) -> None:
-    """Refuses a body that does not name the node that holds it, or the other way round, and a graph
-    inside itself: so whoever descends into bodies comes to an end."""
+    """Reject inconsistent links between bodies and parents, and graphs that contain themselves.
+    Descending into bodies therefore terminates."""
     by_id = {graph.id: graph for graph in graphs}
-    held: set[str] = set()
+    linked: set[str] = set()
     for graph in graphs:
         for node in graph.nodes:
             for body in node.bodies:
@@ -118,21 +121,21 @@ def _check_bodies(graphs: tuple[CapturedGraph, ...], path: Path) -> None:
                         f"node {node.index} with body {body!r}",
                         f"a graph of that id whose parent is node {node.index} of {graph.id!r}",
                     )
-                held.add(body)
+                linked.add(body)
     for graph in graphs:
-        if graph.parent is not None and graph.id not in held:
+        if graph.parent is not None and graph.id not in linked:
             raise InputError(
                 path / graph_path(graph.id),
                 f"parent node {graph.parent[1]} of {graph.parent[0]!r}",
-                "a node that names this graph as its body",
+                "a node that lists this graph as its body",
             )
     for graph in graphs:
         seen = {graph.id}
-        above = graph.parent
-        while above is not None:
-            if above[0] in seen:
+        parent = graph.parent
+        while parent is not None:
+            if parent[0] in seen:
                 raise InputError(
                     path / graph_path(graph.id), "a graph inside itself", "bodies as a tree"
                 )
-            seen.add(above[0])
-            above = by_id[above[0]].parent
+            seen.add(parent[0])
+            parent = by_id[parent[0]].parent

@@ -1,4 +1,4 @@
-"""A recording of launch costs on disk: one file, launch.json, in a folder."""
+"""Storage of launch cost recordings: one file, launch.json, in a folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphviz_dash.model.launch import (
 LAUNCH_FILE: Final = "launch.json"
 
 READABLE: Final = (1, 2)
-"""The versions that this tool reads; it writes the last."""
+"""Supported versions. The last one is written."""
 
 
 _DOCUMENT: Final = Document(
@@ -26,12 +26,12 @@ _DOCUMENT: Final = Document(
     READABLE,
     LaunchRecording,
     MAX_PART_BYTES,
-    "Make one with: graphviz-dash bench launch -o FOLDER.",
+    "Create one with: graphviz-dash bench launch -o FOLDER.",
 )
 
 
 def is_launch(path: Path) -> bool:
-    """Whether ``path`` is a folder with a recording in it; not where it may not be looked into."""
+    """Return True if ``path`` is a readable folder with a recording."""
     try:
         return (path / LAUNCH_FILE).is_file()
     except OSError:
@@ -39,8 +39,10 @@ def is_launch(path: Path) -> bool:
 
 
 def find_launches(root: Path, depth: int = 3) -> list[Path]:
-    """The folders at or under ``root`` that hold a recording, sorted; ``depth`` folders down, not
-    into links or hidden folders. Folders that may not be entered are passed over."""
+    """Find the folders with a recording at or below ``root``, sorted, down to ``depth`` levels.
+
+    Skips links, hidden folders and inaccessible folders.
+    """
     folders = [root] if is_launch(root) else []
     if depth <= 0:
         return folders
@@ -55,21 +57,21 @@ def find_launches(root: Path, depth: int = 3) -> list[Path]:
 
 
 def write_launch(folder: Path, recording: LaunchRecording) -> None:
-    """Writes ``recording`` into ``folder``, which is made if needed; never half a file.
+    """Write ``recording`` atomically into ``folder``, created if needed.
 
     Raises:
-        OSError: it could not be written; nothing of it stays behind.
+        OSError: Writing failed; no partial file remains.
     """
     folder.mkdir(parents=True, exist_ok=True)
     write_beside(folder / LAUNCH_FILE, msgspec.json.encode(recording))
 
 
 def read_launch(path: Path) -> LaunchRecording:
-    """The recording at ``path``, its folder or the file itself.
+    """Read the recording at ``path``, a folder or a file.
 
     Raises:
-        InputError: no recording, not JSON, another format or version, or a field that is not as
-            docs/launch-format.md says.
+        InputError: No recording, not JSON, another format or version, or a field that violates
+            docs/launch-format.md.
     """
     file = path / LAUNCH_FILE if path.is_dir() else path
     recording = _DOCUMENT.read(file)

@@ -1,6 +1,7 @@
-"""What the parts of a bundle say of each other, beyond what their types can hold.
+"""Consistency checks between the parts of a bundle, beyond their types.
 
-Each takes the part, the bundle's graphs and the part's file, and raises InputError with that file.
+Each check receives the part, the bundle's graphs and the part's file, and raises InputError with
+that file.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from graphviz_dash.model.timings import CleanTimings
 
 
 def check_clean(clean: CleanTimings, _graphs: tuple[CapturedGraph, ...], file: Path) -> None:
-    """Refuses processes that do not have all iterations of the series together."""
+    """Reject processes whose iterations do not add up to the series."""
     for series, rows, counts in (
         ("steps", clean.steps, [process.steps for process in clean.processes]),
         ("back_to_back_ns", clean.back_to_back_ns, [p.back_to_back for p in clean.processes]),
@@ -38,47 +39,46 @@ def check_clean(clean: CleanTimings, _graphs: tuple[CapturedGraph, ...], file: P
 def check_compilation(
     compilation: Compilation, graphs: tuple[CapturedGraph, ...], file: Path
 ) -> None:
-    """Refuses a tree that does not hang together, or names graphs that the bundle lacks."""
+    """Reject an inconsistent tree, or references to graphs missing from the bundle."""
     known = {graph.id for graph in graphs}
     functions = {function.id for function in compilation.functions}
     seen: set[int] = set()
     for node in compilation.nodes:
         if node.id in seen or (node.parent is not None and node.parent not in seen):
-            raise InputError(file, f"node {node.id}", "each node once, behind its parent")
+            raise InputError(file, f"node {node.id}", "each node once, after its parent")
         if node.function not in functions:
-            raise InputError(file, f"function {node.function}", "a function of the list")
+            raise InputError(file, f"function {node.function}", "a listed function")
         if node.graph is not None and node.graph not in known:
             raise InputError(file, f"the graph {node.graph!r}", "a graph of the bundle")
         seen.add(node.id)
     frames = [frame.id for frame in compilation.frames]
     if len(set(frames)) != len(frames):
-        raise InputError(file, "a compilation that is there twice", "each compilation once")
+        raise InputError(file, "a duplicate compilation", "each compilation once")
 
 
 def check_graph_ids(
     ids: tuple[GraphIds, ...], graphs: tuple[CapturedGraph, ...], file: Path
 ) -> None:
-    """Refuses ids of a graph that the bundle lacks, ids for another number of nodes, and two graphs
-    under one id."""
+    """Reject ids of missing graphs, a wrong number of node ids, and ids shared by two graphs."""
     nodes = {graph.id: len(graph.nodes) for graph in graphs}
-    launched: set[int] = set()
+    executable_ids: set[int] = set()
     seen: set[str] = set()
     for row in ids:
         if row.graph not in nodes or row.graph in seen:
             raise InputError(file, f"ids of {row.graph!r}", "ids of each graph of the bundle once")
         seen.add(row.graph)
         if len(row.nodes) != nodes[row.graph] or len(set(row.nodes)) != len(row.nodes):
-            different = f"{len(set(row.nodes)):,} different ids for {row.graph!r}"
-            raise InputError(file, different, f"one for each of its {nodes[row.graph]:,} nodes")
-        if launched & set(row.launched_as):
+            distinct = f"{len(set(row.nodes)):,} distinct ids for {row.graph!r}"
+            raise InputError(file, distinct, f"one for each of its {nodes[row.graph]:,} nodes")
+        if executable_ids & set(row.launched_as):
             raise InputError(
-                file, f"an id of {row.graph!r} that is another's", "an id for one graph"
+                file, f"an id of {row.graph!r} that belongs to another graph", "one id per graph"
             )
-        launched.update(row.launched_as)
+        executable_ids.update(row.launched_as)
 
 
 def check_node_ids(records: NodeIdPass, graphs: tuple[CapturedGraph, ...], file: Path) -> None:
-    """Refuses rows that point at nothing, and launches that go back in time."""
+    """Reject rows with invalid references, and launches whose steps are out of order."""
     check_graph_ids(records.graphs, graphs, file)
     steps = records.launch_steps
     if any(later < earlier for earlier, later in pairwise((*steps, max(0, records.steps - 1)))):
@@ -95,14 +95,13 @@ def check_node_ids(records: NodeIdPass, graphs: tuple[CapturedGraph, ...], file:
 
 
 def check_updates(updates: GraphUpdates, graphs: tuple[CapturedGraph, ...], file: Path) -> None:
-    """Refuses an update of a graph that is not launched by itself, and an answer about a node that
-    the bundle does not have."""
-    # Without a capture pass the graphs are not in the bundle, and their answers stand alone.
+    """Reject an update of a body graph, and a result about a node missing from the bundle."""
+    # Without a capture pass, the bundle contains results but no graphs.
     by_id = {graph.id: graph for graph in graphs}
     for pair in updates.pairs if by_id else ():
         for name in (pair.of, pair.by):
             if name not in by_id or by_id[name].parent is not None:
-                expected = "the id of a graph that is launched by itself"
+                expected = "the id of a top-level graph"
                 raise InputError(file, f"an update of graph {name!r}", expected)
         graph = by_id.get(pair.answer.graph or pair.by)
         node = pair.answer.node
@@ -113,8 +112,8 @@ def check_updates(updates: GraphUpdates, graphs: tuple[CapturedGraph, ...], file
 def check_observers(
     observers: ObserverPass, _graphs: tuple[CapturedGraph, ...], file: Path
 ) -> None:
-    """Refuses a series without a step, one with more rows than steps, and a pass in which nothing
-    was timed without an observer: then there is nothing to compare with."""
+    """Reject a series without steps or with more rows than steps, and a pass without an unobserved
+    series to compare with."""
     for series in observers.observed:
         rows = len(series.steps), len(series.device_ns), len(series.reported_ns)
         if not rows[0] or max(rows) > observers.iterations:
@@ -124,11 +123,11 @@ def check_observers(
                 f"from 1 step to {observers.iterations:,}, and no more rows than that",
             )
     if not any(series.observer is Observer.NONE for series in observers.observed):
-        raise InputError(file, "every series is observed", "one with nothing attached")
+        raise InputError(file, "every series has an observer", "one without an observer")
 
 
 def check_recording(recording: Recording, graphs: tuple[CapturedGraph, ...], file: Path) -> None:
-    """Refuses a recording that does not fit the bundle's graphs."""
+    """Reject a recording that contradicts the bundle's graphs."""
     nodes = {graph.id: len(graph.nodes) for graph in graphs}
     seen: set[str] = set()
     for graph in recording.graphs:
@@ -136,27 +135,27 @@ def check_recording(recording: Recording, graphs: tuple[CapturedGraph, ...], fil
             raise InputError(file, f"graph {graph.graph!r} twice", "each capture once")
         seen.add(graph.graph)
         if graph.nodes and nodes.get(graph.graph) != graph.nodes:
-            there = nodes.get(graph.graph)
-            what = "is not there" if there is None else f"has {there}"
-            claim = f"{graph.nodes} nodes of {graph.graph!r}, which {what}"
-            raise InputError(file, claim, "the nodes of the graph's file")
+            actual_nodes = nodes.get(graph.graph)
+            mismatch = "is missing" if actual_nodes is None else f"has {actual_nodes}"
+            found = f"{graph.nodes} nodes of {graph.graph!r}, which {mismatch}"
+            raise InputError(file, found, "the nodes of the graph's file")
         if graph.window_replays > graph.replays:
-            claim = f"{graph.window_replays} of {graph.replays} replays in the window"
-            raise InputError(file, claim, "no more than there were")
+            found = f"{graph.window_replays} of {graph.replays} replays in the window"
+            raise InputError(file, found, "at most the number of replays")
 
 
 def check_loop(loop: ProgramLoop, _graphs: tuple[CapturedGraph, ...], file: Path) -> None:
-    """Refuses members of graphs that have no row of costs, keys that do not fit the axes of their
-    family, columns of different lengths, and steps that point at nothing."""
-    costed = {row.graph for row in loop.graphs}
-    if len(costed) != len(loop.graphs):
+    """Reject graphs without costs, keys that do not match the axes of their family, columns of
+    different lengths, and steps with invalid references."""
+    graphs_with_costs = {row.graph for row in loop.graphs}
+    if len(graphs_with_costs) != len(loop.graphs):
         raise InputError(file, "costs of a graph twice", "each graph once")
     for family in loop.families:
-        _check_family(family, costed, file)
+        _check_family(family, graphs_with_costs, file)
     count = _check_columns(loop.steps, file)
     if count > loop.steps_seen:
-        claim = f"{count:,} rows of {loop.steps_seen:,} steps"
-        raise InputError(file, claim, "no more rows than steps")
+        found = f"{count:,} rows of {loop.steps_seen:,} steps"
+        raise InputError(file, found, "at most one row per step")
     if count < loop.clean_steps:
         raise InputError(file, f"{loop.clean_steps:,} clean steps", f"at most {count:,}")
     if any(row is not None and row >= count for row in loop.window_steps):
@@ -165,25 +164,27 @@ def check_loop(loop: ProgramLoop, _graphs: tuple[CapturedGraph, ...], file: Path
 
 
 def _check_family(family: GraphFamily, costed: set[str], file: Path) -> None:
-    where = f"family {family.name!r}"
+    family_name = f"family {family.name!r}"
     if family.size_axis is not None and family.size_axis >= len(family.axes):
-        raise InputError(file, f"size axis {family.size_axis} of {where}", "one of its axes")
+        raise InputError(file, f"size axis {family.size_axis} of {family_name}", "one of its axes")
     for member in family.members:
         if not member.graphs or not costed.issuperset(member.graphs):
-            raise InputError(file, f"a member of {where} with {member.graphs}", "graphs with costs")
+            raise InputError(
+                file, f"a member of {family_name} with {member.graphs}", "graphs with costs"
+            )
         if (member.key is None) != (member.method is None):
-            raise InputError(file, f"a key without a method in {where}", "both, or neither")
+            raise InputError(file, f"a key without a method in {family_name}", "both, or neither")
         if member.key is not None and len(member.key) != len(family.axes):
-            claim = f"a key of {len(member.key)} numbers in {where}"
-            raise InputError(file, claim, f"{len(family.axes)}, one for each axis")
+            found = f"a key of {len(member.key)} numbers in {family_name}"
+            raise InputError(file, found, f"{len(family.axes)}, one per axis")
 
 
 def _check_columns(steps: LoopSteps, file: Path) -> int:
-    """The number of rows."""
+    """Return the number of rows, or reject columns of different lengths."""
     lengths = {name: len(getattr(steps, name)) for name in steps.__struct_fields__}
     if len(set(lengths.values())) != 1:
-        claim = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
-        raise InputError(file, f"columns of different lengths ({claim})", "columns of one length")
+        found = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
+        raise InputError(file, f"columns of different lengths ({found})", "columns of equal length")
     return len(steps.kind)
 
 
@@ -197,13 +198,16 @@ def _check_steps(loop: ProgramLoop, file: Path) -> None:
         if member is not None and (family is None or member >= members[family]):
             raise InputError(file, f"step {number} of member {member}", "a member of its family")
         if kind is StepKind.FALLBACK and member is not None:
-            raise InputError(file, f"fallback {number} with a member", "none: no graph fitted")
-    if any(end < begin for begin, end in zip(steps.begin_ns, steps.end_ns, strict=True)):
-        raise InputError(file, "a step that ends before it begins", "an end after each begin")
+            raise InputError(
+                file, f"fallback {number} with a member", "none, because no graph fits"
+            )
+    if any(end < start for start, end in zip(steps.begin_ns, steps.end_ns, strict=True)):
+        raise InputError(file, "a step that ends before it starts", "an end after each start")
 
 
 def check_memory_pass(memory: MemoryPass, _graphs: tuple[CapturedGraph, ...], file: Path) -> None:
-    """Refuses other stages, an extent outside its segment, and one in a segment not listed."""
+    """Reject unexpected stages, an extent outside its segment, and an extent of an unlisted
+    segment."""
     stages = [row.stage.value for row in memory.stages]
     if stages != [stage.value for stage in Stage]:
         raise InputError(file, f"stages {', '.join(stages) or 'none'}", f"{', '.join(Stage)}")
@@ -211,26 +215,25 @@ def check_memory_pass(memory: MemoryPass, _graphs: tuple[CapturedGraph, ...], fi
     extents = [(extent.segment, extent.begin, extent.end) for extent in memory.live]
     for graph in memory.graphs:
         extents += [(extent.segment, extent.begin, extent.end) for extent in graph.extents]
-    for segment, begin, end in extents:
+    for segment, start, end in extents:
         if segment >= len(sizes):
             raise InputError(file, f"segment {segment}", f"one of the {len(sizes)} listed")
-        if not begin < end <= sizes[segment]:
+        if not start < end <= sizes[segment]:
             raise InputError(
                 file,
-                f"bytes {begin} to {end} of segment {segment}",
-                f"a stretch inside its {sizes[segment]} bytes",
+                f"bytes {start} to {end} of segment {segment}",
+                f"a range within its {sizes[segment]} bytes",
             )
 
 
 def check_parallel(plan: ParallelPlan, _graphs: tuple[CapturedGraph, ...], file: Path) -> None:
-    """Refuses a plan that points at operators or storages that there are not, or that lets an
-    operator wait for a later one."""
+    """Reject references to missing operators or storages, and waits for later operators."""
     count = len(plan.operators)
     if len(plan.stream) != count or len(plan.waits) != count:
         raise InputError(
             file,
             f"{len(plan.stream):,} streams and {len(plan.waits):,} waits of {count:,} operators",
-            "one of each for each operator",
+            "one of each per operator",
         )
     for index, (operator, waits) in enumerate(zip(plan.operators, plan.waits, strict=True)):
         if any(source >= index for source in waits):
@@ -238,8 +241,10 @@ def check_parallel(plan: ParallelPlan, _graphs: tuple[CapturedGraph, ...], file:
         if any(access.storage >= len(plan.storages) for access in operator.accesses):
             raise InputError(
                 file,
-                f"operator {index} reaches a storage that is not there",
+                f"operator {index} accesses a missing storage",
                 f"one of {len(plan.storages):,} storages",
             )
     if any(storage.maker is not None and storage.maker >= count for storage in plan.storages):
-        raise InputError(file, "a storage made by no operator", f"one of {count:,} operators")
+        raise InputError(
+            file, "a storage created by a missing operator", f"one of {count:,} operators"
+        )

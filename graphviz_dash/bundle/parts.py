@@ -1,7 +1,8 @@
-"""The parts of a run bundle: one row each, from which all are written, read and checked.
+"""Table of the parts of a run bundle, used to write, read and validate them.
 
-A part is a file of a fixed path, or one for each graph. To add one, write its type in ``model``, a
-``FileRole``, a field of ``RunParts``, and a row here; docs/bundle-format.md documents it.
+A part is a file with a fixed path, or one file per graph. To add a part, define its type in
+``model``, a ``FileRole``, a field of ``RunParts``, and a row here. docs/bundle-format.md documents
+it.
 """
 
 from __future__ import annotations
@@ -48,44 +49,44 @@ Graphs: TypeAlias = tuple[CapturedGraph, ...]
 
 
 def _unchecked(_content: Any, _graphs: Graphs, _file: Path) -> None:
-    """For parts that say nothing of each other or of graphs."""
+    """Accept any content: the part has no references to other parts or graphs."""
 
 
 class JsonPart(Struct, Generic[T], frozen=True):
-    """A part that is one JSON document."""
+    """A part with one JSON document."""
 
     role: FileRole
-    """What the manifest calls it; with ``_`` for ``-`` the field of ``RunParts`` that holds it."""
+    """Role in the manifest. With ``_`` for ``-``, the field of ``RunParts``."""
     path: str
-    """Where it lies in the bundle (POSIX), the same in each."""
+    """Path in the bundle (POSIX)."""
     kind: type[T]
-    """What it is decoded as; every field is checked against it."""
+    """Type of the document."""
     check: Callable[[T, Graphs, Path], None] = _unchecked
-    """Refuses (InputError with the file) what the types cannot: what parts say of each other."""
+    """Consistency check beyond the types; raises InputError with the file."""
     packed: bool = False
-    """Whether the text is compressed with gzip."""
+    """True if the text is compressed with gzip."""
 
     @property
     def field(self) -> str:
-        """The field of ``RunParts`` that holds it."""
+        """Name of the field of ``RunParts``."""
         return self.role.value.replace("-", "_")
 
     @property
     def file_name(self) -> str:
-        """The last component of its path."""
+        """Last component of the path."""
         return PurePosixPath(self.path).name
 
     def encode(self, content: T) -> bytes:
-        """The bytes of its file."""
+        """Encode the content of the file."""
         text = msgspec.json.encode(content)
         return gzip.compress(text, mtime=0) if self.packed else text
 
     def read(self, file: Path) -> T:
-        """What the file holds, of the right type but not yet checked against other parts.
+        """Read and decode the file, without consistency checks against other parts.
 
         Raises:
-            InputError: not JSON, too large, or a field that is missing, unknown or of another type.
-            OSError: it cannot be read.
+            InputError: Not JSON, too large, or a field that is missing, unknown or of another type.
+            OSError: The file is unreadable.
         """
         content = _unpacked(file) if self.packed else file.read_bytes()
         return decode(content, self.kind, file)
@@ -128,41 +129,40 @@ JSON_PARTS: Final[tuple[JsonPart[Any], ...]] = (
     PARALLEL,
     COMPILATION,
 )
-"""The parts of which a bundle has one each, or none."""
+"""Parts that occur at most once per bundle."""
 
 TRACE_PATHS: Final = {
     FileRole.CAPTURE_TRACE: "traces/capture.json.gz",
     FileRole.REPLAY_TRACE: "traces/replay.json.gz",
 }
-"""Where the Kineto traces lie, which are kept as they were made and read by ``ingest``."""
+"""Paths of the Kineto traces, which are stored unchanged and read by ``ingest``."""
 
 _FURTHER_CAPTURE: Final = re.compile(r"traces/capture-([1-9]\d{0,3})\.json\.gz")
-"""Where the traces of further captures lie, as of engines that write one for each batch size."""
+"""Paths of further capture traces, written by engines for each batch size."""
 
 FIXED_PATHS: Final = {part.role: part.path for part in JSON_PARTS} | TRACE_PATHS
-"""Where the file of each role lies; a graph lies at :func:`graph_path`."""
+"""Path by role, except for graphs (:func:`graph_path`)."""
 
 
 def graph_path(graph_id: str) -> str:
-    """The path of a graph's file in the bundle."""
+    """Format the path of a graph's file in the bundle."""
     return f"graphs/{graph_id}.json"
 
 
 def trace_path(role: FileRole, number: int) -> str:
-    """The path of the trace of ``role`` with that number, from 0; only captures have further ones
-    than the first."""
-    first = TRACE_PATHS[role]
-    return first if number == 0 else first.replace(".json", f"-{number}.json")
+    """Format the path of trace ``number`` (from 0) of ``role``. Only captures have several."""
+    first_path = TRACE_PATHS[role]
+    return first_path if number == 0 else first_path.replace(".json", f"-{number}.json")
 
 
 def capture_number(path: str) -> int:
-    """The number of a capture's trace at ``path``, from 0."""
+    """Parse the number of a capture trace from its path, from 0."""
     match = _FURTHER_CAPTURE.fullmatch(path)
     return int(match[1]) if match else 0
 
 
 def is_path_of(role: FileRole, path: str) -> bool:
-    """Whether a file of ``role`` may lie at ``path`` in a bundle."""
+    """Return True if a bundle may contain a file of ``role`` at ``path``."""
     if "\0" in path or "\\" in path:
         return False
     if role is FileRole.CAPTURE_TRACE and _FURTHER_CAPTURE.fullmatch(path):
@@ -174,31 +174,33 @@ def is_path_of(role: FileRole, path: str) -> bool:
 
 
 def max_bytes(role: FileRole) -> int:
-    """A file of ``role`` above this is refused unread."""
+    """Return the size limit of a file of ``role``; larger files are rejected unread."""
     return MAX_TRACE_BYTES if role in TRACE_PATHS else MAX_PART_BYTES
 
 
 def decode(content: bytes, kind: type[T], file: Path) -> T:
-    """``content`` as ``kind``.
+    """Decode ``content`` as ``kind``.
 
     Raises:
-        InputError: not JSON, or a field that is missing, unknown or of another type.
+        InputError: Not JSON, or a field that is missing, unknown or of another type.
     """
     try:
         return msgspec.json.decode(content, type=kind)
     except msgspec.ValidationError as error:
-        raise InputError(file, str(error), "the types of docs/bundle-format.md") from error
+        raise InputError(file, str(error), "the types in docs/bundle-format.md") from error
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise InputError(file, f"not readable as JSON ({error})", "a JSON document") from error
+        raise InputError(file, f"invalid JSON ({error})", "a JSON document") from error
 
 
 def _unpacked(file: Path) -> bytes:
-    """The text of a gzip-compressed part, at most MAX_PART_BYTES of it."""
+    """Decompress a gzip-compressed part of at most MAX_PART_BYTES."""
     try:
-        with gzip.open(file) as packed:
-            content = packed.read(MAX_PART_BYTES + 1)
+        with gzip.open(file) as stream:
+            content = stream.read(MAX_PART_BYTES + 1)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(file, f"not readable as gzip ({error})", "gzip-compressed JSON") from error
+        raise InputError(file, f"invalid gzip ({error})", "gzip-compressed JSON") from error
     if len(content) > MAX_PART_BYTES:
-        raise InputError(file, "too much text", f"at most {MAX_PART_BYTES:,} bytes unpacked")
+        raise InputError(
+            file, "content too large", f"at most {MAX_PART_BYTES:,} bytes uncompressed"
+        )
     return content

@@ -1,4 +1,4 @@
-"""Reading a run bundle: every file is checked against the manifest before any of it is believed."""
+"""Reader of run bundles. Every file is checked against the manifest before use."""
 
 from __future__ import annotations
 
@@ -46,32 +46,33 @@ from graphviz_dash.model.run import FORMAT_NAME, FileEntry, FileRole, Manifest, 
 _LINK = ("a symbolic link", "a plain file inside the bundle")
 _CAPTURE = FileRole.CAPTURE_TRACE
 _NAMED = 8
-"""Runs of an experiment that an error names."""
-_TAMPERED = "The bundle was changed or damaged after it was written: copy it anew."
+"""Maximum number of runs listed in an error."""
+_TAMPERED = "The bundle was changed or damaged after it was written. Copy it again."
 
 
 class BundleContents(RunParts, frozen=True, kw_only=True):
-    """A bundle's parts, checked; its traces as paths, for the ingest to read."""
+    """Validated parts of a bundle, with the paths of its traces."""
 
     captures: tuple[Path, ...]
+    """Traces of the captures, in order."""
     replay_trace: Path | None
+    """Trace of the steps. None if missing."""
 
     @property
     def capture_trace(self) -> Path | None:
-        """The trace of its captures, or the first of several."""
+        """First trace of the captures. None if missing."""
         return next(iter(self.captures), None)
 
 
 class _Envelope(msgspec.Struct):
-    """The two fields by which a manifest is recognised before the rest is looked at."""
+    """The two fields that identify a manifest before the rest is decoded."""
 
     format: str
     version: int
 
 
 def is_bundle(path: Path) -> bool:
-    """Whether ``path`` is a folder with a manifest in it (which may still be damaged); not where it
-    may not be looked into."""
+    """Return True if ``path`` is a readable folder with a manifest, which may be damaged."""
     try:
         return (path / MANIFEST).is_file()
     except OSError:
@@ -79,11 +80,11 @@ def is_bundle(path: Path) -> bool:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """The manifest of the bundle at ``path``, without looking at its other files.
+    """Read the manifest of the bundle at ``path``, without its other files.
 
     Raises:
-        InputError: no manifest, not JSON, another format, a version other than this tool's, or a
-            field of the wrong type; the message names field and value.
+        InputError: No manifest, not JSON, another format, an unsupported version, or a field of the
+            wrong type; names field and value.
     """
     file = path / MANIFEST
     with _refusals_as_input_errors(path):
@@ -93,7 +94,7 @@ def read_manifest(path: Path) -> Manifest:
             raise InputError(file, *_LINK)
         if not file.is_file():
             expected = "the folder of a run bundle"
-            raise InputError(path, f"no {MANIFEST} in it", expected, _runs_in(path))
+            raise InputError(path, f"no {MANIFEST}", expected, _runs_in(path))
         _check_limit(file, MAX_MANIFEST_BYTES)
         content = file.read_bytes()
     envelope = decode(content, _Envelope, file)
@@ -104,25 +105,26 @@ def read_manifest(path: Path) -> Manifest:
         raise InputError(
             file,
             f"bundle format version {envelope.version}",
-            f"version {' or '.join(map(str, READABLE))}, which this graphviz-dash reads",
+            f"version {' or '.join(map(str, READABLE))}, which this graphviz-dash supports",
             "Install a newer graphviz-dash to read it." if newer else "",
         )
     return decode(content, Manifest, file)
 
 
 def _runs_in(folder: Path) -> str:
-    """What to give instead of the folder of an experiment; empty where it is none."""
+    """List the runs of an experiment's folder as advice. Empty for other folders."""
     runs = sorted(child.name for child in folder.iterdir() if is_bundle(child))
     more = " and others" if len(runs) > _NAMED else ""
-    return f"Runs in it: {', '.join(runs[:_NAMED])}{more}." if runs else ""
+    return f"Runs in this folder: {', '.join(runs[:_NAMED])}{more}." if runs else ""
 
 
 def read_bundle(path: Path, *, traces: bool = True) -> BundleContents:
-    """All parts of the bundle at ``path``, each checked by size and sha256, then by type; without
-    ``traces``, which may be large, the sha256 of these is not looked at.
+    """Read all parts of the bundle at ``path``, checking size, sha256 and type of each.
+
+    Without ``traces``, the sha256 of the traces, which may be large, is not checked.
 
     Raises:
-        InputError: anything that is not as the manifest or docs/bundle-format.md says.
+        InputError: Content that contradicts the manifest or docs/bundle-format.md.
     """
     manifest = read_manifest(path)
     with _refusals_as_input_errors(path):
@@ -146,41 +148,41 @@ def read_bundle(path: Path, *, traces: bool = True) -> BundleContents:
 
 
 def _captures(path: Path, files: list[Path]) -> tuple[Path, ...]:
-    """The traces of captures in their order."""
     numbered = {capture_number(file.relative_to(path).as_posix()): file for file in files}
     if sorted(numbered) != list(range(len(numbered))):
-        found = ", ".join(map(str, sorted(numbered)))
-        raise InputError(path, f"traces of captures {found}", "numbers from 0 on, without a gap")
+        numbers = ", ".join(map(str, sorted(numbered)))
+        raise InputError(path, f"capture traces {numbers}", "consecutive numbers from 0")
     return tuple(numbered[number] for number in sorted(numbered))
 
 
 def read_parts(path: Path, parts: Sequence[JsonPart[Any]]) -> RunParts:
-    """Of the bundle at ``path`` the manifest and those of ``parts`` that it has, each checked by
-    size, sha256 and type, but not against its graphs, which are not read: they may be of a million
-    nodes.
+    """Read the manifest and the available ``parts`` of the bundle at ``path``.
+
+    Checks size, sha256 and type, but not against the graphs, which may have a million nodes and are
+    not read.
 
     Raises:
-        InputError: as :func:`read_bundle`.
+        InputError: As in :func:`read_bundle`.
     """
     manifest = read_manifest(path)
-    entries = {entry.role: entry for entry in manifest.files}
+    entries_by_role = {entry.role: entry for entry in manifest.files}
     with _refusals_as_input_errors(path):
         contents: dict[str, Any] = {
-            part.field: part.read(checked_file(path, entries[part.role]))
+            part.field: part.read(checked_file(path, entries_by_role[part.role]))
             for part in parts
-            if part.role in entries
+            if part.role in entries_by_role
         }
     return RunParts(path=path, manifest=manifest, **contents)
 
 
 class _KernelName(msgspec.Struct, tag_field="of", tag="kernel", gc=False):
-    """As much of a kernel node's parameters as its name needs: nearly all nodes are kernels."""
+    """Parameters of a kernel node that its name requires. Nearly all nodes are kernels."""
 
     demangled: str
 
 
 class _NamedNode(msgspec.Struct, gc=False):
-    """As much of a node as its name needs."""
+    """Fields of a node that its name requires."""
 
     kind: NodeKind
     params: (
@@ -199,18 +201,18 @@ class _NamedNode(msgspec.Struct, gc=False):
 
 
 class _NamedGraph(msgspec.Struct):
-    """As much of a graph as the names of its nodes need."""
+    """Fields of a graph that the names of its nodes require."""
 
     nodes: tuple[_NamedNode, ...]
 
 
 def read_node_names(path: Path, graphs: Collection[str]) -> NodeNames:
-    """The names of the nodes of ``graphs``, those of them that the bundle at ``path`` holds. Each
-    file is checked by size and sha256, but nothing else of a graph is looked at: names alone are
-    read in a fifth of the time.
+    """Read the node names of those ``graphs`` that the bundle at ``path`` contains.
+
+    Checks size and sha256 of each file, but skips other content, which is five times faster.
 
     Raises:
-        InputError: as :func:`read_bundle`.
+        InputError: As in :func:`read_bundle`.
     """
     manifest = read_manifest(path)
     entries = {entry.path: entry for entry in manifest.files if entry.role is FileRole.GRAPH}
@@ -255,26 +257,30 @@ def _checked_files(
         if entry.path in seen:
             raise InputError(path / MANIFEST, f"{entry.path!r} listed twice", "each file once")
         seen.add(entry.path)
-        whole = traces or entry.role not in TRACE_PATHS
-        files.append((entry.role, checked_file(path, entry, whole=whole)))
+        check_hash = traces or entry.role not in TRACE_PATHS
+        files.append((entry.role, checked_file(path, entry, whole=check_hash)))
     return files
 
 
 def checked_file(path: Path, entry: FileEntry, *, whole: bool = True) -> Path:
-    """The file of ``entry`` in the bundle at ``path``; its content is checked if asked ``whole``.
+    """Return the checked file of ``entry`` in the bundle at ``path``.
+
+    Args:
+        whole: Check the sha256 too.
 
     Raises:
-        InputError: it lies elsewhere, is a link or no file, too large, or not what was written.
+        InputError: The path is unexpected, a link or not a file, or the file is too large or
+            modified.
     """
     if not is_path_of(entry.role, entry.path):
         raise InputError(
             path / MANIFEST,
             f"{entry.role.value} file at {entry.path!r}",
             repr(FIXED_PATHS.get(entry.role, graph_path("<id>"))),
-            "A bundle's files lie at fixed places inside it.",
+            "A bundle's files have fixed paths.",
         )
     file = path / entry.path
-    # A link could lead out of the bundle; the bundle itself may be reached by one.
+    # A link could lead out of the bundle. The bundle's folder itself may be a link.
     if file.is_symlink() or (file.parent != path and file.parent.is_symlink()):
         raise InputError(file, *_LINK)
     if not file.is_file():
@@ -302,7 +308,7 @@ def _check_limit(file: Path, limit: int) -> None:
 
 @contextmanager
 def _refusals_as_input_errors(path: Path) -> Iterator[None]:
-    """What the operating system refuses (permission, name too long, disk) becomes an InputError."""
+    """Convert errors of the operating system (permission, name too long, disk) to InputError."""
     try:
         yield
     except OSError as error:

@@ -1,5 +1,4 @@
-"""What ships with the program: published figures and a recording to set measurements beside, and
-experiments to look at."""
+"""Data shipped with the program: published figures, a recording and sample experiments."""
 
 from __future__ import annotations
 
@@ -14,28 +13,28 @@ from graphviz_dash.model.launch import PublishedLaunch
 FOLDER: Final = Path(__file__).parents[1] / "reference"
 
 _CHECKOUT_SAMPLES: Final = Path(__file__).parents[2] / "sample_traces"
-"""Where recording and experiments lie in a checkout."""
+"""Folder of the recording and the experiments in a checkout."""
 
 _INSTALLED_SAMPLES: Final = Path(__file__).parents[1] / "samples"
-"""Where an installed program has its experiments; the recording lies in FOLDER."""
+"""Folder of the experiments in an installed program. FOLDER contains the recording."""
 
 
 def published_launch() -> PublishedLaunch:
-    """The figures of NVIDIA's post on launches in constant time, as far as they are known."""
+    """Read the figures of NVIDIA's post on constant-time launches."""
     content = (FOLDER / "launch-published.json").read_bytes()
     return msgspec.json.decode(content, type=PublishedLaunch)
 
 
 def reference_launches() -> dict[str, Path]:
-    """The shipped recordings of launch costs: the name of each and its folder."""
+    """Return the shipped recordings of launch costs: folder by name."""
     folders = (FOLDER, _CHECKOUT_SAMPLES) if _is_checkout() else (FOLDER,)
     launches = [path for folder in folders for path in find_launches(folder, depth=1)]
     return {f"{path.name} (shipped)": path for path in launches}
 
 
 def sample_experiments() -> Path | None:
-    """The folder of the experiments that ship: all of a checkout, some of an installed program;
-    None where they were left out."""
+    """Return the folder of the sample experiments: all in a checkout, some in an installed program.
+    None if not installed."""
     folder = _CHECKOUT_SAMPLES if _is_checkout() else _INSTALLED_SAMPLES
     return folder if folder.is_dir() else None
 

@@ -1,13 +1,13 @@
-"""The run bundle's format: its version, the history of versions, and its limits.
+"""Version, version history and limits of the run bundle's format.
 
 Version history:
     1: manifest.json, clean.json, memory.json, graphs/<id>.json, traces/{capture,replay}.json.gz.
-    2: adds fields and files, each of which may be missing; nothing of version 1 has changed.
-    3: adds ``processes`` to clean.json, and mode compile-default; nothing of version 2 has changed.
+    2: adds optional fields and files; version 1 is unchanged.
+    3: adds ``processes`` to clean.json, and mode compile-default; version 2 is unchanged.
     4: adds loop.json.gz, parallel.json.gz, compilation.json.gz, modes parallel and compile-graph,
-       and ``process`` to recording.json; nothing of version 3 has changed.
-    5: adds traces/capture-<n>.json.gz, ``captured_in`` to graphs, and ``shapes`` to what
-       ``size_method`` says; nothing of version 4 has changed.
+       and ``process`` to recording.json; version 3 is unchanged.
+    5: adds traces/capture-<n>.json.gz, ``captured_in`` to graphs, and value ``shapes`` to
+       ``size_method``; version 4 is unchanged.
 """
 
 from __future__ import annotations
@@ -15,18 +15,20 @@ from __future__ import annotations
 from typing import Final
 
 READABLE: Final = (1, 2, 3, 4, 5)
-"""The versions that this tool reads; it writes the last."""
+"""Supported versions. The last one is written."""
 
 MANIFEST: Final = "manifest.json"
 
 ABOUT: Final = "about.txt"
-"""Beside the bundles of an experiment: a line that says what it is."""
+"""File next to the bundles of an experiment with a one-line description."""
 
 MAX_MANIFEST_BYTES: Final = 16 << 20
-"""A manifest above this is refused unread: real ones have a few kilobytes."""
+"""Size limit of a manifest in bytes; larger ones are rejected unread. Typical size: a few
+kilobytes."""
 
 MAX_PART_BYTES: Final = 1 << 30
-"""A JSON part (graph, clean timings, memory) above this is refused unread."""
+"""Size limit of a JSON part (graph, clean timings, memory) in bytes; larger ones are rejected
+unread."""
 
 MAX_TRACE_BYTES: Final = 8 << 30
-"""A compressed trace above this is refused unread, before its hash is computed."""
+"""Size limit of a compressed trace in bytes; larger ones are rejected before hashing."""

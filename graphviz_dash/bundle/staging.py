@@ -1,9 +1,8 @@
-"""Hidden folders in which something is made before it is seen, and what killed makers left of them.
+"""Hidden staging folders for atomic creation, and removal of those abandoned by killed processes.
 
-A living owner holds a lock on its folder (flock on the folder itself, which the kernel drops when
-the process ends, however it ends), so that a later run can tell what is left over from what is
-still being written. Where there is no such lock (Windows, some network file systems) nothing is
-ever taken for a leftover.
+An owner holds a lock on its folder (flock, which the kernel releases when the process ends), so
+that a later run can distinguish abandoned folders from active ones. Without such locks (Windows,
+some network file systems), no folder counts as abandoned.
 """
 
 from __future__ import annotations
@@ -28,11 +27,13 @@ _TRIES: Final = 3
 
 
 class Staging:
-    """A new hidden folder ``.<name>.XXXXXXXX.staging`` in ``parent``, locked while it is in use.
+    """A new hidden folder ``.<name>.XXXXXXXX.staging`` in ``parent``, locked while in use.
 
-    Use as a context manager: the folder goes away at the end, unless it was renamed by then. A
-    forked child that comes to that end leaves the folder to its parent. OSError when the disk
-    refuses.
+    Use as a context manager: the folder is removed at the end unless it was renamed. A forked child
+    leaves the folder to its parent.
+
+    Raises:
+        OSError: The folder cannot be created.
     """
 
     def __init__(self, parent: Path, name: str) -> None:
@@ -40,7 +41,7 @@ class Staging:
         for _ in range(_TRIES):
             self.path = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=SUFFIX, dir=parent))
             self._lock = _lock(self.path)
-            # Between the two lines another run may have taken it for a leftover.
+            # Another run may have removed it as abandoned between these two lines.
             if self._lock is not None and self.path.exists():
                 break
 
@@ -64,17 +65,18 @@ class Staging:
 
 
 class Leftover(Struct, frozen=True):
-    """A staging folder without an owner that was removed, and how many bytes its files had."""
+    """An abandoned staging folder that was removed."""
 
     path: Path
+    """Path of the folder."""
     bytes: int
+    """Total size of its files, in bytes."""
 
 
 def remove_leftovers(parent: Path, name: str = "*") -> tuple[Leftover, ...]:
-    """Removes the staging folders of ``name`` directly in ``parent`` whose owner has died, and
-    returns them.
+    """Remove and return the abandoned staging folders of ``name`` directly in ``parent``.
 
-    A folder that cannot be locked or removed is left as it is.
+    A folder that cannot be locked or removed is kept.
     """
     removed = []
     for folder in sorted(parent.glob(f".{name}.*{SUFFIX}")):
@@ -92,8 +94,8 @@ def remove_leftovers(parent: Path, name: str = "*") -> tuple[Leftover, ...]:
 
 
 def _lock(folder: Path) -> int | None:
-    """A handle that holds the lock on ``folder``; None when another process does, the folder is
-    gone, or there is no locking here."""
+    """Lock ``folder`` and return the handle. None if another process holds the lock, the folder is
+    missing, or locks are unsupported."""
     if fcntl is None:
         return None
     try:

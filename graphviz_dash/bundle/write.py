@@ -1,4 +1,4 @@
-"""Writing a run bundle: beside its place, then renamed into it; no half bundle is ever seen."""
+"""Writer of run bundles. Staging folders are renamed into place; no partial bundle is visible."""
 
 from __future__ import annotations
 
@@ -24,19 +24,23 @@ _CHUNK = 1 << 20
 
 
 class BundleWriter:
-    """Collects the parts of one run and puts them in place as a whole.
+    """Collects the parts of one run and renames them into place together.
 
-    Use as a context manager; without :meth:`commit` nothing stays behind. ``target`` must not
-    exist (InputError); its parent is made if needed. The staging folder lies in the same parent,
-    so that the final rename cannot cross file systems; its name starts with a dot and is ignored
-    by readers.
+    Use as a context manager; without :meth:`commit` nothing remains. The staging folder is hidden,
+    ignored by readers, and in the same parent, so that the final rename cannot cross file systems.
+
+    Args:
+        target: New folder of the bundle. Its parent is created if needed.
+
+    Raises:
+        InputError: ``target`` exists.
     """
 
     def __init__(self, target: Path) -> None:
         if target.exists() or target.is_symlink():
             raise InputError(
                 target,
-                "something is already there",
+                "the path already exists",
                 "a path that does not exist yet",
                 "Choose another output folder, or remove that one.",
             )
@@ -59,15 +63,15 @@ class BundleWriter:
         self._folder.__exit__(kind, error, trace)
 
     def add(self, part: JsonPart[T], content: T) -> None:
-        """Adds a part that is one JSON document."""
+        """Add a part with one JSON document."""
         self._add(part.role, part.path, part.encode(content))
 
     def add_graph(self, graph: CapturedGraph) -> None:
-        """Adds one captured graph."""
+        """Add one captured graph."""
         self._add(FileRole.GRAPH, graph_path(graph.id), msgspec.json.encode(graph))
 
     def add_trace(self, role: FileRole, source: Path) -> None:
-        """Moves a Kineto trace, gzip-compressed already, into the bundle, its bytes untouched."""
+        """Move a gzip-compressed Kineto trace unchanged into the bundle."""
         path = trace_path(role, sum(entry.role is role for entry in self._entries))
         target = self._staging / path
         target.parent.mkdir(exist_ok=True)
@@ -75,17 +79,22 @@ class BundleWriter:
         self._enter(role, path)
 
     def commit(self, manifest: Manifest) -> None:
-        """Writes the manifest with the entries of all added files and renames the whole into place.
+        """Write the manifest with the entries of all added files and rename the bundle into place.
 
-        ``manifest.files`` is replaced by what was added. OSError when the disk refuses.
+        Replaces ``manifest.files``.
+
+        Raises:
+            OSError: Writing failed.
         """
-        complete = msgspec.structs.replace(manifest, files=tuple(self._entries))
-        text = msgspec.json.format(msgspec.json.encode(complete), indent=2)
+        final_manifest = msgspec.structs.replace(manifest, files=tuple(self._entries))
+        text = msgspec.json.format(msgspec.json.encode(final_manifest), indent=2)
         self._put(MANIFEST, text)
         _sync_folder(self._staging)
-        # rename() over an empty folder would succeed silently, hence the check again.
+        # rename() would silently replace an empty folder, so check again.
         if self.target.exists():
-            raise InputError(self.target, "something appeared there", "a path that does not exist")
+            raise InputError(
+                self.target, "the path was created meanwhile", "a path that does not exist"
+            )
         self._staging.rename(self.target)
         _sync_folder(self.target.parent)
 
@@ -107,7 +116,7 @@ class BundleWriter:
 
 
 def sha256_of(path: Path) -> str:
-    """The sha256 of a file's bytes as 64 hexadecimal digits."""
+    """Compute the sha256 of a file as 64 hexadecimal digits."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):

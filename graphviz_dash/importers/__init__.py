@@ -1,1 +1,1 @@
-"""Run bundles out of what people have: foreign files told apart, joined and read."""
+"""Import of foreign files into run bundles: detection, grouping and conversion."""

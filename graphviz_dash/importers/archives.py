@@ -1,7 +1,7 @@
-"""Experiments out of zip files, which strangers may have made.
+"""Import of experiments from untrusted zip files.
 
-Nothing in one is executed. Only the files that a run's manifest lists are unpacked, each at most as
-large as it says there, so no path leads anywhere else and nothing is unpacked that is not needed.
+No content is executed. Only files listed in a run's manifest are unpacked, each up to its listed
+size, so no path leads outside the target and nothing unnecessary is unpacked.
 """
 
 from __future__ import annotations
@@ -24,39 +24,45 @@ from graphviz_dash.ingest.load import load_run
 
 MAX_MEMBERS: Final = 2_000
 MAX_UNPACKED_BYTES: Final = 4 << 30
-"""Of one archive."""
+"""Limit for one archive."""
 
 _CHUNK: Final = 1 << 20
 _MOST_ABOUT_BYTES: Final = 4_096
 _FIXED: Final = frozenset(FIXED_PATHS.values())
 _GRAPH: Final = re.compile(r"graphs/[^/\\]+\.json")
 _EXPECTED: Final = "a zip file of an experiment: folders of runs, each with a manifest.json"
-_UNPACK: Final = "Files of other programs: unpack them, and open those of one experiment together."
+_UNPACK: Final = "Unpack files of other programs and open the files of one experiment together."
 _UNREADABLE: Final = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
     *(NotImplementedError, EOFError, OSError, UnicodeError),
 )
-"""What zipfile raises, itself or by the modules behind it, for damaged archives."""
+"""Exceptions of zipfile and its modules for damaged archives."""
 
 
 def unpack_experiment(
     archive: IO[bytes], folder: Path, label: str, limits: Limits = DEFAULT_LIMITS
 ) -> str:
-    """Unpacks every run of ``archive`` into ``folder``, reads each as whoever shows it will, its
-    traces too, and returns the name of the folder around them, empty if there is none. Errors call
-    the archive ``label``.
+    """Unpack all runs of ``archive`` into ``folder`` and load each completely, including traces.
+
+    Args:
+        archive: The zip file.
+        folder: Folder of the experiment. On errors, the caller removes its content.
+        label: Name of the archive in errors.
+        limits: Limits for loading.
+
+    Returns:
+        Name of the folder around the runs in the archive. Empty if there is none.
 
     Raises:
-        InputError: no zip file, no run bundle in it, one that cannot be read, or more than the
-            limits.
-        GraphvizDashError: the disk refuses; whoever made ``folder`` removes what is in it.
+        InputError: Not a zip file, no run bundle, an unreadable run, or more than the limits.
+        GraphvizDashError: Writing failed.
     """
     try:
         with zipfile.ZipFile(archive) as opened:
             title = _unpack(opened, folder, label)
     except _UNREADABLE as error:
         raise InputError(label, f"not a readable zip file ({error})", _EXPECTED) from error
-    except RuntimeError as error:  # zipfile's word for an encrypted member
+    except RuntimeError as error:  # raised by zipfile for an encrypted member
         raise InputError(label, str(error), "a zip file without a password") from error
     nodes = 0
     for bundle in sorted(path for path in folder.iterdir() if path.is_dir()):
@@ -80,31 +86,35 @@ def _unpack(archive: zipfile.ZipFile, folder: Path, label: str) -> str:
     ]
     experiments = {run.parent for run in runs}
     if not runs:
-        raise InputError(label, f"no {MANIFEST} in a folder of its own", _EXPECTED, _UNPACK)
+        raise InputError(label, f"no folder with a {MANIFEST}", _EXPECTED, _UNPACK)
     if len(experiments) > 1:
         raise InputError(label, f"runs in {len(experiments)} folders", "one experiment")
-    left = MAX_UNPACKED_BYTES
+    remaining = MAX_UNPACKED_BYTES
     for run in runs:
         target = folder / run.name
         target.mkdir(parents=True)
         (manifest, *repeated) = by_path[run / MANIFEST]
         if repeated:
-            raise zipfile.BadZipFile(f"{manifest.filename} stands in it twice")
-        left -= _copy(archive, manifest, target / MANIFEST, min(left, MAX_MANIFEST_BYTES), label)
-        for inside, size in _listed_files(target):
-            for member in by_path.get(run / inside, []):
-                (target / inside).parent.mkdir(parents=True, exist_ok=True)
-                left -= _copy(archive, member, target / inside, min(left, size), label)
+            raise zipfile.BadZipFile(f"{manifest.filename} is a duplicate entry")
+        remaining -= _copy(
+            archive, manifest, target / MANIFEST, min(remaining, MAX_MANIFEST_BYTES), label
+        )
+        for relative_path, size in _listed_files(target):
+            for member in by_path.get(run / relative_path, []):
+                (target / relative_path).parent.mkdir(parents=True, exist_ok=True)
+                remaining -= _copy(
+                    archive, member, target / relative_path, min(remaining, size), label
+                )
     experiment = experiments.pop()
     for member in by_path.get(experiment / ABOUT, [])[:1]:
         if member.file_size <= _MOST_ABOUT_BYTES:
-            _copy(archive, member, folder / ABOUT, min(left, _MOST_ABOUT_BYTES), label)
+            _copy(archive, member, folder / ABOUT, min(remaining, _MOST_ABOUT_BYTES), label)
     return experiment.name
 
 
 def _listed_files(run: Path) -> Iterator[tuple[str, int]]:
-    """Path and size of each file of a bundle, as its manifest lists them; others than a bundle has
-    are left out, for reading it to complain about."""
+    """Yield path and size of each file listed in a bundle's manifest. Unexpected paths are skipped
+    and rejected later by the reader."""
     for entry in read_manifest(run).files:
         if entry.path in _FIXED or _GRAPH.fullmatch(entry.path):
             yield entry.path, entry.bytes
@@ -113,19 +123,19 @@ def _listed_files(run: Path) -> Iterator[tuple[str, int]]:
 def _copy(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path, most: int, label: str
 ) -> int:
-    """Unpacks one member, at most ``most`` bytes of it; returns how many it had."""
+    """Unpack one member of at most ``most`` bytes and return its size."""
     written = 0
     with archive.open(member) as source, target.open("xb") as file:
         while chunk := source.read(_CHUNK):
             written += len(chunk)
             if written > most:
                 actual = f"more than {most:,} bytes in {member.filename[-80:]}"
-                expected = f"what its manifest says, at most {MAX_UNPACKED_BYTES >> 30} GiB"
+                expected = f"the size in its manifest, at most {MAX_UNPACKED_BYTES >> 30} GiB"
                 raise InputError(label, actual, expected)
             try:
                 file.write(chunk)
                 file.flush()
             except OSError as error:
                 reason = error.strerror or str(error)
-                raise GraphvizDashError(f"{label}: could not be unpacked ({reason})") from error
+                raise GraphvizDashError(f"{label}: unpacking failed ({reason})") from error
     return written

@@ -1,4 +1,4 @@
-"""Foreign files made into run bundles."""
+"""Conversion of foreign files to run bundles."""
 
 from __future__ import annotations
 
@@ -42,11 +42,14 @@ _GZIP: Final = b"\x1f\x8b"
 
 
 class Imported(Struct, frozen=True):
-    """A bundle that was written: where, from which files, taken for what, and what it lacks."""
+    """An imported run."""
 
     path: Path
+    """Folder of the bundle."""
     sources: tuple[Source, ...]
+    """Imported files with their detected kinds."""
     absent: tuple[Absent, ...]
+    """Missing facts with reasons."""
 
 
 def import_files(
@@ -61,16 +64,19 @@ def import_files(
     prefix: str = "",
     again: bool = False,
 ) -> tuple[Imported, ...]:
-    """Makes run bundles of ``files`` in ``folder``, an experiment; files that belong to one run are
-    joined (see :mod:`graphviz_dash.importers.group`). ``announce`` is called with a line for each
-    stage. ``prefix`` stands before the names of the runs. With ``again`` a run that is there
-    already, of the same files, is taken for done.
+    """Import ``files`` as run bundles into the experiment ``folder``.
 
-    All files are read before the first bundle is written; a bundle is written whole or not at all.
+    Files of one run are joined (see :mod:`graphviz_dash.importers.group`). All files are read
+    before the first bundle is written, and bundles are written atomically.
+
+    Args:
+        announce: Receives one line per stage.
+        prefix: Prefix of the runs' names.
+        again: Accept an existing run of the same files as done.
 
     Raises:
-        InputError: a file that is of no known kind or cannot be read, two of the same thing that
-            are to be joined, or a run that is there already.
+        InputError: A file of unknown kind or an unreadable file, duplicates among files to join, or
+            an existing run.
     """
     with tempfile.TemporaryDirectory(prefix="graphviz-dash-import-") as scratch:
         parts = _read_parts(files, Path(scratch), limits, announce)
@@ -80,20 +86,22 @@ def import_files(
                 groups[0].name,
                 "two traces of replays, two of captures without replays, two memory snapshots, "
                 "or two TORCH_TRACE logs",
-                "at most one of each for one run",
+                "at most one of each per run",
                 "Import them without --join.",
             )
         groups = [with_fitting_captures(group, limits) for group in groups]
         if prefix:
             groups = [replace(group, name=run_name(prefix + group.name)) for group in groups]
-        done = {group.name: _finished_import(group, folder) if again else None for group in groups}
+        finished = {
+            group.name: _finished_import(group, folder) if again else None for group in groups
+        }
         ready = [
             (group, _free_target(group, folder), run_contents(group, limits))
             for group in groups
-            if done[group.name] is None
+            if finished[group.name] is None
         ]
         _check_names([target for _, target, _ in ready])
-        written = [imported for imported in done.values() if imported is not None]
+        written = [imported for imported in finished.values() if imported is not None]
         for group, target, contents in ready:
             announce(f"Writing {target.name}")
             written.append(_write(group, target, contents, mode, tuple(command), Path(scratch)))
@@ -118,21 +126,20 @@ def _part(file: Path, content: ForeignContent) -> SourcePart:
         return SourcePart(file, content)
     launched = content.trace.runtime["name"].cast(str).str.contains("GraphLaunch").any()
     captures = bool(captured_launches(content.trace))
-    # What a capture's trace runs besides is warm-up; graph launches are what replays are made of.
+    # A capture trace contains warm-up besides the capture; graph launches indicate replays.
     is_capture = captures and not launched
     role = FileRole.CAPTURE_TRACE if is_capture else FileRole.REPLAY_TRACE
     return SourcePart(file, content, role, captures)
 
 
 def _check_names(targets: list[Path]) -> None:
-    """InputError where two runs would have one name."""
     if len(set(targets)) < len(targets):
         repeated = next(target.name for target in targets if targets.count(target) > 1)
         raise InputError(repeated, "two files of this name", "a different name for each run")
 
 
 def _finished_import(group: SourceGroup, folder: Path) -> Imported | None:
-    """The run of these very files, if it is there already."""
+    """Return the existing run of exactly these files. None if there is none."""
     target = _target(group, folder)
     if not is_bundle(target):
         return None
@@ -155,7 +162,7 @@ def _free_target(group: SourceGroup, folder: Path) -> Path:
     target = _target(group, folder)
     if target.exists() or target.is_symlink():
         advice = "Choose another folder, or remove that run."
-        raise InputError(target, "a run is already there", "a new place", advice)
+        raise InputError(target, "the run already exists", "a new path", advice)
     return target
 
 
@@ -168,15 +175,15 @@ def _write(
     scratch: Path,
 ) -> Imported:
     sources = tuple(sources_of(group))
-    replay = group.trace(FileRole.REPLAY_TRACE)
+    replay_part = group.trace(FileRole.REPLAY_TRACE)
     try:
         with BundleWriter(target) as writer:
-            for part in (*group.captures, *([] if replay is None else [replay])):
+            for part in (*group.captures, *([] if replay_part is None else [replay_part])):
                 if part.role is not None and part.content.trace_file is not None:
                     writer.add_trace(part.role, _as_gzip(part.content.trace_file, scratch))
             for graph in contents.graphs:
                 writer.add_graph(graph)
-            if contents.ids and replay is not None:
+            if contents.ids and replay_part is not None:
                 writer.add(parts.REPLAY_IDS, contents.ids)
             if contents.memory is not None:
                 writer.add(parts.MEMORY, contents.memory)
@@ -185,22 +192,22 @@ def _write(
             writer.commit(imported_manifest(group, contents, sources, mode, command))
     except OSError as error:
         raise GraphvizDashError(
-            f"{target}: could not be written ({error.strerror or error}); nothing of it was kept."
+            f"{target}: writing failed ({error.strerror or error}). No partial run remains."
         ) from error
     return Imported(target, sources, contents.absent)
 
 
 def _as_gzip(file: Path, scratch: Path) -> Path:
-    """A copy of a trace that the writer may take, compressed with gzip if it was not."""
+    """Copy a trace for the writer, compressing it with gzip if necessary."""
     target = scratch / f"{hashlib.sha256(str(file).encode()).hexdigest()[:16]}.json.gz"
     with file.open("rb") as source:
         compressed = source.read(2) == _GZIP
     if compressed:
         shutil.copyfile(file, target)
         return target
-    # Without limits: the same bytes have been read within them.
-    endless = replace(DEFAULT_LIMITS, decompressed_bytes=1 << 62, expansion=1 << 62)
-    with ByteStream(file, endless) as stream, igzip.open(target, "wb", compresslevel=2) as out:  # type: ignore[no-untyped-call]
+    # No limits: the same bytes have already been read within limits.
+    unlimited = replace(DEFAULT_LIMITS, decompressed_bytes=1 << 62, expansion=1 << 62)
+    with ByteStream(file, unlimited) as stream, igzip.open(target, "wb", compresslevel=2) as out:  # type: ignore[no-untyped-call]
         while data := stream.read():
             out.write(data)
     return target

@@ -1,5 +1,7 @@
-"""Which of several captures a trace of replays shows replays of: engines capture a graph for each
-batch size, each with a trace of its own."""
+"""Selection of the captures whose graphs a replay trace contains.
+
+Engines capture one graph per batch size, each with its own trace.
+"""
 
 from __future__ import annotations
 
@@ -23,31 +25,31 @@ if TYPE_CHECKING:
 
 
 def with_fitting_captures(group: SourceGroup, limits: Limits) -> SourceGroup:
-    """``group`` with those of its captures that work of the replays is matched with, and the names
-    of the files of the others; as it is where it has no several captures. Where another file
-    describes the graphs nothing tells which of them a capture made: then it keeps one, with which
-    most is matched.
+    """Reduce ``group`` to the captures that match work of the replays, and list the files of
+    others.
+
+    Groups with fewer than two captures are unchanged. If another file describes the graphs, their
+    captures are unknown, so only the best match is kept.
 
     Raises:
-        InputError: a trace that cannot be read any more.
+        InputError: A trace is no longer readable.
     """
     captures = group.captures
     replay = group.trace(FileRole.REPLAY_TRACE)
     if len(captures) < 2 or replay is None or replay.content.trace is None:
         return group
     scores = _matched(captures, replay.content.trace, limits)
-    kept = [part for part, score in zip(captures, scores, strict=True) if score > 0]
-    if kept and any(part.content.graphs for part in group.parts):
-        kept = [captures[max(range(len(captures)), key=lambda index: scores[index])]]
-    unused = [part for part in captures if part not in kept]
+    matching = [part for part, score in zip(captures, scores, strict=True) if score > 0]
+    if matching and any(part.content.graphs for part in group.parts):
+        matching = [captures[max(range(len(captures)), key=lambda index: scores[index])]]
+    unused = [part for part in captures if part not in matching]
     parts = tuple(part for part in group.parts if part not in unused)
     names = tuple(sorted(part.source.name for part in unused))
     return replace(group, parts=parts, other_captures=names)
 
 
 def _matched(captures: Sequence[SourcePart], replays: Trace, limits: Limits) -> list[float]:
-    """For each of the captures the rows of the replays that are nodes of its graphs and of no
-    other's, each as far as it is sure."""
+    """Score each capture: replay rows matched to its graphs only, weighted by confidence."""
     graphs: list[CapturedGraph] = []
     owners: dict[str, int] = {}
     for index, part in enumerate(captures):
@@ -58,19 +60,19 @@ def _matched(captures: Sequence[SourcePart], replays: Trace, limits: Limits) -> 
     scores: Counter[int] = Counter()
     if graphs:
         match = match_replays(tuple(graphs), replays)
-        for number, sure in zip(match.graph.tolist(), match.confidence.tolist(), strict=True):
+        for number, confidence in zip(match.graph.tolist(), match.confidence.tolist(), strict=True):
             if number >= 0:
-                scores[owners[match.graphs[number]]] += sure
+                scores[owners[match.graphs[number]]] += confidence
     return [scores[index] for index in range(len(captures))]
 
 
 def graphs_of_capture(
     capture: Trace | None, replays: Trace, limits: Limits
 ) -> tuple[CapturedGraph, ...]:
-    """The graphs that the launches of a capture's trace tell.
+    """Infer the graphs from the launches of a capture trace.
 
     Raises:
-        InputError: a trace that cannot be read any more.
+        InputError: A trace is no longer readable.
     """
     if capture is None:
         return ()

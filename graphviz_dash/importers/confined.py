@@ -1,8 +1,8 @@
-"""Uploads read in a process of their own, with bounds of time and memory.
+"""Import of uploads in a separate process with limits of time and memory.
 
-A file can be made to freeze, crash or exhaust whoever reads it, whatever care its reader takes: it
-then does so to a process that nobody else needs. That is killed when it passes a bound, when the
-one who waits gives up, or when this process ends, and what became of it is one line.
+Malicious files can freeze, crash or exhaust their reader, so a dedicated process reads them. It is
+killed when it exceeds a limit, when the user cancels, or when this process ends. Failures are
+reported as one line.
 """
 
 from __future__ import annotations
@@ -43,31 +43,32 @@ _LOG: Final = logging.getLogger(__name__)
 _LEAST_MEMORY: Final = 2 << 30
 _LEAST_OPENED: Final = 512 << 20
 _PATIENCE_SECONDS: Final = 0.5
-"""How often who waits is asked whether it still does."""
+"""Interval of checks for cancellation, in seconds."""
 
 
 class Bounds(Struct, frozen=True):
-    """What reading one upload may take."""
+    """Limits for reading one upload."""
 
     seconds: int = 120
-    """By the clock, and of CPU time."""
+    """Wall time and CPU time, in seconds."""
     memory_bytes: int = max(DEFAULT_LIMITS.memory_bytes, _LEAST_MEMORY)
-    """Of address space."""
+    """Address space, in bytes."""
     opened_bytes: int = max(memory_bound() // 4, _LEAST_OPENED)
-    """Of the server's memory that opening what was made takes."""
+    """Server memory for opening the import, in bytes."""
 
 
 DEFAULT_BOUNDS: Final = Bounds()
 
 
 def import_confined(files: Sequence[Path], folder: Path, bounds: Bounds = DEFAULT_BOUNDS) -> str:
-    """Makes run bundles of ``files`` in ``folder``, an experiment, as
-    :func:`graphviz_dash.importers.bundles.import_files` does; returns the name of the first run.
-    Progress is passed on to who watches.
+    """Import ``files`` as run bundles into the experiment ``folder`` and return the first run's
+    name.
+
+    Works as :func:`graphviz_dash.importers.bundles.import_files` and reports progress.
 
     Raises:
-        InputError: as there, or a file that took more than ``bounds`` or ended its reader.
-        CancelledError: who watches wants no more of it.
+        InputError: As there, or a file that exceeded ``bounds`` or crashed the process.
+        CancelledError: The user cancelled.
     """
     return _run(files, folder, None, bounds)
 
@@ -75,11 +76,11 @@ def import_confined(files: Sequence[Path], folder: Path, bounds: Bounds = DEFAUL
 def unpack_confined(
     archive: Path, folder: Path, label: str, bounds: Bounds = DEFAULT_BOUNDS
 ) -> str:
-    """Unpacks ``archive`` into ``folder``, as
-    :func:`graphviz_dash.importers.archives.unpack_experiment` does, and returns what it returns.
+    """Unpack ``archive`` into ``folder`` and return the result of
+    :func:`graphviz_dash.importers.archives.unpack_experiment`.
 
     Raises:
-        InputError, CancelledError: as there, and as :func:`import_confined`.
+        InputError, CancelledError: As there, and as in :func:`import_confined`.
     """
     return _run([archive], folder, label, bounds)
 
@@ -97,7 +98,7 @@ def _run(files: Sequence[Path], folder: Path, archive: str | None, bounds: Bound
         tempfile.TemporaryDirectory(prefix=".confined-", dir=folder.parent) as scratch,
         tempfile.TemporaryFile() as errors,
     ):
-        # A group of its own: what it started ends with it, and it is not the terminal's to stop.
+        # A separate process group: its children end with it, and the terminal does not signal it.
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", confined_process.__name__],
             stdin=subprocess.PIPE,
@@ -113,7 +114,6 @@ def _run(files: Sequence[Path], folder: Path, archive: str | None, bounds: Bound
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Ends the process and all that it started."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -125,9 +125,9 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 def _environment(scratch: str) -> dict[str, str]:
     return os.environ | {
         "PYTHONPATH": os.pathsep.join(module_path()),
-        "TMPDIR": scratch,  # whatever it leaves there goes with the folder
+        "TMPDIR": scratch,  # removed together with the folder
         PROCESSES_VARIABLE: "1",
-        # Each thread of these takes address space, which is bounded.
+        # Each thread of these libraries uses address space, which is limited.
         "POLARS_MAX_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
     }
@@ -154,38 +154,39 @@ def _answer(process: subprocess.Popen[bytes], request: Request, errors: IO[bytes
 
 
 def _messages(fd: int, seconds: float) -> Iterator[Message | None]:
-    """The messages as they come, None while none comes; ends when the process or its time does."""
+    """Yield messages as they arrive, and None periodically. Ends with the process or at the time
+    limit."""
     deadline = time.monotonic() + seconds
     decoder = msgspec.json.Decoder(Message)
-    waiting = b""
-    while (left := deadline - time.monotonic()) > 0:
-        ready, _, _ = select.select([fd], [], [], min(left, _PATIENCE_SECONDS))
+    buffer = b""
+    while (remaining := deadline - time.monotonic()) > 0:
+        ready, _, _ = select.select([fd], [], [], min(remaining, _PATIENCE_SECONDS))
         if not ready:
             yield None
             continue
         data = os.read(fd, 1 << 16)
         if not data:
             return
-        *lines, waiting = (waiting + data).split(b"\n")
+        *lines, buffer = (buffer + data).split(b"\n")
         yield from map(decoder.decode, lines)
 
 
 def _ended(process: subprocess.Popen[bytes], request: Request, errors: IO[bytes]) -> InputError:
-    """What became of a process that gave no answer."""
+    """Describe the end of a process without a result."""
     name = Path(request.files[0]).name if request.archive is None else request.archive
     try:
         code = process.wait(timeout=_PATIENCE_SECONDS)
     except subprocess.TimeoutExpired:
         code = -signal.SIGXCPU
     if code == -signal.SIGXCPU:
-        actual = f"a file that takes more than {request.seconds} s to read"
+        found = f"a file that needs more than {request.seconds} s to read"
     elif code == -signal.SIGKILL:
-        actual = OUT_OF_MEMORY
+        found = OUT_OF_MEMORY
     elif code < 0:
-        actual = f"a file that crashed its reader ({signal.Signals(-code).name})"
+        found = f"a file that crashed the import process ({signal.Signals(-code).name})"
     else:
-        actual = "a file that ended its reader"
+        found = "a file that stopped the import process"
     errors.seek(0)
-    said = errors.read(1 << 20).decode("utf-8", "replace").strip().rpartition("\n")[2]
-    _LOG.error("%s", printable(f"{name}: {actual}, exit code {code}: {said[:200]}"))
-    return InputError(name, actual, smaller(request))
+    last_line = errors.read(1 << 20).decode("utf-8", "replace").strip().rpartition("\n")[2]
+    _LOG.error("%s", printable(f"{name}: {found}, exit code {code}: {last_line[:200]}"))
+    return InputError(name, found, smaller(request))

@@ -1,8 +1,8 @@
-"""The process that reads what a stranger uploaded; ``confined.py`` starts it and speaks to it.
+"""Sandboxed process that reads an upload, started by ``confined.py``.
 
-``python -m graphviz_dash.importers.confined_process``: a :class:`Request` in JSON comes on stdin;
-on stdout go lines of JSON, each a message of :data:`Message`, the last one Finished or Refused. It
-bounds itself before it reads anything, and ends with the process that started it.
+``python -m graphviz_dash.importers.confined_process`` reads a :class:`Request` as JSON from stdin
+and writes one :data:`Message` per line as JSON to stdout, the last one Finished or Refused. It sets
+its limits before it reads any file, and ends with its parent.
 """
 
 from __future__ import annotations
@@ -25,63 +25,64 @@ from graphviz_dash.progress import watched
 
 _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG of prctl(2)
 _NICE: Final = 10
-"""So that whoever looks at pages comes first."""
+"""Niceness, so that page requests have priority."""
 _STEPS: Final = 100
-"""Of progress, from nothing to all: more are not worth a message."""
+"""Number of progress messages for complete progress."""
 
 
 class Request(msgspec.Struct):
-    """What is to be read."""
+    """An upload to read."""
 
     files: list[str]
-    """Paths; one where it is an archive."""
+    """Paths of the files, or of one archive."""
     folder: str
-    """Where the experiment is made."""
+    """Folder of the new experiment."""
     archive: str | None
-    """What errors call the archive; None: the files are foreign and to be imported."""
+    """Name of the archive in errors. None for foreign files to import."""
     seconds: int
-    """CPU time that reading may take."""
+    """CPU time limit, in seconds."""
     memory_bytes: int
-    """Address space that reading may take."""
+    """Address space limit, in bytes."""
     opened_bytes: int
-    """Memory that the server may need to open what was made, where its pages take it from the same
-    tables."""
+    """Server memory limit for opening the import, in bytes. Pages use the same tables."""
 
 
 class Progress(msgspec.Struct, tag="progress"):
-    """The share of the work that is done, 0 to 1."""
+    """Progress of the import."""
 
     share: float
+    """Completed share, 0 to 1."""
 
 
 class Finished(msgspec.Struct, tag="finished"):
-    """The experiment is there; ``name`` is what it should be called, maybe empty."""
+    """Successful end of the import."""
 
     name: str
+    """Suggested name of the experiment. May be empty."""
 
 
 class Refused(msgspec.Struct, tag="refused"):
-    """The parts of an InputError."""
+    """An InputError as fields."""
 
     where: str
-    """The file at fault."""
+    """File with the error."""
     found: str
-    """What is there."""
+    """Actual content."""
     expected: str
-    """What should be there."""
+    """Expected content."""
     advice: str
-    """What to do about it; may be empty."""
+    """Advice. May be empty."""
 
 
 Message: TypeAlias = Progress | Finished | Refused
 
 
 def main() -> None:
-    """Reads the request and fulfils it."""
+    """Process the request from stdin."""
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=Request)
     _confine(request)
     out = os.dup(1)
-    os.dup2(2, 1)  # whatever libraries print is no message
+    os.dup2(2, 1)  # keep output of libraries out of the messages
     _send(out, _fulfilled(request, out))
 
 
@@ -106,23 +107,23 @@ def _fulfilled(request: Request, out: int) -> Finished | Refused:
         return Refused(Path(request.files[0]).name, OUT_OF_MEMORY, smaller(request), "")
 
 
-OUT_OF_MEMORY: Final = "a file that takes more memory to read than an upload may"
-TOO_MUCH_TO_OPEN: Final = "a file whose pages take more of the server's memory than an upload may"
+OUT_OF_MEMORY: Final = "a file that needs more memory to read than the upload limit"
+TOO_MUCH_TO_OPEN: Final = "a file whose pages need more server memory than the upload limit"
 
 
 def smaller(request: Request) -> str:
-    """What should have been uploaded instead of a file that is too much."""
+    """Format the limits that an upload must meet."""
     memory = request.memory_bytes / (1 << 30)
-    return f"one that is read within {memory:.1f} GiB and {request.seconds} s"
+    return f"a file that can be read within {memory:.1f} GiB and {request.seconds} s"
 
 
 def _read(request: Request) -> str:
     from graphviz_dash.ingest.cache import VARIABLE
 
-    os.environ[VARIABLE] = "off"  # an upload leaves nothing behind
+    os.environ[VARIABLE] = "off"  # uploads are not cached
     folder = Path(request.folder)
-    most = min(DEFAULT_LIMITS.memory_bytes, request.memory_bytes // 2)
-    limits = replace(DEFAULT_LIMITS, memory_bytes=most)
+    memory_bytes = min(DEFAULT_LIMITS.memory_bytes, request.memory_bytes // 2)
+    limits = replace(DEFAULT_LIMITS, memory_bytes=memory_bytes)
     if request.archive is not None:
         from graphviz_dash.importers.archives import unpack_experiment
 
@@ -134,49 +135,49 @@ def _read(request: Request) -> str:
 
 
 def _opened(request: Request) -> Refused | None:
-    """Opens what was made as the server will, and refuses what is too much for it: its memory is
-    everybody's."""
+    """Open the import like the server, and reject it if it needs too much of the shared memory."""
     from graphviz_dash.ingest.load import load_experiment
 
     gc.collect()
     give_back()
     before = own_memory()
     forget_peak()
-    with suppress(InputError):  # a run that cannot be read is told by pages
+    with suppress(InputError):  # pages report unreadable runs
         load_experiment(Path(request.folder))
     peak = peak_memory()
     if before is None or peak is None or peak - before <= request.opened_bytes:
         return None
     label = request.archive or Path(request.files[0]).name
-    most = f"one that is opened within {request.opened_bytes / (1 << 30):.1f} GiB"
-    advice = "Open it with a server of your own: graphviz-dash serve FOLDER."
-    return Refused(label, TOO_MUCH_TO_OPEN, most, advice)
+    expected = f"a file that can be opened within {request.opened_bytes / (1 << 30):.1f} GiB"
+    advice = "Open it with a separate server: graphviz-dash serve FOLDER."
+    return Refused(label, TOO_MUCH_TO_OPEN, expected, advice)
 
 
 def _confine(request: Request) -> None:
-    """Sets the bounds, as far as this system has them, and steps back behind others."""
+    """Set the limits that this system supports, and lower the priority."""
     if sys.platform == "win32":
         return
     import resource
 
     os.nice(_NICE)
-    for bound, most, hard in (
+    for limit, soft, hard in (
         (resource.RLIMIT_AS, request.memory_bytes, request.memory_bytes),
-        # At the soft bound comes SIGXCPU, which says what it was; where both are one, SIGKILL.
+        # The soft limit sends SIGXCPU, which identifies the cause. With equal limits, SIGKILL is
+        # sent.
         (resource.RLIMIT_CPU, request.seconds, request.seconds + 1),
         (resource.RLIMIT_CORE, 0, 0),
     ):
-        with suppress(ValueError, OSError):  # macOS knows no bound of memory
-            resource.setrlimit(bound, (most, hard))
+        with suppress(ValueError, OSError):  # macOS has no memory limit
+            resource.setrlimit(limit, (soft, hard))
     if sys.platform == "linux":
         import ctypes
 
-        # Where the machine's memory ends nonetheless, the system is to end this process first.
+        # If the machine still runs out of memory, the kernel should kill this process first.
         with suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("1000")
 
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
-        if os.getppid() == 1:  # it has ended already
+        if os.getppid() == 1:  # the parent has already ended
             os._exit(1)
 
 

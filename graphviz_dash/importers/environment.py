@@ -1,4 +1,4 @@
-"""The environment of an imported run: what a trace tells of its machine."""
+"""Environment of an imported run, from its trace."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from graphviz_dash.model.trace import Trace
 from graphviz_dash.units import counted
 
 _FIRST_TRACES_NS: Final = 1_400_000_000_000_000_000
-"""2014: times before count from the start of a machine or program, not from 1970."""
+"""Year 2014. Earlier times count from the start of a machine or program instead of 1970."""
 
 
 def recorded_at(trace: Trace | None) -> str | None:
-    """When the trace was recorded, ISO 8601 in UTC; None where its times are of no calendar."""
+    """Compute the time of recording of a trace, ISO 8601 in UTC. None if its times are not calendar
+    times."""
     if trace is None or not _FIRST_TRACES_NS <= trace.info.origin_ns < 1 << 62:
         return None
     moment = datetime.fromtimestamp(trace.info.origin_ns // 1_000_000_000, UTC)
@@ -24,8 +25,10 @@ def recorded_at(trace: Trace | None) -> str | None:
 
 
 def job_name(world_size: int | None, gpu: str | None, recorded: str | None) -> str | None:
-    """What the ranks of one job have in common, for a reader: how many they are, their GPU and the
-    day. Of a trace that tells no ranks its GPU; None where it does not tell that either."""
+    """Format a display name for the ranks of one job: number of ranks, GPU and day.
+
+    Returns the GPU if the number of ranks is unknown. None if both are unknown.
+    """
     device = gpu or "an unknown GPU"
     if world_size is None:
         return gpu
@@ -33,14 +36,14 @@ def job_name(world_size: int | None, gpu: str | None, recorded: str | None) -> s
 
 
 def work_device(trace: Trace | None) -> int:
-    """The device that most of the trace's work ran on; 0 without work."""
+    """Return the device of most of the trace's work. 0 without work."""
     if trace is None or trace.gpu.is_empty():
         return 0
     return int(trace.gpu["device"].mode()[0] or 0)
 
 
 def traced_environment(trace: Trace | None, head: TraceHead | None) -> Environment:
-    """The device and CUDA's versions, as far as ``trace`` and its ``head`` tell them."""
+    """Build the environment from ``trace`` and its ``head``: device and CUDA versions."""
     return Environment(
         gpu=_gpu(head, work_device(trace)),
         gpu_count=len(head.devices) if head and head.devices else None,
@@ -72,5 +75,5 @@ def _gpu(head: TraceHead | None, index: int) -> Gpu | None:
 
 
 def _version(number: int | None) -> str | None:
-    """13.0 for 13000, as cudaRuntimeGetVersion encodes it."""
+    """Format a version number of cudaRuntimeGetVersion: 13.0 for 13000."""
     return None if number is None else f"{number // 1000}.{number % 1000 // 10}"

@@ -1,9 +1,8 @@
-"""Which of the files that are imported belong to one run: the trace of a capture, that of its
-replays, a debug DOT, a memory snapshot.
+"""Grouping of imported files by run: capture traces, replay traces, debug DOTs, memory snapshots.
 
-Files whose names differ only in words such as "capture" and "replay" belong together, if at most
-one of them is a trace of replays; whoever knows better says so. Traces in a folder that is called
-``capture_traces`` are captures for the replays beside that folder, of the same rank.
+Files whose names differ only in words such as "capture" and "replay" form a group with at most one
+replay trace; ``--join`` overrides this. Traces in a folder ``capture_traces`` are captures for
+replays of the same rank in its parent folder.
 """
 
 from __future__ import annotations
@@ -30,51 +29,51 @@ _ROLE_WORD: Final = re.compile(
     re.I,
 )
 CAPTURES: Final = "capture_traces"
-"""The folder in which vLLM, SGLang and xDiT put the traces of their captures."""
+"""Folder of capture traces in vLLM, SGLang and xDiT."""
 
 _RANK: Final = re.compile(r"rank[-_]?(\d+)|TP-?(\d+)", re.I)
 _LOG: Final = re.compile(r"dedicated_log_torch_trace_")
-"""How torch names the logs of TORCH_TRACE."""
+"""Name prefix of TORCH_TRACE logs."""
 
 _PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST: Final = 80
 
 
 class SourcePart(Struct, frozen=True):
-    """One file of a run, or one process of it."""
+    """One file of a run, or one process in a file."""
 
     source: Path
-    """The file that was given."""
+    """Imported file."""
     content: ForeignContent
-    """What it holds."""
+    """Content of the file."""
     role: FileRole | None = None
-    """What its trace shows, captures or replays; None without a trace."""
+    """Role of its trace: captures or replays. None without a trace."""
     captures: bool = False
-    """Whether its trace shows captures, whatever else it does."""
+    """True if its trace contains captures."""
 
 
 class SourceGroup(Struct, frozen=True):
-    """The parts of one run and its name."""
+    """Parts of one run."""
 
     name: str
-    """The name of the run."""
+    """Name of the run."""
     parts: tuple[SourcePart, ...]
-    """Its files, or processes of them."""
+    """Files of the run, or processes in them."""
     other_captures: tuple[str, ...] = ()
-    """Names of files with captures of which its replays are none."""
+    """File names of captures without replays in this run."""
 
     @property
     def captures(self) -> tuple[SourcePart, ...]:
-        """The parts with traces of captures."""
+        """Parts with capture traces."""
         return tuple(part for part in self.parts if part.role is FileRole.CAPTURE_TRACE)
 
     def trace(self, role: FileRole) -> SourcePart | None:
-        """The part with the trace in that role, or the first of several."""
+        """Return the first part with a trace in that role. None without one."""
         return next((part for part in self.parts if part.role is role), None)
 
 
 def stem(path: Path) -> str:
-    """The name of a file without its endings."""
+    """Return the name of a file without extensions."""
     name = path.name
     while (shorter := _SUFFIX.sub("", name)) != name and shorter:
         name = shorter
@@ -82,8 +81,7 @@ def stem(path: Path) -> str:
 
 
 def common_name(path: Path) -> str:
-    """The name of a file without endings and without the words that say which part it is; empty if
-    it has no other."""
+    """Return the name of a file without extensions and role words. May be empty."""
     name = stem(path)
     while (shorter := _ROLE_WORD.sub("", name)) != name:
         name = shorter
@@ -91,8 +89,8 @@ def common_name(path: Path) -> str:
 
 
 def run_name(text: str) -> str:
-    """``text`` as the name of a folder; of a long one the end, in which ranks are told, as a hash
-    of all of it."""
+    """Convert ``text`` to a folder name. The end of a long text, which may contain the rank, is
+    replaced by a hash."""
     name = _PLAIN.sub("-", text).strip("-.") or "run"
     if len(name) <= _LONGEST:
         return name
@@ -100,44 +98,43 @@ def run_name(text: str) -> str:
 
 
 def digest(text: str) -> str:
-    """Eight letters that tell ``text`` from others."""
+    """Hash ``text`` to eight characters."""
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
 
 def grouped(parts: Sequence[SourcePart], *, join: bool = False) -> list[SourceGroup]:
-    """The runs that ``parts`` make. With ``join`` all of them are one run, as long as no two are
-    the same thing."""
+    """Group ``parts`` into runs. With ``join``, all parts form one run."""
     if join:
         return [SourceGroup(run_name(_name(parts)), _with_roles(parts))]
-    beside = [part for part in parts if part.captures and part.source.parent.name == CAPTURES]
+    captures = [part for part in parts if part.captures and part.source.parent.name == CAPTURES]
     logs = [part for part in parts if _LOG.match(part.source.name) and part.content.compilation]
-    groups = _by_name([part for part in parts if part not in beside and part not in logs])
+    groups = _by_name([part for part in parts if part not in captures and part not in logs])
     groups = _with_logs(groups, logs)
-    joined = [_with_captures(group, beside) for group in groups]
-    used = {part.source for group in joined for part in group.parts}
-    return [*joined, *_by_name([part for part in beside if part.source not in used])]
+    joined = [_with_captures(group, captures) for group in groups]
+    used_sources = {part.source for group in joined for part in group.parts}
+    return [*joined, *_by_name([part for part in captures if part.source not in used_sources])]
 
 
 def _with_logs(groups: Sequence[SourceGroup], logs: Sequence[SourcePart]) -> list[SourceGroup]:
-    """``groups``, with each log under the name that torch gave it in the run of the trace in its
-    folder, where they are the only two of their rank; the others are runs of their own."""
-    fitting = [
+    """Add logs to the run of the trace in their folder if the match is unique per rank. Other logs
+    become separate runs."""
+    candidates = [
         [index for index, group in enumerate(groups) if _is_log_of(log, group)] for log in logs
     ]
-    asked = Counter(index for indices in fitting for index in indices)
+    candidate_counts = Counter(index for indices in candidates for index in indices)
     joined = list(groups)
-    left = []
-    for log, indices in zip(logs, fitting, strict=True):
-        if len(indices) == 1 and asked[indices[0]] == 1:
+    unmatched = []
+    for log, indices in zip(logs, candidates, strict=True):
+        if len(indices) == 1 and candidate_counts[indices[0]] == 1:
             group = joined[indices[0]]
             joined[indices[0]] = replace(group, parts=(*group.parts, log))
         else:
-            left.append(log)
-    return [*joined, *_by_name(left)]
+            unmatched.append(log)
+    return [*joined, *_by_name(unmatched)]
 
 
 def _is_log_of(log: SourcePart, group: SourceGroup) -> bool:
-    """Whether a log may be of the run whose trace lies in its folder."""
+    """Return True if a log may belong to the run whose trace is in its folder."""
     trace = group.trace(FileRole.REPLAY_TRACE)
     return (
         trace is not None
@@ -148,27 +145,27 @@ def _is_log_of(log: SourcePart, group: SourceGroup) -> bool:
 
 
 def _with_captures(group: SourceGroup, captures: Sequence[SourcePart]) -> SourceGroup:
-    """``group`` with the captures in the folder beside its replays."""
+    """Add the captures in the folder next to the group's replays."""
     replays = group.trace(FileRole.REPLAY_TRACE)
     if replays is None or replays.captures or group.trace(FileRole.CAPTURE_TRACE) is not None:
         return group
-    own = [
+    group_captures = [
         part
         for part in captures
         if part.source.parent.parent == replays.source.parent
         and not _of_other_ranks(part.source, replays.source)
     ]
-    return replace(group, parts=_with_roles((*group.parts, *own)))
+    return replace(group, parts=_with_roles((*group.parts, *group_captures)))
 
 
 def _of_other_ranks(first: Path, second: Path) -> bool:
-    """Whether the names of both tell a rank, and not the same."""
+    """Return True if both names contain a rank and the ranks differ."""
     ranks = [match.group() for path in (first, second) if (match := _RANK.search(path.name))]
     return len(ranks) == 2 and len({re.sub(r"\D", "", rank) for rank in ranks}) == 2
 
 
 def _with_roles(parts: Sequence[SourcePart]) -> tuple[SourcePart, ...]:
-    """``parts``; beside a trace of replays alone one that also captures is that of the capture."""
+    """Reassign roles: next to a pure replay trace, a trace with captures is the capture trace."""
     replays = [part for part in parts if part.role is FileRole.REPLAY_TRACE]
     if len(replays) < 2 or all(part.captures for part in replays):
         return tuple(parts)
@@ -183,8 +180,8 @@ def _by_name(parts: Sequence[SourcePart]) -> list[SourceGroup]:
         key = (str(part.source.parent), common_name(part.source), part.content.label)
         by_name.setdefault(key, []).append(part)
     groups = []
-    for (_, _, label), named in by_name.items():
-        members = _with_roles(named)
+    for (_, _, label), same_name in by_name.items():
+        members = _with_roles(same_name)
         if has_duplicates(members):
             groups += [
                 SourceGroup(run_name(stem(part.source) + part.content.label), (part,))
@@ -196,20 +193,19 @@ def _by_name(parts: Sequence[SourcePart]) -> list[SourceGroup]:
 
 
 def _name(parts: Sequence[SourcePart]) -> str:
-    """What the names of some files have in common; where that is nothing, the name of the only one
-    or of the folder around them."""
-    first = parts[0].source
-    if name := common_name(first):
+    """Return the common name of files, or else the name of the only file or a parent folder."""
+    first_source = parts[0].source
+    if name := common_name(first_source):
         return name
     if len(parts) == 1:
-        return stem(first)
-    above = (common_name(folder) for folder in first.resolve().parents)
-    return next((name for name in above if name), stem(first))
+        return stem(first_source)
+    parent_names = (common_name(folder) for folder in first_source.resolve().parents)
+    return next((name for name in parent_names if name), stem(first_source))
 
 
 def has_duplicates(parts: Sequence[SourcePart]) -> bool:
-    """Whether two of the parts cannot be of one run: two traces of replays, two of captures without
-    replays that tell which is theirs, two snapshots, two logs of torch.compile."""
+    """Return True if two parts conflict: two replay traces, two capture traces without replays to
+    match, two snapshots, or two torch.compile logs."""
     roles = [part.role for part in parts]
     replays, captures = roles.count(FileRole.REPLAY_TRACE), roles.count(FileRole.CAPTURE_TRACE)
     snapshots = sum(part.content.memory is not None for part in parts)

@@ -1,4 +1,4 @@
-"""Files by what a person types: a path, a folder, or an address that fsspec knows (s3://, gs://)."""
+"""Resolution of paths, folders and fsspec addresses (s3://, gs://) to files and bundles."""
 
 from __future__ import annotations
 
@@ -18,60 +18,62 @@ from graphviz_dash.bundle.schema import MANIFEST
 from graphviz_dash.errors import InputError, MissingRequirementError
 
 _TALKATIVE: Final = ("gcsfs", "s3fs")
-"""Libraries that log a traceback for each of their tries, of which one line is told in the end."""
+"""Libraries that log a traceback per attempt. Only the final error is reported."""
 
 _EXTRAS: Final = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
 
 
 class Location(Struct, frozen=True):
-    """One file, or a run bundle's folder, by its address: a local path, or one with a protocol."""
+    """Address of a file or a bundle's folder: a local path, or a URL with a protocol."""
 
     address: str
+    """The address."""
     bundle: bool = False
-    """Whether it is the folder of a bundle."""
+    """True for the folder of a bundle."""
     unreadable: str | None = None
-    """Why the folder at this address could not be listed; None for what can be read."""
+    """Reason for an unreadable folder. None for readable locations."""
 
     @property
     def remote(self) -> bool:
-        """Whether it lies anywhere but in this machine's file system."""
+        """True outside this machine's file system."""
         return is_address(self.address)
 
     @property
     def name(self) -> str:
-        """The last part of the address, fit to be a file's or folder's name."""
+        """Last component of the address, usable as a file or folder name."""
         last = PurePosixPath(self.address).name
         return last if last not in ("", "..") else "unnamed"
 
     @property
     def folder(self) -> str:
-        """All but the last part."""
+        """Address without its last component."""
         return self.address.rpartition("/")[0]
 
 
 def is_address(text: str) -> bool:
-    """Whether ``text`` has a protocol, as in ``s3://bucket/folder``."""
+    """Return True if ``text`` has a protocol, as in ``s3://bucket/folder``."""
     protocol, separator, _ = text.partition("://")
     return bool(separator) and protocol.replace("+", "").isalnum() and protocol != "file"
 
 
 def find_locations(given: Sequence[str]) -> list[Location]:
-    """The files and bundles behind what was given: a file is itself, a folder every visible file in
-    it and below, where a folder with a manifest counts as one bundle. A folder below that cannot be
-    listed is a location that is ``unreadable``.
+    """Find the files and bundles at the given paths and addresses.
+
+    A folder expands to all visible files in it, recursively; a folder with a manifest is one
+    bundle. Unreadable subfolders are returned as ``unreadable`` locations.
 
     Raises:
-        InputError: nothing there, or it cannot be listed: no credentials, no such bucket.
-        MissingRequirementError: the package for its protocol is not installed.
+        InputError: Not found or not readable, for example because of missing credentials.
+        MissingRequirementError: The package for its protocol is not installed.
     """
     locations: list[Location] = []
     for text in given:
-        below = list(_remote(text) if is_address(text) else _local(text.removeprefix("file://")))
-        if not below:
-            raise InputError(text, "no file in it", "a file, or a folder with files")
-        if below[0].unreadable and below[0].address == text.removeprefix("file://"):
-            raise InputError(text, below[0].unreadable, "a file or folder that can be read")
-        locations += below
+        found = list(_remote(text) if is_address(text) else _local(text.removeprefix("file://")))
+        if not found:
+            raise InputError(text, "no files", "a file, or a folder with files")
+        if found[0].unreadable and found[0].address == text.removeprefix("file://"):
+            raise InputError(text, found[0].unreadable, "a readable file or folder")
+        locations += found
     return list(dict.fromkeys(locations))
 
 
@@ -83,7 +85,7 @@ def _local(text: str) -> Iterator[Location]:
             return
         exists = path.exists()
     except OSError as error:
-        raise InputError(text, _refusal(error), "a file or folder that can be read") from error
+        raise InputError(text, _refusal(error), "a readable file or folder") from error
     if not exists:
         raise InputError(text, "no such file", "a file, a folder, or an address such as s3://...")
     yield Location(text)
@@ -113,7 +115,7 @@ class _Kind(Enum):
 
 
 def _kind(path: Path) -> _Kind:
-    """What an entry of a folder is; hidden ones and links are passed over."""
+    """Classify an entry of a folder. Hidden entries and links are skipped."""
     if path.name.startswith(".") or path.is_symlink():
         return _Kind.OTHER
     if path.is_dir():
@@ -143,11 +145,10 @@ def _remote(address: str) -> Iterator[Location]:
 
 
 def _passed(file: str, path: str) -> bool:
-    """Whether a file below ``path`` is passed over: it or a folder on its way is hidden (``..``
-    among them), or it is what consoles keep for a folder, an empty object with a slash at its end.
-    """
-    within = file.removeprefix(path)
-    return file.endswith("/") or any(part.startswith(".") for part in within.split("/"))
+    """Return True for files below ``path`` to skip: hidden files or folders (including ``..``), and
+    empty placeholder objects with a trailing slash."""
+    relative_path = file.removeprefix(path)
+    return file.endswith("/") or any(part.startswith(".") for part in relative_path.split("/"))
 
 
 def _system(address: str) -> tuple[Any, str]:
@@ -159,32 +160,32 @@ def _system(address: str) -> tuple[Any, str]:
     except ImportError as error:
         extra = _EXTRAS.get(protocol)
         advice = f"pip install 'graphviz-dash[{extra}]'" if extra else str(error)
-        raise MissingRequirementError(f"Addresses with {protocol}:// need: {advice}") from error
+        raise MissingRequirementError(f"{protocol}:// addresses require: {advice}") from error
     except ValueError as error:
-        raise InputError(address, str(error), "an address that fsspec knows") from error
+        raise InputError(address, str(error), "an address supported by fsspec") from error
     return system, path
 
 
 @contextmanager
 def _refusals_reported(address: str) -> Iterator[None]:
-    """What a file system refuses, in one line with the address."""
+    """Convert errors of a file system to a one-line InputError with the address."""
     try:
         yield
     except _refusals() as error:
-        actual = str(error) or type(error).__name__
+        found = str(error) or type(error).__name__
         if isinstance(error, FileNotFoundError):
-            actual = f"no such bucket, folder or file ({actual})"
-        advice = next((text for said, text in _ADVICE.items() if said in actual), "")
-        raise InputError(address, actual, "a file or folder that can be read", advice) from error
+            found = f"no such bucket, folder or file ({found})"
+        advice = next((text for pattern, text in _ADVICE.items() if pattern in found), "")
+        raise InputError(address, found, "a readable file or folder", advice) from error
 
 
 _ADVICE: Final = {
-    "credentials": "Its library looks for them in the environment and in the user's configuration "
-    "(for s3:// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or `aws configure`; for gs:// "
+    "credentials": "Credentials come from the environment or the user's configuration (for s3:// "
+    "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or `aws configure`; for gs:// "
     "GOOGLE_APPLICATION_CREDENTIALS, or `gcloud auth application-default login`).",
-    "Anonymous caller": "gs:// reads as who GOOGLE_APPLICATION_CREDENTIALS or `gcloud auth "
-    "application-default login` say.",
-    "connect to the endpoint": "For a server other than Amazon's, AWS_ENDPOINT_URL is its address.",
+    "Anonymous caller": "gs:// uses the account from GOOGLE_APPLICATION_CREDENTIALS or from "
+    "`gcloud auth application-default login`.",
+    "connect to the endpoint": "For a server other than Amazon's, set AWS_ENDPOINT_URL.",
 }
 _REFUSALS: Final = {
     "botocore.exceptions": ("BotoCoreError", "ClientError", "HTTPClientError"),
@@ -195,24 +196,26 @@ _REFUSALS: Final = {
 
 
 def _refusals() -> tuple[type[Exception], ...]:
-    """What file systems raise: of the cloud libraries those that somebody imported."""
+    """Return the exception types of file systems, including those of imported cloud libraries."""
     candidates = (
         getattr(sys.modules[module], name, None)
         for module, names in _REFUSALS.items()
         if module in sys.modules
         for name in names
     )
-    own = (kind for kind in candidates if isinstance(kind, type) and issubclass(kind, Exception))
-    return (OSError, ValueError, *own)
+    library_errors = (
+        kind for kind in candidates if isinstance(kind, type) and issubclass(kind, Exception)
+    )
+    return (OSError, ValueError, *library_errors)
 
 
 @contextmanager
 def local_copy(location: Location, scratch: Path) -> Iterator[Path]:
-    """``location`` on this machine, fetched into ``scratch`` if it lies elsewhere, and removed from
-    there afterwards.
+    """Provide ``location`` as a local path. Remote files are fetched into ``scratch`` and removed
+    afterwards.
 
     Raises:
-        InputError: it cannot be fetched.
+        InputError: The file cannot be fetched.
     """
     if not location.remote:
         yield Path(location.address)
@@ -227,10 +230,10 @@ def local_copy(location: Location, scratch: Path) -> Iterator[Path]:
 
 
 def fetch(address: str, target: Path, *, folder: bool) -> None:
-    """Copies a file, or a folder with all below it, to ``target``.
+    """Copy a file, or a folder recursively, to ``target``.
 
     Raises:
-        InputError: it is not there, or cannot be read.
+        InputError: The address does not exist or is unreadable.
     """
     with _refusals_reported(address):
         system, path = _system(address)
@@ -239,9 +242,9 @@ def fetch(address: str, target: Path, *, folder: bool) -> None:
             return
         top = target.resolve()
         for file in system.find(path):
-            within = PurePosixPath(file).relative_to(PurePosixPath(path.rstrip("/")))
-            copy = (top / within).resolve()
-            if not copy.is_relative_to(top):
-                raise InputError(address, f"a file at {within}", "files inside the folder")
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            system.get_file(file, str(copy))
+            relative_path = PurePosixPath(file).relative_to(PurePosixPath(path.rstrip("/")))
+            destination = (top / relative_path).resolve()
+            if not destination.is_relative_to(top):
+                raise InputError(address, f"a file at {relative_path}", "files inside the folder")
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            system.get_file(file, str(destination))

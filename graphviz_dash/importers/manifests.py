@@ -1,4 +1,4 @@
-"""The manifest of a run that was made of foreign files: what they say of run and machine."""
+"""Manifest of an imported run, from the metadata of its files."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ FACTORY: Final = "imported"
 
 
 def _main_part(group: SourceGroup) -> SourcePart | None:
-    """The part whose trace shows where and when the run was: that of replays, if there is one."""
+    """Return the part with the replay trace, otherwise the capture trace. None without a trace."""
     return group.trace(FileRole.REPLAY_TRACE) or group.trace(FileRole.CAPTURE_TRACE)
 
 
 def trace_head_of(group: SourceGroup) -> TraceHead | None:
-    """What the head of the group's main trace says; None without a trace."""
+    """Read the head of the group's main trace. None without a trace."""
     part = _main_part(group)
     return read_head(part.content.trace_file) if part and part.content.trace_file else None
 
@@ -52,7 +52,7 @@ def imported_manifest(
     mode: ExecutionMode,
     command: tuple[str, ...],
 ) -> Manifest:
-    """The manifest of a run that was imported from ``group`` by ``command``."""
+    """Build the manifest of a run imported from ``group`` by ``command``."""
     part = _main_part(group)
     trace = part.content.trace if part else None
     head = trace_head_of(group)
@@ -91,7 +91,7 @@ def imported_manifest(
 
 
 def sources_of(group: SourceGroup) -> Iterator[Source]:
-    """Each file of ``group`` once."""
+    """Yield each file of ``group`` once."""
     for part in {part.source: part for part in group.parts}.values():
         kind = part.content.kind
         size = part.source.stat().st_size
@@ -101,6 +101,6 @@ def sources_of(group: SourceGroup) -> Iterator[Source]:
 
 
 def _marked_steps(trace: Trace) -> int:
-    """How many steps the trace marks; 0 where it marks none."""
+    """Count the steps marked in the trace. 0 without marks."""
     marked = steps(trace)
     return 0 if not marked or marked[0].method is StepMethod.WHOLE else len(marked)

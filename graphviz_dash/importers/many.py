@@ -1,4 +1,4 @@
-"""Imports of many files at once: each run by itself, in parallel, going on after an interrupt."""
+"""Bulk import: each run separately, in parallel, resumable after an interrupt."""
 
 from __future__ import annotations
 
@@ -22,25 +22,27 @@ from graphviz_dash.model.run import ExecutionMode
 
 
 class NotImported(Struct, frozen=True):
-    """Files of which no run was made, and why."""
+    """Files that were not imported as a run."""
 
     files: tuple[str, ...]
+    """Addresses of the files."""
     reason: str
+    """Reason."""
 
 
 class _Task(Struct, frozen=True):
-    """The import of one run."""
+    """Import of one run."""
 
     locations: tuple[Location, ...]
-    """Its files."""
+    """Files of the run."""
     folder: Path
-    """The experiment to write into."""
+    """Folder of the experiment."""
     prefix: str
-    """What stands before the run's name; may be empty."""
+    """Prefix of the run's name. May be empty."""
     mode: ExecutionMode
-    """What the run counts as."""
+    """Execution mode of the run."""
     limits: Limits
-    """What may be read of a file."""
+    """Limits for reading files."""
 
 
 def import_many(
@@ -51,12 +53,13 @@ def import_many(
     mode: ExecutionMode = ExecutionMode.RECORDED,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Iterator[Imported | NotImported]:
-    """Makes run bundles of the files at ``locations`` in ``folder``, in the order in which they are
-    done; each run of its own files, so that one that cannot be read spoils no other.
+    """Import the files at ``locations`` as run bundles into ``folder``, yielding results as
+    completed.
 
-    Workers write into ``folder`` themselves: on other machines it must be the same folder. A run
-    that is there already of the same files counts as imported, so an interrupted import goes on
-    where it was. Bundles, and files of no known kind, are passed over.
+    Each run has its own files, so an unreadable file affects only its run. Workers write to
+    ``folder`` directly, so it must be shared between machines. An existing run of the same files
+    counts as imported, so an interrupted import resumes. Bundles and files of unknown kind are
+    skipped.
     """
     for location in locations:
         if location.unreadable:
@@ -71,27 +74,29 @@ def import_many(
 
 
 def _runs(locations: Sequence[Location]) -> list[tuple[str, list[Location]]]:
-    """The files of each run, and what must stand before its name to be unlike the others."""
+    """Group the files by run, with a prefix that makes each name unique."""
     by_run: dict[tuple[str, str], list[Location]] = {}
     folders = {location.folder for location in locations}
-    beside = {f"{folder}/{CAPTURES}" for folder in folders} & folders
+    capture_folders = {f"{folder}/{CAPTURES}" for folder in folders} & folders
     for location in locations:
         if not location.bundle:
-            by_run.setdefault(_run_key(location, beside), []).append(location)
+            by_run.setdefault(_run_key(location, capture_folders), []).append(location)
     names = {key: run_name(key[1] or stem(Path(of[0].name))) for key, of in by_run.items()}
     prefixes = dict.fromkeys(by_run, "")
-    # Told apart by their folders, or else by all of the address: names that differ may be alike
-    # as names of folders.
-    for unlike in (_folder_prefix, _address_prefix):
-        several = Counter(prefixes[key] + name for key, name in names.items())
-        alike = [key for key, name in names.items() if several[prefixes[key] + name] > 1]
-        prefixes |= {key: unlike(*key) for key in alike}
+    # Disambiguate by folder, then by the full address: different names can map to equal folder
+    # names.
+    for build_prefix in (_folder_prefix, _address_prefix):
+        counts = Counter(prefixes[key] + name for key, name in names.items())
+        duplicates = [key for key, name in names.items() if counts[prefixes[key] + name] > 1]
+        prefixes |= {key: build_prefix(*key) for key in duplicates}
     return [(prefixes[key], members) for key, members in by_run.items()]
 
 
 def _run_key(location: Location, beside: Collection[str]) -> tuple[str, str]:
-    """Folder and name of the run that a file is of. Captures in a folder of their own are for any
-    of the replays beside it, so that all of these are read together: ``beside`` are such folders.
+    """Return folder and name of a file's run.
+
+    Captures in a separate folder (one of ``beside``) may belong to any replays next to it, so all
+    of these form one group.
     """
     if location.folder in beside:
         return location.folder.rpartition("/")[0], ""
@@ -109,8 +114,8 @@ def _address_prefix(folder: str, name: str) -> str:
 
 
 def _import(task: _Task) -> list[Imported | NotImported]:
-    """The runs of one task; runs on a worker."""
-    passed: list[Imported | NotImported] = []
+    """Import the runs of one task. Runs on a worker."""
+    skipped: list[Imported | NotImported] = []
     with ExitStack() as stack:
         scratch = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="graphviz-dash-import-"))
@@ -121,13 +126,13 @@ def _import(task: _Task) -> list[Imported | NotImported]:
             try:
                 foreign_format(file, task.limits)
             except InputError as error:
-                passed.append(NotImported((location.address,), error.found))
+                skipped.append(NotImported((location.address,), error.found))
             else:
                 files.append(file)
         if not files:
-            return passed
+            return skipped
         command = ("graphviz-dash", "import", *(file.name for file in files))
-        made = import_files(
+        imported = import_files(
             files,
             task.folder,
             mode=task.mode,
@@ -136,7 +141,7 @@ def _import(task: _Task) -> list[Imported | NotImported]:
             prefix=task.prefix,
             again=True,
         )
-        return [*made, *passed]
+        return [*imported, *skipped]
 
 
 def _failed(task: _Task, reason: str) -> list[Imported | NotImported]:

@@ -1,4 +1,4 @@
-"""What the foreign files of one run say together: its graphs, its memory, and what they lack."""
+"""Combined content of a run's foreign files: graphs, memory, and missing facts."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from graphviz_dash.model.run import Absent, FileRole, MemoryUse
 from graphviz_dash.model.trace import Trace
 
 _NO_CLEAN: Final = (
-    "imported from traces: all times in them are under a profiler, so there are no clean timings"
+    "imported from traces, whose times all include profiler overhead, so there are no clean timings"
 )
 _WHOLE_GRAPH: Final = "^CUDA graph .*, as a whole$"
 
 
 class RunContents(Struct, frozen=True):
-    """What the parts of a run say, ready to be written."""
+    """Combined content of a run, ready to be written."""
 
     graphs: tuple[CapturedGraph, ...]
-    """Of all files, numbered one behind the other; from the launches of captures where no file
-    describes any."""
+    """Graphs of all files, numbered consecutively. Inferred from capture launches if no file
+    describes graphs."""
     ids: tuple[GraphIds, ...]
-    """Ids of nodes, where a file tells them."""
+    """Node ids, if a file contains them."""
     memory: MemoryUse | None
-    """What torch's allocator held; None without a snapshot."""
+    """Allocator statistics. None without a snapshot."""
     compilation: Compilation | None
-    """What torch.compile did; None without a log of it."""
+    """Results of torch.compile. None without a log."""
     absent: tuple[Absent, ...]
-    """What such files cannot tell, and what is not among them."""
+    """Facts missing from such files or from this import."""
 
 
 def run_contents(group: SourceGroup, limits: Limits) -> RunContents:
-    """The contents of ``group``.
+    """Combine the contents of ``group``.
 
     Raises:
-        InputError: a trace that cannot be read any more.
+        InputError: A trace is no longer readable.
     """
     graphs: list[CapturedGraph] = []
     ids: list[GraphIds] = []
@@ -55,28 +55,28 @@ def run_contents(group: SourceGroup, limits: Limits) -> RunContents:
         graphs += added
         if content.ids is not None:
             ids.append(msgspec.structs.replace(content.ids, graph=added[0].id))
-            lacking = f"bodies and parameters of {added[0].id}"
-            absent.append(Absent(lacking, f"not recorded in {content.kind}"))
+            missing_fact = f"bodies and parameters of {added[0].id}"
+            absent.append(Absent(missing_fact, f"not recorded in {content.kind}"))
     capture, replay = group.trace(FileRole.CAPTURE_TRACE), group.trace(FileRole.REPLAY_TRACE)
     if graphs:
-        reason = f"{graphs[0].read_by} does not say which edges are programmatic"
+        reason = f"{graphs[0].read_by} does not report which edges are programmatic"
         absent.append(Absent("types of edges", reason))
     else:
         inferred, reasons = _all_inferred(group, limits)
         graphs += inferred
         absent += reasons
     if group.other_captures:
-        reason = f"no replay of them is in the trace: {', '.join(group.other_captures)}"
+        reason = f"the trace contains no replay of them: {', '.join(group.other_captures)}"
         absent.append(Absent("other captures", reason))
     if capture is None:
-        absent.append(Absent(Fact.CAPTURE_PASS, "no trace of a capture was imported"))
+        absent.append(Absent(Fact.CAPTURE_PASS, "no capture trace was imported"))
     if replay is None:
-        absent.append(Absent(Fact.TRACED_PASS, "no trace of replays was imported"))
+        absent.append(Absent(Fact.TRACED_PASS, "no replay trace was imported"))
     memory = next((part.content.memory for part in group.parts if part.content.memory), None)
     if memory is None:
         absent.append(Absent(Fact.MEMORY, "no memory snapshot was imported"))
     else:
-        reason = "a snapshot shows what was allocated, not by whom, and only of one moment"
+        reason = "a snapshot shows allocations without owners at a single moment"
         absent.append(Absent(Fact.MEMORY_PASS, reason))
     absent += _lacks_of_environment(_trace(replay) or _trace(capture))
     logs = (part.content.compilation for part in group.parts)
@@ -91,7 +91,7 @@ def _trace(part: SourcePart | None) -> Trace | None:
 def _all_inferred(
     group: SourceGroup, limits: Limits
 ) -> tuple[list[CapturedGraph], tuple[Absent, ...]]:
-    """The graphs of each capture's trace, or of that of replays which captures too."""
+    """Infer the graphs of each capture trace, or of a replay trace with captures."""
     replay = _trace(group.trace(FileRole.REPLAY_TRACE))
     graphs: list[CapturedGraph] = []
     absent: list[Absent] = []
@@ -102,28 +102,28 @@ def _all_inferred(
             for graph in _renumbered(inferred, len(graphs))
         )
         absent += reasons
-    # Of several captures each says the same of its graphs.
+    # Several captures report the same reasons.
     return graphs, tuple(dict.fromkeys(absent))
 
 
 def _inferred_graphs(
     capture: Trace | None, replay: Trace | None, limits: Limits
 ) -> tuple[tuple[CapturedGraph, ...], list[Absent]]:
-    """Graphs from the launches of captures, where no file describes them."""
-    made = capture or replay
-    if made is None or not captured_launches(made):
-        advice = "no debug DOT and no trace of a capture was imported"
+    """Infer graphs from capture launches, for imports without a file that describes them."""
+    source = capture or replay
+    if source is None or not captured_launches(source):
+        advice = "no debug DOT and no capture trace was imported"
         return (), [Absent(Fact.GRAPHS, advice)]
     if replay is None:
-        reason = "no trace of replays was imported beside that of the capture"
+        reason = "a capture trace was imported without a replay trace"
         return (), [Absent(Fact.GRAPHS, reason)]
-    rows = [row for launches, _ in captured_launches(made) for row in launches.tolist()]
-    inferred = infer_graphs(made, replay, launched_kernels(made, rows, limits))
+    rows = [row for launches, _ in captured_launches(source) for row in launches.tolist()]
+    inferred = infer_graphs(source, replay, launched_kernels(source, rows, limits))
     absent = [Absent(Fact.GRAPHS, reason) for reason in inferred.missing]
     if inferred.graphs:
         reason = (
-            "no debug DOT was imported: nodes are the launches of the capture in their order, and "
-            "edges only say that replays ran them one after another on one stream"
+            "no debug DOT was imported: nodes are the capture's launches in order, and edges show "
+            "only that replays ran them one after another on one stream"
         )
         absent.append(Absent("dependencies between nodes", reason))
     return inferred.graphs, absent
@@ -134,11 +134,11 @@ def _roots(graphs: Sequence[CapturedGraph]) -> list[CapturedGraph]:
 
 
 def _renumbered(graphs: Sequence[CapturedGraph], first: int) -> tuple[CapturedGraph, ...]:
-    """``graphs``, whose roots are graph-0, graph-1, ..., with the numbers from ``first`` on."""
+    """Renumber the graphs, whose roots are graph-0, graph-1, ..., from ``first`` on."""
 
     def moved(ident: str) -> str:
-        number, dot, rest = ident.removeprefix("graph-").partition(".")
-        return f"graph-{int(number) + first}{dot}{rest}"
+        number, dot, suffix = ident.removeprefix("graph-").partition(".")
+        return f"graph-{int(number) + first}{dot}{suffix}"
 
     change = msgspec.structs.replace
     return tuple(
@@ -157,15 +157,15 @@ def _renumbered(graphs: Sequence[CapturedGraph], first: int) -> tuple[CapturedGr
 
 def _lacks_of_environment(trace: Trace | None) -> Iterator[Absent]:
     if trace is None:
-        reason = "graphs and memory snapshots do not record where they were made"
+        reason = "graphs and memory snapshots do not record their environment"
         yield Absent(Fact.ENVIRONMENT, reason)
         return
-    reason = "of the machine the trace records at most the device and CUDA's version"
+    reason = "the trace records at most the device and the CUDA version"
     yield Absent(Fact.ENVIRONMENT, reason)
     count = int(trace.gpu["name"].cast(str).str.contains(_WHOLE_GRAPH).sum())
     if count:
         reason = (
-            f"the report traced {count:,} graph launches as a whole; record it with "
-            "--cuda-graph-trace=node to see into them"
+            f"the report traced {count:,} graph launches as single units; record it with "
+            "--cuda-graph-trace=node to see their kernels"
         )
         yield Absent("kernels within graphs", reason)

@@ -1,8 +1,7 @@
-"""Work on many files: local processes, or a Dask cluster by its address, with nothing lost.
+"""Parallel work on many files, with local processes or a Dask cluster, without lost results.
 
-There is no engine here: tasks run on any ``concurrent.futures.Executor``. A worker that is killed
-takes its tasks with it, and they are run again; tasks must therefore leave nothing behind by halves
-and come to the same result twice, as those here do.
+Tasks run on any ``concurrent.futures.Executor``. Tasks of a killed worker are run again, so they
+must be atomic and idempotent, as those here are.
 """
 
 from __future__ import annotations
@@ -26,25 +25,25 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 RETRIES: Final = 3
-"""How often Dask begins a task anew after its worker died."""
+"""Number of times that Dask retries a task after the death of its worker."""
 
 _STARTING: Final = Lock()
 
-DIED: Final = "the process that read it died each time (out of memory?)"
-_NO_MEMORY: Final = "it takes more memory than there is"
+DIED: Final = "the reading process died each time (out of memory?)"
+_NO_MEMORY: Final = "not enough memory"
 
 
 @contextmanager
 def executor_for(scheduler: str | None, workers: int | None = None) -> Iterator[Executor]:
-    """Processes of this machine, ``workers`` of them (default: one for each CPU), or the workers of
-    the Dask cluster whose scheduler is at the address ``scheduler``.
+    """Provide an executor: ``workers`` local processes (default: one per CPU), or the Dask cluster
+    with the scheduler at address ``scheduler``.
 
     Raises:
-        MissingRequirementError: dask.distributed is not installed, or nobody answers there.
+        MissingRequirementError: dask.distributed is not installed, or no scheduler responds.
     """
     if scheduler is None:
         count = workers or os.cpu_count() or 1
-        # Forked copies of a process with Polars' threads may wait for ever.
+        # A fork of a process with Polars' threads can deadlock.
         with ProcessPoolExecutor(
             count, mp_context=_Context(), initializer=_alone_on_a_core
         ) as pool:
@@ -61,15 +60,15 @@ def executor_for(scheduler: str | None, workers: int | None = None) -> Iterator[
     except (OSError, ValueError) as error:
         raise MissingRequirementError(f"No Dask scheduler at {scheduler}: {error}") from error
     with client:
-        # Each task is of its own: the same arguments twice are two tasks.
+        # pure=False: equal arguments are separate tasks.
         yield client.get_executor(pure=False, retries=RETRIES)
 
 
 class _Process(SpawnProcess):
-    """A process that does not run the main module's file again."""
+    """A process that does not import the main module again."""
 
     @staticmethod
-    def _Popen(process_obj: BaseProcess) -> Any:  # noqa: N802  # as multiprocessing calls it
+    def _Popen(process_obj: BaseProcess) -> Any:  # noqa: N802  # name used by multiprocessing
         with without_main():
             return SpawnProcess._Popen(process_obj)
 
@@ -80,29 +79,31 @@ class _Context(SpawnContext):
 
 @contextmanager
 def without_main() -> Iterator[None]:
-    """Processes that are started meanwhile do not run the main module's file again: no task is
-    defined there, and in the dashboard it is the script of a page, of which each visitor's thread
-    sets its own."""
-    stand_in = ModuleType("__main__")
+    """Prevent child processes started meanwhile from importing the main module again.
+
+    No task is defined there. In the dashboard it is the script of a page, set separately by each
+    visitor's thread.
+    """
+    placeholder = ModuleType("__main__")
     with _STARTING:
         main = sys.modules["__main__"]
-        sys.modules["__main__"] = stand_in
+        sys.modules["__main__"] = placeholder
         try:
             yield
         finally:
-            if sys.modules["__main__"] is stand_in:
+            if sys.modules["__main__"] is placeholder:
                 sys.modules["__main__"] = main
 
 
 def _alone_on_a_core() -> None:
-    """One thread of Polars and no processes of its own for each worker: there are as many workers
-    as cores. Polars looks when it is imported, which a new process has not done yet."""
+    """Limit a worker to one thread of Polars and no child processes, as there is one worker per
+    core. Set before Polars is imported."""
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     os.environ.setdefault(PROCESSES_VARIABLE, "1")
 
 
 def _task(function: Callable[[T], R], item: T) -> R:
-    """``function`` of ``item``, on a worker: those of Dask may not have children."""
+    """Call ``function`` with ``item`` on a worker. Dask's workers may not have child processes."""
     os.environ.setdefault(PROCESSES_VARIABLE, "1")
     return function(item)
 
@@ -113,29 +114,30 @@ def run_all(
     make: Callable[[], Any],
     failed: Callable[[T, str], R],
 ) -> Iterator[R]:
-    """``function`` of each item, in the order in which they are done, on the executors that
-    ``make`` gives (each a context manager; a new one after one broke).
+    """Call ``function`` with each item on the executors created by ``make``, yielding results as
+    completed.
 
-    An item whose task raises one of our errors or finds no memory, or whose worker dies each time,
-    is given to ``failed`` with the reason instead; so there is exactly one result for each item.
+    ``make`` returns context managers; a broken executor is replaced by a new one. If a task raises
+    one of our errors, runs out of memory, or its worker dies each time, ``failed`` receives the
+    item with the reason. There is exactly one result per item.
     """
-    waiting = dict(enumerate(items))
+    pending = dict(enumerate(items))
     suspects: list[T] = []
-    while waiting:
+    while pending:
         try:
             with make() as executor:
                 futures = {
-                    executor.submit(_task, function, item): key for key, item in waiting.items()
+                    executor.submit(_task, function, item): key for key, item in pending.items()
                 }
                 for future in as_completed(futures):
                     key = futures[future]
-                    result = _result(future, waiting[key], failed)
-                    del waiting[key]
+                    result = _result(future, pending[key], failed)
+                    del pending[key]
                     yield result
         except BrokenExecutor:
-            # Begun in their order, so the one whose worker died is among the first.
-            first = list(waiting)[: 1 + (os.cpu_count() or 1)]
-            suspects += [waiting.pop(key) for key in first]
+            # Items start in order, so the one whose worker died is among the first.
+            started = list(pending)[: 1 + (os.cpu_count() or 1)]
+            suspects += [pending.pop(key) for key in started]
     yield from _one_by_one(function, suspects, make, failed)
 
 
@@ -145,22 +147,22 @@ def _one_by_one(
     make: Callable[[], Any],
     failed: Callable[[T, str], R],
 ) -> Iterator[R]:
-    """One task at a time, twice if it must be, so that only its own death counts against it."""
-    waiting = deque(items)
+    """Run one task at a time, at most twice each, so that only its own crashes count against it."""
+    pending = deque(items)
     deaths = 0
-    while waiting:
+    while pending:
         try:
             with make() as executor:
-                while waiting:
-                    item = waiting[0]
+                while pending:
+                    item = pending[0]
                     result = _result(executor.submit(_task, function, item), item, failed)
-                    waiting.popleft()
+                    pending.popleft()
                     deaths = 0
                     yield result
         except BrokenExecutor:
             deaths += 1
             if deaths == 2:
-                yield failed(waiting.popleft(), DIED)
+                yield failed(pending.popleft(), DIED)
                 deaths = 0
 
 
@@ -177,7 +179,7 @@ def _result(future: Any, item: T, failed: Callable[[T, str], R]) -> R:
 
 
 def _deaths() -> tuple[type[BaseException], ...]:
-    """What Dask raises for a task whose workers died; nothing where it was never imported."""
+    """Return the exceptions of Dask for tasks whose workers died. Empty if Dask is not imported."""
     if "distributed" not in sys.modules:
         return ()
     from distributed import KilledWorker

@@ -1,1 +1,1 @@
-"""Foreign formats in: the Kineto traces of torch.profiler."""
+"""Readers of foreign formats, mainly Kineto traces of torch.profiler."""

@@ -1,4 +1,4 @@
-"""The bytes of a file, decompressed as they are read, within limits, as far as they are whole."""
+"""Stream of a file's bytes, decompressed within limits, up to any damage."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ else:
     from backports import zstd
 
 CHUNK_BYTES = 256 << 10
-"""Read at a time: large enough that splitting costs little, small enough that the events of a chunk
-stay in the cache of a core while they become columns (at 2 MB it takes 1.4 times as long)."""
+"""Bytes per read. Large enough to split cheaply, small enough that the events of a chunk stay in a
+core's cache while they become columns (2 MB is 1.4 times slower)."""
 
 _OTHERS = {
     b"PK\x03\x04": "a zip archive",
@@ -38,22 +38,21 @@ _OTHERS = {
 _ERROR_NUMBER = re.compile(r"^Error -?\d+ ")
 _INPUT_BYTES = 256 << 10
 _RESCUE_INPUT = 1 << 10
-_RESCUED_BYTES = 4 << 20  # more than a step, should zlib go on where isal stopped
-_WITH_HEADER = 31  # zlib's way to say: gzip, of any window
+_RESCUED_BYTES = 4 << 20  # more than a step, in case zlib continues where isal stopped
+_WITH_HEADER = 31  # zlib's code for gzip with any window size
 
 
 class Damage(Struct, frozen=True):
-    """Why a file could not be read to its end."""
+    """Reason why a file could not be read to its end."""
 
     cut: bool
-    """Whether it ends too early, and all before is as it was written; otherwise bytes were
-    changed."""
+    """True for a truncated file with intact data before the end. False for corrupted data."""
     description: str
-    """What is wrong, and where."""
+    """Description and position of the damage."""
 
 
 class _Decompressor(Protocol):
-    """What bz2, lzma and their likes have in common: one member or frame."""
+    """Common interface of bz2, lzma and similar decompressors of one member or frame."""
 
     @property
     def eof(self) -> bool: ...
@@ -65,24 +64,24 @@ class _Decompressor(Protocol):
 
 
 class _Format(Struct, frozen=True):
-    """A way of compression."""
+    """A compression format."""
 
     name: str
-    """What its files are called in errors."""
+    """Name in errors."""
     magic: tuple[bytes, ...]
-    """First bytes of a file, one of these."""
+    """Possible first bytes of a file."""
     make: Callable[[], _Decompressor]
-    """A reader of one member or frame."""
+    """Creates a decompressor of one member or frame."""
     error: type[Exception]
-    """What that raises for damaged data."""
+    """Exception for damaged data."""
     step: int
-    """Bytes made at a time, those of the last being lost to damage unless ``_rescued`` gives them
-    back."""
+    """Maximum bytes decompressed at a time. Damage loses the last of these unless ``_rescued``
+    recovers them."""
 
 
 def _gunzip() -> _Decompressor:
-    made: _Decompressor = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
-    return made
+    decompressor: _Decompressor = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
+    return decompressor
 
 
 _GZIP = _Format(
@@ -95,7 +94,7 @@ _GZIP = _Format(
 _SKIPPABLE = tuple(bytes([0x50 + number]) + b"\x2a\x4d\x18" for number in range(16))
 _ZSTD = _Format(
     "zstd",
-    (b"\x28\xb5\x2f\xfd", *_SKIPPABLE),  # parallel compressors begin with a frame to skip
+    (b"\x28\xb5\x2f\xfd", *_SKIPPABLE),  # parallel compressors start with a skippable frame
     zstd.ZstdDecompressor,
     zstd.ZstdError,
     32 << 10,
@@ -103,10 +102,9 @@ _ZSTD = _Format(
 
 
 class ByteStream:
-    """Reads ``path`` in chunks; compression is known by the first bytes, not by the file's name.
+    """Reads ``path`` in chunks, detecting compression by the first bytes instead of the file name.
 
-    ``read`` raises :class:`InputError` for what the operating system or a limit refuses. Data that
-    are cut or damaged end the stream where they do, and ``damage`` tells it.
+    Truncated or damaged data end the stream at that point, and ``damage`` describes the problem.
     """
 
     def __init__(
@@ -126,7 +124,7 @@ class ByteStream:
         try:
             mode = path.stat().st_mode
             if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-                # A pipe may never say anything, a device never end.
+                # A pipe may block forever; a device may never end.
                 raise InputError(path, "a pipe or device", "a readable trace file")
             self._file: BinaryIO = path.open("rb")
         except OSError as error:
@@ -159,17 +157,17 @@ class ByteStream:
         self._file.close()
 
     def read(self, size: int | None = None) -> bytes:
-        """The next bytes, at most ``size`` or a chunk; empty at the end, or where damage begins.
+        """Read up to ``size`` bytes or a chunk. Empty at the end, or at the start of damage.
 
         Raises:
-            InputError: a read error, or more than the limits allow.
+            InputError: A read error, or a limit is exceeded.
         """
-        wanted = size or self._chunk_bytes
+        remaining = size or self._chunk_bytes
         parts: list[bytes] = []
         try:
-            while wanted > 0 and self.damage is None and (data := self._some(wanted)):
+            while remaining > 0 and self.damage is None and (data := self._some(remaining)):
                 parts.append(data)
-                wanted -= len(data)
+                remaining -= len(data)
                 self._total += len(data)
                 self._check()
             report(self._file.tell() / self._size if self._size else 1.0)
@@ -179,16 +177,16 @@ class ByteStream:
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Bytes of the file that were taken in, and its size when it was opened."""
+        """Bytes of the file read so far, and its size when opened."""
         return min(self._file.tell(), self._size), self._size
 
     def skip(self, size: int) -> None:
-        """Passes over ``size`` bytes of what is decompressed, without keeping them."""
+        """Skip ``size`` decompressed bytes."""
         if self._format is None:
             self._file.seek(size, 1)
             return
-        while size > 0 and (passed := len(self.read(min(size, self._chunk_bytes)))):
-            size -= passed
+        while size > 0 and (skipped := len(self.read(min(size, self._chunk_bytes)))):
+            size -= skipped
 
     def _some(self, wanted: int) -> bytes:
         if self._format is None or self._members is None:
@@ -197,7 +195,7 @@ class ByteStream:
         try:
             return self._members.read(min(wanted, self._format.step))
         except EOFError:
-            description = f"{name} data that end too early, after {self._file.tell():,} bytes"
+            description = f"{name} data ends unexpectedly after {self._file.tell():,} bytes"
             self.damage = Damage(True, description)
         except self._format.error as error:
             extent = f"within its first {self._file.tell():,} bytes"
@@ -209,17 +207,17 @@ class ByteStream:
     def _check(self) -> None:
         limits = self._limits
         if self._total > limits.decompressed_bytes:
-            actual = f"more than {limits.decompressed_bytes:,} bytes of JSON"
-            raise limits.refuse(self.path, "decompressed_bytes", actual)
+            found = f"more than {limits.decompressed_bytes:,} bytes of JSON"
+            raise limits.refuse(self.path, "decompressed_bytes", found)
         if self._format is not None and self._total > self._expansion_from:
             ratio = self._total // max(1, self._file.tell())
             if ratio > limits.expansion:
-                actual = f"{self._format.name} data that expands {ratio:,} times"
-                raise limits.refuse(self.path, "expansion", actual)
+                found = f"{self._format.name} data that expands {ratio:,} times"
+                raise limits.refuse(self.path, "expansion", found)
 
 
 class _Members:
-    """The concatenated members of a compressed file, one behind the other, as one stream."""
+    """The concatenated members of a compressed file as one stream."""
 
     def __init__(self, file: BinaryIO, make: Callable[[], _Decompressor]) -> None:
         self._file = file
@@ -227,10 +225,10 @@ class _Members:
         self._member: _Decompressor = make()
 
     def read(self, size: int) -> bytes:
-        """At most ``size`` bytes, none at the end.
+        """Read up to ``size`` bytes; empty at the end.
 
         Raises:
-            EOFError: the file ends within a member.
+            EOFError: The file ends within a member.
         """
         while True:
             data = b""
@@ -247,51 +245,50 @@ class _Members:
                 data = self._file.read(_INPUT_BYTES)
                 if not data:
                     raise EOFError
-            made = self._member.decompress(data, size)
-            if made:
-                return made
+            output = self._member.decompress(data, size)
+            if output:
+                return output
 
 
 def _rescued(path: Path, skip: int) -> bytes:
-    """What is left of damaged gzip data behind the first ``skip`` bytes, to the very byte.
+    """Recover the data of a damaged gzip file after the first ``skip`` bytes, up to the exact byte.
 
-    isal gives nothing of a step in which it meets damage; zlib can be copied, so that its last step
-    is repeated byte by byte. At most _RESCUED_BYTES.
+    isal discards the step in which it finds damage. zlib's state can be copied, so its last step is
+    repeated byte by byte. Returns at most _RESCUED_BYTES.
     """
-    made = bytearray()
-    passed = 0
+    recovered = bytearray()
+    position = 0
     member = zlib.decompressobj(_WITH_HEADER)
     with path.open("rb") as file:
-        while len(made) < _RESCUED_BYTES and (data := file.read(_RESCUE_INPUT)):
+        while len(recovered) < _RESCUED_BYTES and (data := file.read(_RESCUE_INPUT)):
             while data:
-                before = member.copy()
+                previous_state = member.copy()
                 try:
                     out = member.decompress(data)
                 except zlib.error:
-                    out = _byte_by_byte(before, data)
-                    return bytes(made + out[max(0, skip - passed) :])
-                made += out[max(0, skip - passed) :]
-                passed += len(out)
+                    out = _byte_by_byte(previous_state, data)
+                    return bytes(recovered + out[max(0, skip - position) :])
+                recovered += out[max(0, skip - position) :]
+                position += len(out)
                 data = member.unused_data.lstrip(b"\0")
                 if member.eof:
                     member = zlib.decompressobj(_WITH_HEADER)
-    return bytes(made)
+    return bytes(recovered)
 
 
 def _byte_by_byte(member: zlib._Decompress, data: bytes) -> bytes:
-    """What ``data`` decompresses to before the damage in it."""
-    made = bytearray()
+    output = bytearray()
     try:
         while out := member.decompress(data, 1):
-            made += out
+            output += out
             data = member.unconsumed_tail
     except zlib.error:
         pass
-    return bytes(made)
+    return bytes(output)
 
 
 def _library_words(error: Exception) -> str:
-    """The library's own words, without isal's error number."""
+    """Format the library's message without isal's error number."""
     return _ERROR_NUMBER.sub("", str(error)).rstrip(".").lower()
 
 

@@ -1,8 +1,8 @@
-"""Traces that were read once, kept as Parquet outside the bundles, so that they open unparsed.
+"""Cache of parsed traces as Parquet outside the bundles.
 
-An entry is a folder, as :mod:`graphviz_dash.ingest.cache_entry` writes it. It is written beside its
-place and renamed into it when it is whole, so that an interrupt leaves none by halves. A cache that
-is full, read-only or damaged costs time and nothing else: the trace is read from its own file.
+Each entry is a folder (:mod:`graphviz_dash.ingest.cache_entry`), written to a staging folder and
+renamed when complete, so interrupts leave no partial entries. A full, read-only or damaged cache
+costs only time: the trace is parsed from its file.
 """
 
 from __future__ import annotations
@@ -40,16 +40,17 @@ from graphviz_dash.model.trace import Trace
 _LOG: Final = logging.getLogger(__name__)
 
 VARIABLE: Final = "GRAPHVIZ_DASH_CACHE"
-"""Environment variable: the cache's folder, or ``off``."""
+"""Environment variable: folder of the cache, or ``off``."""
 
 MOST_BYTES: Final = 4 << 30
-"""What all entries together may take; those that were not used for longest go first."""
+"""Maximum total size of the entries. The least recently used ones are removed first."""
 
 WORTHWHILE_EVENTS: Final = 20_000
-"""A smaller trace is parsed about as fast as its tables are opened."""
+"""Minimum events of cached traces. Smaller traces are parsed about as fast as cached tables open.
+"""
 
 _DAMAGED: Final[set[Path]] = set()
-"""The traces whose tables in the cache were found damaged since this process began."""
+"""Traces whose cached tables were found damaged since the start of this process."""
 
 _NOT_KEPT: Final[tuple[type[BaseException], ...]] = (*UNREADABLE, MemoryError)
 _STAGING: Final = ".staging-"
@@ -57,36 +58,38 @@ _STALE_SECONDS: Final = 3600
 
 
 def damaged_below(folder: Path) -> tuple[Path, ...]:
-    """The traces below ``folder`` whose tables in the cache were damaged when this process used
-    them, and were made anew from the traces."""
+    """Return the traces below ``folder`` whose cached tables were found damaged by this process and
+    recreated."""
     return tuple(sorted(path for path in _DAMAGED if path.is_relative_to(folder.resolve())))
 
 
 class CacheEntry(Struct, frozen=True):
-    """A trace in the cache."""
+    """A cached trace."""
 
     key: str
-    """Its folder's name."""
+    """Name of its folder."""
     path: Path
-    """Where the trace was read first."""
+    """Path from which the trace was first read."""
     events: int
-    """Entries of traceEvents."""
+    """Number of entries in traceEvents."""
     size: int
-    """Bytes that the entry takes."""
+    """Size of the entry in bytes."""
     used: float
-    """Its last use (Unix time)."""
+    """Last use (Unix time)."""
 
 
 class TraceCache:
-    """The entries in ``folder``, which is made when something is kept."""
+    """Cache in ``folder``, which is created on first use."""
 
     def __init__(self, folder: Path, most_bytes: int = MOST_BYTES) -> None:
         self.folder = folder
         self.most_bytes = most_bytes
 
     def load(self, key: str, path: Path, limits: Limits = DEFAULT_LIMITS) -> Trace | None:
-        """The trace kept under ``key``, as read from ``path``; None if there is none. An entry that
-        cannot be read is removed, which is logged, and counts as none."""
+        """Load the trace under ``key``, as read from ``path``. None if missing.
+
+        An unreadable entry is logged, removed and treated as missing.
+        """
         folder = self.folder / key
         source = Source(partial(_read_again, path, limits), partial(self.replace, key))
         try:
@@ -96,13 +99,13 @@ class TraceCache:
         except DamagedEntryError as damage:
             self._remove_damaged(key, path, damage)
             return None
-        with suppress(OSError):  # a cache that is only read
+        with suppress(OSError):  # a read-only cache
             os.utime(folder)
         return trace
 
     def store(self, key: str, trace: Trace) -> None:
-        """Keeps ``trace`` under ``key``, then removes what is over the bound. Does nothing where
-        the folder cannot be written or the disk is full: a cache is a convenience."""
+        """Store ``trace`` under ``key``, then remove entries beyond the size limit. Ignores a
+        read-only folder and a full disk."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=self.folder))
@@ -112,32 +115,32 @@ class TraceCache:
             try:
                 write_entry(staging, trace)
                 staging.rename(self.folder / key)
-            except _NOT_KEPT:  # a full disk, or another process was first
+            except _NOT_KEPT:  # a full disk, or created by another process
                 pass
             finally:
                 shutil.rmtree(staging, ignore_errors=True)
         finally:
-            # Polars raises a KeyboardInterrupt of its own, and Python's for the same signal comes a
-            # moment later: in the removal.
+            # Polars raises its own KeyboardInterrupt, and Python's for the same signal follows
+            # shortly after, during the removal.
             shutil.rmtree(staging, ignore_errors=True)
         self._bound()
 
     def replace(self, key: str, trace: Trace, damage: DamagedEntryError | None) -> None:
-        """Stores ``trace``, read anew, in place of the entry under ``key`` that is damaged, which
-        is logged; nothing for one that was only removed (``damage`` is None)."""
+        """Replace the damaged entry under ``key`` by ``trace`` and log it. Does nothing if
+        ``damage`` is None, i.e. the entry was only removed."""
         if damage is not None and trace.offsets is not None:
             self._remove_damaged(key, trace.offsets.path, damage)
             self.store(key, trace)
 
     def _remove_damaged(self, key: str, path: Path, damage: DamagedEntryError) -> None:
-        text = f"{path}: its tables in the cache are damaged ({damage}); it is read anew"
+        text = f"{path}: its cached tables are damaged ({damage}); reading the trace again"
         _LOG.warning("%s", printable(text))
         _DAMAGED.add(path.resolve())
         shutil.rmtree(self.folder / key, ignore_errors=True)
 
     def entries(self) -> list[CacheEntry]:
-        """What is kept, the last used first; entries that cannot be read are left out."""
-        listed = []
+        """Return the readable entries, most recently used first."""
+        result = []
         for folder in self._folders():
             try:
                 entry = read_entry_info(folder)
@@ -146,11 +149,11 @@ class TraceCache:
                 continue
             path = Path(entry.path or entry.trace.source)
             size = _size(folder)
-            listed.append(CacheEntry(folder.name, path, entry.trace.events, size, used))
-        return sorted(listed, key=lambda entry: -entry.used)
+            result.append(CacheEntry(folder.name, path, entry.trace.events, size, used))
+        return sorted(result, key=lambda entry: -entry.used)
 
     def clear(self) -> int:
-        """Removes every entry; returns the bytes that are free again."""
+        """Remove all entries and return the freed bytes."""
         freed = 0
         for folder in self._folders(staged=True):
             freed += _size(folder)
@@ -158,7 +161,7 @@ class TraceCache:
         return freed
 
     def _folders(self, *, staged: bool = False) -> Iterator[Path]:
-        """The entries' folders; nothing else that may lie in the folder is ever touched."""
+        """Yield the folders of the entries. Other files of the folder are never touched."""
         try:
             names = sorted(os.listdir(self.folder))
         except OSError:
@@ -169,18 +172,18 @@ class TraceCache:
                 yield self.folder / name
 
     def _bound(self) -> None:
-        aged = []
+        entries = []
         for folder in self._folders(staged=True):
             try:
                 used = folder.stat().st_mtime
             except OSError:
                 continue
             if not folder.name.startswith(_STAGING):
-                aged.append((used, _size(folder), folder))
-            elif used < time.time() - _STALE_SECONDS:  # of a process that was killed
+                entries.append((used, _size(folder), folder))
+            elif used < time.time() - _STALE_SECONDS:  # left by a killed process
                 shutil.rmtree(folder, ignore_errors=True)
-        total = sum(size for _, size, _ in aged)
-        for _, size, folder in sorted(aged):
+        total = sum(size for _, size, _ in entries)
+        for _, size, folder in sorted(entries):
             if total <= self.most_bytes:
                 return
             shutil.rmtree(folder, ignore_errors=True)
@@ -188,7 +191,7 @@ class TraceCache:
 
 
 def default_cache() -> TraceCache | None:
-    """The user's cache, as :data:`VARIABLE` or the XDG base directories say; None if it is off."""
+    """Return the user's cache: :data:`VARIABLE` or XDG base directories. None if disabled."""
     setting = os.environ.get(VARIABLE, "")
     if setting.lower() == "off":
         return None
@@ -196,10 +199,10 @@ def default_cache() -> TraceCache | None:
         return TraceCache(Path(setting).expanduser())
     base = os.environ.get("XDG_CACHE_HOME", "")
     try:
-        above = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
+        base_folder = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
     except RuntimeError:  # no home folder
         return None
-    return TraceCache(above / "graphviz-dash" / "traces")
+    return TraceCache(base_folder / "graphviz-dash" / "traces")
 
 
 def open_trace(
@@ -209,14 +212,14 @@ def open_trace(
     cache: TraceCache | None,
     sha256: str | None = None,
 ) -> Trace:
-    """The trace in ``path``, from ``cache`` if it is there, else read and, if that is worthwhile,
-    kept.
+    """Open the trace in ``path``, from ``cache`` if possible. Otherwise read it and cache it if
+    worthwhile.
 
-    ``sha256`` is the file's, where a manifest vouches for it; without it the file counts as the
-    same while its path, size, inode and times of change are.
+    ``sha256`` is the file's hash if a manifest provides it. Without it, the file is identified by
+    path, size, inode and modification times.
 
     Raises:
-        InputError, WorkerError: as :func:`read_trace`.
+        InputError, WorkerError: As in :func:`read_trace`.
     """
     key = _key(path, limits, sha256) if cache else None
     if cache is None or key is None:
@@ -225,7 +228,7 @@ def open_trace(
     if cached is not None:
         return cached
     trace = read_trace(path, limits)
-    # Written anew meanwhile: the tables may be neither the old file's nor the new one's.
+    # If the file was rewritten meanwhile, the tables may belong to neither version.
     if trace.info.events >= WORTHWHILE_EVENTS and _key(path, limits, sha256) == key:
         cache.store(key, trace)
     return trace
@@ -239,7 +242,7 @@ _KEY_LENGTH: Final = 40
 
 
 def _key(path: Path, limits: Limits, sha256: str | None) -> str | None:
-    """What the tables depend on, as a folder's name; None if there is no file."""
+    """Hash everything that the tables depend on to a folder name. None if there is no file."""
     content = sha256
     if content is None:
         try:

@@ -1,9 +1,9 @@
-"""An entry of the trace cache: the tables of one trace as Parquet files, each with its checksum.
+"""Entry of the trace cache: tables of one trace as Parquet files with checksums.
 
-A folder holds a Parquet file for each table, one for where events stand in the trace's file, and
-``info.json`` with the size and checksum of each of them and, at its end, of itself. So a bit that
-flips on the disk is found when its table is read, and never changes a figure. Nothing in an entry
-is executed or unpickled.
+A folder contains one Parquet file per table, one for event locations in the trace's file, and
+``info.json`` with size and checksum of each file and of itself. Corruption on disk is therefore
+detected when a table is read and never changes a figure. Nothing in an entry is executed or
+unpickled.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from graphviz_dash.ingest.parquet import UNREADABLE
 from graphviz_dash.model.trace import EventOffsets, Trace, TraceInfo
 
 LAYOUT: Final = 4
-"""Changes with what an entry's files hold."""
+"""Layout version, increased when the content of the files changes."""
 
 _INFO: Final = "info.json"
 _PIECES: Final = "pieces"
@@ -40,25 +40,27 @@ _SCHEMAS: Final = {
 
 
 class DamagedEntryError(Exception):
-    """An entry is not as it was written; the text says how."""
+    """Corruption of an entry, with a description."""
 
 
 class FileCheck(msgspec.Struct, forbid_unknown_fields=True):
-    """What a file of the entry must be: its size in bytes, and the CRC-32 of these."""
+    """Expected size and checksum of a file of the entry."""
 
     size: int
+    """Size in bytes."""
     crc32: int
+    """CRC-32 of the content."""
 
 
 class EntryInfo(msgspec.Struct, forbid_unknown_fields=True):
-    """What ``info.json`` says."""
+    """Content of ``info.json``."""
 
     trace: TraceInfo
-    """The trace's own words."""
+    """Metadata of the trace."""
     files: dict[str, FileCheck]
-    """The files beside it, by name."""
+    """Other files of the entry, by name."""
     path: str = ""
-    """From where the trace was read first."""
+    """Path from which the trace was first read."""
 
 
 class _Sealed(msgspec.Struct, forbid_unknown_fields=True):
@@ -69,17 +71,19 @@ class _Sealed(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Source(Struct, frozen=True):
-    """Where a trace comes from when its entry cannot be used."""
+    """Fallback source of a trace whose entry is unusable."""
 
     read: Callable[[], Trace]
-    """Reads the trace's own file."""
+    """Reads the trace's file."""
     replace: Callable[[Trace, DamagedEntryError | None], None]
-    """Told what was read, and of which damage; None: the entry was gone."""
+    """Receives the trace that was read, and the damage; None if the entry was missing."""
 
 
 def write_entry(folder: Path, trace: Trace) -> None:
-    """Writes ``trace``, which was read from a file, into ``folder``; raises one of
-    :data:`UNREADABLE` where the disk is full."""
+    """Write ``trace``, which was read from a file, to ``folder``.
+
+    Raises one of :data:`UNREADABLE` if the disk is full.
+    """
     assert trace.offsets is not None  # it was read from a file
     for name, rows in trace.offsets.rows.items():
         frame: pl.DataFrame = getattr(trace, name)
@@ -93,11 +97,11 @@ def write_entry(folder: Path, trace: Trace) -> None:
 
 
 def read_entry_info(folder: Path) -> EntryInfo:
-    """What the entry in ``folder`` says of itself.
+    """Read the metadata of the entry in ``folder``.
 
     Raises:
-        FileNotFoundError: there is none.
-        DamagedEntryError: it is not as it was written.
+        FileNotFoundError: The entry is missing.
+        DamagedEntryError: The entry is damaged.
     """
     try:
         sealed = msgspec.json.decode((folder / _INFO).read_bytes(), type=_Sealed)
@@ -111,23 +115,25 @@ def read_entry_info(folder: Path) -> EntryInfo:
 
 
 def load_entry(folder: Path, path: Path, source: Source) -> Trace:
-    """The trace in ``folder``, as of the file at ``path``; a table is read, and compared with its
-    checksum, when it is asked for first. ``source`` gives it where the entry fails by then.
+    """Load the trace in ``folder`` for the file at ``path``.
+
+    Tables are read and verified on first access. If the entry becomes unusable, ``source`` provides
+    the trace.
 
     Raises:
-        FileNotFoundError, DamagedEntryError: as :func:`read_entry_info`.
+        FileNotFoundError, DamagedEntryError: As in :func:`read_entry_info`.
     """
     info = read_entry_info(folder)
     for name, check in info.files.items():
         size = (folder / name).stat().st_size
         if size != check.size:
             raise DamagedEntryError(f"{name} has {size:,} of {check.size:,} bytes")
-    described = replace(info.trace, source=path.name)
-    reader = _EntryReader(folder, path, info.files, described, source)
+    info_with_source = replace(info.trace, source=path.name)
+    reader = _EntryReader(folder, path, info.files, info_with_source, source)
     pieces = reader.pieces()
     trace = object.__new__(_CachedTrace)
     offsets = EventOffsets(path, pieces, _EventIndices(reader))
-    vars(trace).update(info=described, offsets=offsets, reader=reader)
+    vars(trace).update(info=info_with_source, offsets=offsets, reader=reader)
     return trace
 
 
@@ -140,8 +146,8 @@ def _check_of(data: bytes) -> FileCheck:
 
 
 class _EntryReader:
-    """What an entry's files hold, read when it is asked for. Where they have gone meanwhile, or are
-    damaged, the trace is read again."""
+    """Reads the files of an entry on access. If they are missing or damaged, the trace is read
+    again."""
 
     def __init__(
         self,
@@ -159,11 +165,11 @@ class _EntryReader:
         self._reread: Trace | None = None
 
     def pieces(self) -> pl.DataFrame:
-        """``EventOffsets.pieces``; raises FileNotFoundError or DamagedEntryError."""
+        """Read ``EventOffsets.pieces``. Raises FileNotFoundError or DamagedEntryError."""
         return self._read(_PIECES, PIECES)
 
     def table(self, name: str) -> pl.DataFrame:
-        """A table by its name in SCHEMAS; InputError where the file is another one by now."""
+        """Read a table by its name in SCHEMAS. Raises InputError if the trace has changed."""
         try:
             return self._read(name, _SCHEMAS[name])
         except (FileNotFoundError, DamagedEntryError) as error:
@@ -171,7 +177,7 @@ class _EntryReader:
             return table
 
     def event_indices(self, name: str) -> pl.Series:
-        """The index in traceEvents of each row of a table; raises as :meth:`table`."""
+        """Read the index in traceEvents of each row of a table. Raises as :meth:`table`."""
         try:
             return self._read(name, pl.Schema({_EVENT_INDEX: pl.Int64()}))[_EVENT_INDEX]
         except (FileNotFoundError, DamagedEntryError) as error:
@@ -185,35 +191,37 @@ class _EntryReader:
             data = (self._folder / file).read_bytes()
             if _check_of(data) != self._files.get(file):
                 raise DamagedEntryError(f"{file} does not match its checksum")
-            # One chunk a column, as it was parsed: numpy then reads it in place, without a copy.
+            # One chunk per column, as after parsing, so that numpy reads it without a copy.
             frame = pl.read_parquet(io.BytesIO(data), columns=list(schema)).rechunk()
         except FileNotFoundError:
             raise
         except UNREADABLE as error:
             raise DamagedEntryError(f"{file}: {error}") from error
         if frame.schema != schema:
-            raise DamagedEntryError(f"{file} has other columns")
+            raise DamagedEntryError(f"{file} has unexpected columns")
         return frame
 
     def _from_source(self, error: FileNotFoundError | DamagedEntryError) -> Trace:
         if self._reread is None:
             trace = self._source.read()
             if trace.info != self._info:
-                actual = "another trace than the one that was opened"
-                raise InputError(self._path, actual, "the same file", "Open it again.")
+                found = "a different trace from the one opened"
+                raise InputError(self._path, found, "the same file", "Open it again.")
             self._source.replace(trace, error if isinstance(error, DamagedEntryError) else None)
             self._reread = trace
         return self._reread
 
 
 class _CachedTrace(Trace):
-    """A trace from the cache: a table is read when it is asked for first, for few questions need
-    all, and none the Python functions that can be most of a trace."""
+    """A trace from the cache whose tables are read on first access.
+
+    Few analyses need all tables, and none needs the Python functions, which can be most of a trace.
+    """
 
     reader: _EntryReader
 
     def __getattr__(self, name: str) -> pl.DataFrame:
-        """Called for what is not there yet."""
+        """Load a table on first access."""
         if name not in SCHEMAS:
             raise AttributeError(name)
         table = self.reader.table(name)
@@ -222,7 +230,7 @@ class _CachedTrace(Trace):
 
 
 class _EventIndices(Mapping[str, pl.Series]):
-    """The index in traceEvents of each row, for each table, read when it is asked for: few are."""
+    """Index in traceEvents of each row, by table, read on access because few are needed."""
 
     def __init__(self, reader: _EntryReader) -> None:
         self._reader = reader

@@ -1,4 +1,4 @@
-"""How much of a foreign file is read before it is refused, so that none can fill the memory."""
+"""Limits for reading foreign files, so that none can exhaust the memory."""
 
 from __future__ import annotations
 
@@ -20,45 +20,47 @@ def _default_memory() -> int:
 
 
 class Limits(Struct, frozen=True):
-    """Bounds for one file. Each is named by the :class:`InputError` that it raises."""
+    """Limits for one file. An :class:`InputError` names the limit that was exceeded."""
 
     decompressed_bytes: int = 8 << 30
-    """Bytes of JSON."""
+    """Decompressed size in bytes."""
     expansion: int = 250
-    """Decompressed over compressed bytes; looked at above 64 MiB only, of files that are held in
-    memory as a whole above 4 MiB."""
+    """Ratio of decompressed to compressed bytes. Checked above 64 MiB, or above 4 MiB for files
+    held in memory."""
     events: int = 50_000_000
-    """Entries of traceEvents, rows of a database, operations of a pickle."""
+    """Number of entries of traceEvents, rows of a database, or operations of a pickle."""
     event_bytes: int = 64 << 20
-    """Bytes of one event, and of all fields beside traceEvents."""
+    """Bytes of one event, and of all fields other than traceEvents."""
     string_length: int = 1 << 20
     """Characters of a name or of recorded shapes."""
     nesting: int = 64
-    """Levels of arrays and objects in the fields beside traceEvents and in recorded shapes, and of
-    tuples in a pickle; in arguments that no table keeps, the interpreter's recursion limit holds.
-    """
+    """Nesting depth of fields other than traceEvents, of recorded shapes, and of tuples in a
+    pickle. Arguments that no table keeps are limited by the interpreter's recursion limit."""
     memory_bytes: int = _default_memory()
-    """What the values of a file that is held in memory as a whole may take, as estimated before
-    they are made; a quarter of this machine's memory, at most 8 GiB."""
+    """Estimated memory of the values of a file held in memory, in bytes. Default: a quarter of this
+    machine's memory, at most 8 GiB."""
     nodes: int = 2_000_000
-    """Nodes of the graphs of a file, those in other nodes counted where they are held."""
+    """Number of graph nodes of a file; bodies count for each parent."""
 
     def refuse(self, where: Path | str, limit: str, actual: str) -> InputError:
-        """The error that says that ``limit``, a field of this class, was passed."""
+        """Build the error for exceeding ``limit``, a field of this class."""
         bound = getattr(self, limit)
-        advice = f"If you trust the file, raise it: {VARIABLE}={limit}=NUMBER in the environment."
+        advice = (
+            f"If you trust the file, raise the limit: set {VARIABLE}={limit}=NUMBER in the "
+            "environment."
+        )
         return InputError(where, actual, f"at most {bound:,} (limit {limit})", advice)
 
 
 VARIABLE: Final = "GRAPHVIZ_DASH_LIMITS"
-"""Environment variable: other bounds, such as ``events=100000000,nesting=128``."""
+"""Environment variable with changed limits, such as ``events=100000000,nesting=128``."""
 
 
 def limits_from(text: str) -> Limits:
-    """The usual limits with those changed that ``text`` names, ``name=number`` between commas.
+    """Parse changes of the default limits from ``text``: comma-separated ``name=number``.
 
     Raises:
-        InputError: a name that is no limit, or no positive whole number.
+        InputError: Unknown name, or not a positive integer.
     """
     names = Limits.__struct_fields__
     changed: dict[str, int] = {}
@@ -78,8 +80,8 @@ def limits_from(text: str) -> Limits:
 
 
 DEFAULT_LIMITS: Final = limits_from(os.environ.get(VARIABLE, ""))
-"""What fits a machine with 16 GB of memory, as VARIABLE changes it; real traces of a few steps have
-10 to 500 MB."""
+"""Default limits for a machine with 16 GB of memory, with changes from VARIABLE. Real traces of a
+few steps have 10 to 500 MB."""
 
 EXPANSION_FROM_BYTES: Final = 64 << 20
-"""Decompressed size from which ``Limits.expansion`` is looked at."""
+"""Decompressed size in bytes from which ``Limits.expansion`` applies."""

@@ -1,4 +1,4 @@
-"""Runs and experiments from disk: bundles, checked, with their traces read into tables."""
+"""Loader of runs and experiments: validated bundles with traces as tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from graphviz_dash.model.trace import Trace
 from graphviz_dash.progress import subtask
 
 _MOST_ABOUT = 300
-"""Characters that are read of the line which says what an experiment is."""
+"""Maximum length of an experiment's description, in characters."""
 
 _COLLECT = "Record one with: graphviz-dash collect --workload NAME --modes eager,graph -o FOLDER."
 _ORDER = {mode: rank for rank, mode in enumerate(ExecutionMode)}
@@ -35,16 +35,21 @@ _ORDER = {mode: rank for rank, mode in enumerate(ExecutionMode)}
 def load_run(
     path: Path, limits: Limits = DEFAULT_LIMITS, *, traces: bool = True, checked: bool = True
 ) -> Run:
-    """The run bundle at ``path``, its ``traces`` included; see ``ingest/cache.py`` for these. Those
-    that are not read are compared with their sha256 if they are to be ``checked``.
+    """Load the run bundle at ``path``.
+
+    Args:
+        path: Folder of the bundle.
+        limits: Limits for traces.
+        traces: Load the traces, possibly from the cache (``ingest/cache.py``).
+        checked: Verify the sha256 of traces that are not loaded.
 
     Raises:
-        InputError: no bundle, or one that is not as its manifest and docs/bundle-format.md say, or
-            a trace that cannot be read; the message names the file.
+        InputError: Not a bundle, content that contradicts its manifest or docs/bundle-format.md, or
+            an unreadable trace; names the file.
     """
     contents: BundleContents = read_bundle(path, traces=traces or checked)
     captures: list[Trace] = []
-    replayed = None
+    replay_trace = None
     if traces:
         count = len(contents.captures) + 1
         for number, file in enumerate(contents.captures):
@@ -52,26 +57,25 @@ def load_run(
                 captures.append(_trace(contents, file, limits))
         if contents.replay_trace is not None:
             with subtask(count - 1, count):
-                replayed = _trace(contents, contents.replay_trace, limits)
+                replay_trace = _trace(contents, contents.replay_trace, limits)
     parts = {name: getattr(contents, name) for name in RunParts.__struct_fields__}
-    if not captures and replayed is not None and _holds_captures(contents):
-        captures = [replayed]
+    if not captures and replay_trace is not None and _holds_captures(contents):
+        captures = [replay_trace]
     return Run(
         **parts,
         capture_trace=captures[0] if captures else None,
         further_captures=tuple(captures[1:]),
-        replay_trace=replayed,
+        replay_trace=replay_trace,
     )
 
 
 def with_replay_trace(run: Run, limits: Limits = DEFAULT_LIMITS) -> Run:
-    """``run``, of which less was read, with the trace of its steps; as it is where its bundle has
-    none.
+    """Add the trace of its steps to a partially loaded ``run``, if its bundle has one.
 
     Raises:
-        InputError: as :func:`load_run`, of the trace.
+        InputError: As in :func:`load_run`, for the trace.
     """
-    entries = [each for each in run.manifest.files if each.role is FileRole.REPLAY_TRACE]
+    entries = [entry for entry in run.manifest.files if entry.role is FileRole.REPLAY_TRACE]
     if not entries or run.replay_trace is not None:
         return run
     file = checked_file(run.path, entries[0], whole=False)
@@ -79,23 +83,23 @@ def with_replay_trace(run: Run, limits: Limits = DEFAULT_LIMITS) -> Run:
 
 
 def _trace(contents: BundleContents, file: Path, limits: Limits) -> Trace:
-    within = file.relative_to(contents.path).as_posix()
-    sha256 = next(entry.sha256 for entry in contents.manifest.files if entry.path == within)
+    relative_path = file.relative_to(contents.path).as_posix()
+    sha256 = next(entry.sha256 for entry in contents.manifest.files if entry.path == relative_path)
     return _open_trace(file, sha256, limits)
 
 
 def _open_trace(file: Path, sha256: str, limits: Limits) -> Trace:
-    # The engine of tables comes with the first trace: the rest of a bundle does not wait for it.
+    # Imports Polars only with the first trace, so that other parts of a bundle load without it.
     from graphviz_dash.ingest.cache import default_cache, open_trace
 
-    # What is temporary, uploads among it, should leave nothing behind.
+    # Temporary files, including uploads, are not cached.
     temporary = file.resolve().is_relative_to(Path(tempfile.gettempdir()).resolve())
     cache = None if temporary else default_cache()
     return open_trace(file, limits, cache=cache, sha256=sha256)
 
 
 def _holds_captures(contents: BundleContents) -> bool:
-    """Whether the trace of a program's window is the trace of its captures too."""
+    """Return True if the trace of a program's window contains its captures too."""
     if contents.manifest.sources:
         return True
     recording = contents.recording
@@ -105,12 +109,13 @@ def _holds_captures(contents: BundleContents) -> bool:
 def load_experiment(
     path: Path, limits: Limits = DEFAULT_LIMITS, *, traces: bool = True
 ) -> Experiment:
-    """All runs directly under ``path``, in the order of ExecutionMode, then rank, then name;
-    without ``traces`` the rest of their bundles, which is read in a fraction of the time, for the
-    content of their traces is not even looked at.
+    """Load all runs directly in ``path``, sorted by ExecutionMode, rank and name.
+
+    Without ``traces``, only the other parts are loaded, which is several times faster because the
+    content of traces is not checked either.
 
     Raises:
-        InputError: no such folder, no run in it, or a run that cannot be loaded.
+        InputError: Folder not found, no run, or a run that cannot be loaded.
     """
     folder = _resolved(path)
     bundles = _bundles_in(folder)
@@ -124,11 +129,11 @@ def load_experiment(
 
 
 def load_without_graphs(path: Path) -> Experiment:
-    """All runs directly under ``path`` with everything but their traces and their graphs, which may
-    be of a million nodes: of these it is checked that they are there, of their size, and no more.
+    """Load all runs directly in ``path`` without traces and graphs, which may have a million nodes.
+    Only existence and size of the graph files are checked.
 
     Raises:
-        InputError: as :func:`load_experiment`, of what is read.
+        InputError: As in :func:`load_experiment`, for the loaded parts.
     """
     folder = _resolved(path)
     bundles = _bundles_in(folder)
@@ -150,12 +155,12 @@ def _experiment(folder: Path, runs: list[Run]) -> Experiment:
 
 
 def load_outlines(path: Path) -> tuple[Run, ...]:
-    """The runs directly under ``path`` with what was recorded of a program and its loop and nothing
-    else of their bundles, in the order of their names: what their families come to, and which parts
-    they have, long before thousands of graphs are read.
+    """Load only recording and loop of the runs directly in ``path``, sorted by name.
+
+    Provides graph families and the list of parts long before thousands of graphs are read.
 
     Raises:
-        InputError: no such folder, or a bundle that is not as docs/bundle-format.md says.
+        InputError: Folder not found, or a bundle that contradicts docs/bundle-format.md.
     """
     outlines = (read_parts(bundle, (RECORDING, LOOP)) for bundle in _bundles_in(_resolved(path)))
     return tuple(
@@ -167,11 +172,11 @@ def load_outlines(path: Path) -> tuple[Run, ...]:
 def load_pair(
     paths: tuple[Path, Path], limits: Limits = DEFAULT_LIMITS, *, traces: bool = True
 ) -> Experiment:
-    """Two run bundles of any experiments as one, the first the baseline: each is called after
-    itself and its experiment.
+    """Load two run bundles of any experiments as one experiment, with the first as baseline. Each
+    is labelled with its name and its experiment.
 
     Raises:
-        InputError: a run that cannot be loaded.
+        InputError: A run cannot be loaded.
     """
     labels = [f"{path.name}@{path.parent.name}" for path in paths]
     if labels[0] == labels[1]:
@@ -185,7 +190,7 @@ def load_pair(
 
 
 def _about(folder: Path) -> str | None:
-    """The first line of its ``about.txt``, as far as it is shown; None where there is none."""
+    """Read the first line of ``about.txt``, up to the maximum length. None if missing."""
     try:
         with (folder / ABOUT).open(encoding="utf-8", errors="replace") as file:
             line = file.readline(_MOST_ABOUT).strip()
@@ -195,37 +200,38 @@ def _about(folder: Path) -> str | None:
 
 
 class FoundExperiments(Struct, frozen=True):
-    """What was found under a folder."""
+    """Experiments found under a folder."""
 
     experiments: tuple[Path, ...]
-    """Folders with run bundles among their direct children, by path."""
+    """Folders with run bundles among their direct children, sorted by path."""
     refused: tuple[Path, ...]
-    """Links to folders that were not followed, as another account made them."""
+    """Links to folders that were not followed because another account created them."""
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Of each link that was not followed why, in a line."""
-        why = "a link that another account made; of such only those to its own folders are followed"
-        return tuple(f"{link}: {why}" for link in self.refused)
+        """Reason for each link that was not followed, one line each."""
+        reason = (
+            "a link created by another account; only links to that account's folders are followed"
+        )
+        return tuple(f"{link}: {reason}" for link in self.refused)
 
 
 def find_experiments(root: Path, depth: int = 3) -> list[Path]:
-    """The experiments of :func:`look_for_experiments`; raises as it does."""
+    """Find the experiments at or below ``root``. Raises as :func:`look_for_experiments`."""
     return list(look_for_experiments(root, depth).experiments)
 
 
 def look_for_experiments(root: Path, depth: int = 3, *, links: bool = True) -> FoundExperiments:
-    """The experiments at or under ``root``. Goes ``depth`` folders down, not into bundles or hidden
-    folders. With ``links`` it follows those that lead out of ``root``, each folder once and one
-    folder further down at most: who links an experiment, or a folder of some, means to see them.
-    Another account's link is followed to folders of its own alone, else it could show what only
-    this account may read.
+    """Find the experiments at or below ``root``, up to ``depth`` levels down.
 
-    Nothing of a bundle is read; loading tells whether it is whole. Folders that may not be entered
-    are passed over.
+    Skips bundles, hidden folders and inaccessible folders. Does not read bundles; loading validates
+    them. With ``links``, links out of ``root`` are followed, each folder once and at most one level
+    further, because a user who links an experiment, or a folder of them, wants to see them. Links
+    of another account are followed only to that account's folders; otherwise they could expose
+    files that only this account may read.
 
     Raises:
-        InputError: ``root`` is no folder.
+        InputError: ``root`` is not a folder.
     """
     folder = _resolved(root)
     search = _Search(folder, links, {folder}, [])
@@ -236,17 +242,18 @@ class _Search(Struct, frozen=True):
     """A search for experiments."""
 
     root: Path
-    """Where it began, without links."""
+    """Root folder, resolved."""
     links: bool
-    """Whether links are followed."""
+    """True if links are followed."""
     seen: set[Path]
-    """The folders that links led to, without links."""
+    """Resolved target folders of followed links."""
     refused: list[Path]
     """Links that were not followed."""
 
     def under(self, folder: Path, depth: int) -> Iterator[Path]:
-        """The experiments at or under ``folder``."""
-        # Each is asked once: every page lists all, and a folder may lie on a disk far away.
+        """Yield the experiments at or below ``folder``."""
+        # Each child is tested once, because every page lists all and a folder may be on a slow
+        # disk.
         children = [(child, is_bundle(child)) for child in _folders_in(folder)]
         if any(bundle for _, bundle in children):
             yield folder
@@ -266,7 +273,7 @@ class _Search(Struct, frozen=True):
             maker, owner = link.lstat().st_uid, target.stat().st_uid
         except (OSError, RuntimeError):
             return False
-        # What lies under the root is found there, and a loop leads back into it.
+        # Folders under the root are found directly, and a loop leads back into it.
         if target in self.seen or target.is_relative_to(self.root):
             return False
         self.seen.add(target)
@@ -277,17 +284,18 @@ class _Search(Struct, frozen=True):
 
 
 def may_follow(maker: int, owner: int, account: int) -> bool:
-    """Whether ``account`` follows a link that ``maker`` made to a folder of ``owner``: user ids."""
+    """Return True if ``account`` may follow a link of ``maker`` to a folder of ``owner`` (user
+    ids)."""
     return maker in (0, account, owner)
 
 
 def _account() -> int:
-    # Windows has no user ids; there all links and folders say 0.
+    # Windows has no user ids; all links and folders have 0 there.
     return os.geteuid() if hasattr(os, "geteuid") else 0
 
 
 def run_folders(experiment: Path) -> list[Path]:
-    """The bundles directly in the folder of an experiment, by name; nothing of them is read."""
+    """List the bundles directly in the folder of an experiment by name, without reading them."""
     return _bundles_in(experiment)
 
 
@@ -296,7 +304,7 @@ def _bundles_in(folder: Path) -> list[Path]:
 
 
 def _folders_in(folder: Path) -> list[Path]:
-    """Visible folders, by name. A staging folder of a collector begins with a dot."""
+    """List visible folders by name. Staging folders of collectors start with a dot."""
     try:
         with os.scandir(folder) as entries:
             names = sorted(e.name for e in entries if not e.name.startswith(".") and _is_folder(e))
@@ -313,17 +321,17 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _resolved(path: Path) -> Path:
-    """``path`` made absolute, so that "." has a name; InputError when it is no folder."""
+    """Resolve ``path``, so that "." has a name. Raises InputError if it is not a folder."""
     try:
         folder = path.resolve()
         if not folder.is_dir():
-            actual = "a file" if folder.exists() else "no such folder"
-            raise InputError(path, actual, "the folder of an experiment")
+            found = "a file" if folder.exists() else "no such folder"
+            raise InputError(path, found, "the folder of an experiment")
         os.scandir(folder).close()
     except PermissionError as error:
-        raise InputError(path, "permission denied", "a folder that can be read") from error
+        raise InputError(path, "permission denied", "a readable folder") from error
     except (OSError, ValueError, RuntimeError) as error:
-        # Too long a name, a NUL character, a loop of links (a RuntimeError before Python 3.13).
+        # Name too long, NUL character, or a loop of links (a RuntimeError before Python 3.13).
         raise InputError(path, str(error), "the folder of an experiment") from error
     return folder
 
@@ -333,13 +341,16 @@ def _no_runs(folder: Path) -> InputError:
         return InputError(
             folder,
             "a single run",
-            "an experiment, the folder above it",
-            f"Give {folder.parent} instead.",
+            "an experiment, which is its parent folder",
+            f"Use {folder.parent} instead.",
         )
-    inside = find_experiments(folder)
-    if inside:
-        named = ", ".join(str(path.relative_to(folder)) for path in inside[:5])
+    experiments = find_experiments(folder)
+    if experiments:
+        paths = ", ".join(str(path.relative_to(folder)) for path in experiments[:5])
         return InputError(
-            folder, "no run directly in it", "an experiment", f"Experiments in it: {named}."
+            folder,
+            "no run directly in the folder",
+            "an experiment",
+            f"Experiments below it: {paths}.",
         )
-    return InputError(folder, "no run in it", "an experiment, a folder of runs", _COLLECT)
+    return InputError(folder, "no run", "an experiment, a folder of runs", _COLLECT)

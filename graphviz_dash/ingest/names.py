@@ -1,8 +1,8 @@
-"""Mangled names of foreign files, demangled where they can do no harm.
+"""Demangling of names from untrusted files in a separate process.
 
-A few hundred characters of a mangled name can stand for gigabytes of text, and the demangler is C
-code of the system: so names that others wrote are demangled in a process of their own, with little
-memory and little time. Where it dies, names stay as they are.
+A few hundred characters of a mangled name can expand to gigabytes, and the demangler is C code of
+the system. Untrusted names are therefore demangled in a process with little memory and time. If it
+dies, names stay unchanged.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ _LONGEST: Final = 16_384
 
 
 def demangled(names: Iterable[str]) -> dict[str, str]:
-    """Each of ``names`` as c++filt would print it; itself where it is not mangled or too long."""
-    readable = {name: name for name in names}
-    mangled = [name for name in readable if name.startswith("_Z") and len(name) <= _LONGEST]
+    """Demangle ``names`` as c++filt does. Names that are not mangled or too long are unchanged."""
+    result = {name: name for name in names}
+    mangled = [name for name in result if name.startswith("_Z") and len(name) <= _LONGEST]
     if not mangled:
-        return readable
+        return result
     command = [sys.executable, "-m", __name__]
-    above = str(Path(__file__).parents[2])
+    package_root = str(Path(__file__).parents[2])
     try:
-        answer = subprocess.run(
+        output = subprocess.run(
             command,
             input=json.dumps(mangled),
             capture_output=True,
             text=True,
             timeout=_MOST_SECONDS,
-            cwd=above,
+            cwd=package_root,
             check=True,
         ).stdout
-        texts = json.loads(answer)
+        texts = json.loads(output)
     except (OSError, subprocess.SubprocessError, ValueError):
-        return readable
+        return result
     for name, text in zip(mangled, texts, strict=True):
         if len(text) <= _LONGEST:
-            readable[name] = text
-    return readable
+            result[name] = text
+    return result
 
 
 def _main() -> None:

@@ -1,11 +1,10 @@
-"""The names of the nodes of thousands of graphs, read by a process of its own.
+"""Reader of node names of thousands of graphs, in a separate process.
 
-A million nodes are 400 MB of JSON and a second of work for one core. In a thread of the server it
-would hold up the page that is being drawn, and whoever asks for another; a process beside it, which
-lets others go first, takes what they leave.
+A million nodes are 400 MB of JSON and a second of work for one core. A thread of the server would
+delay pages; a low-priority process does not.
 
-``python -m graphviz_dash.ingest.node_names BUNDLE`` reads ids of graphs, a JSON list, from stdin
-and writes :class:`~graphviz_dash.model.node_names.NodeNames` to stdout, in MessagePack.
+``python -m graphviz_dash.ingest.node_names BUNDLE`` reads graph ids as a JSON list from stdin and
+writes :class:`~graphviz_dash.model.node_names.NodeNames` to stdout, in MessagePack.
 """
 
 from __future__ import annotations
@@ -26,41 +25,41 @@ from graphviz_dash.model.node_names import NodeNames
 from graphviz_dash.model.run import FileRole
 
 LARGE_BYTES: Final = 24 << 20
-"""Graphs in JSON that a process is worth: it takes 0.2 s to start."""
+"""Minimum JSON size of graphs in bytes that justifies a process, which starts in 0.2 s."""
 
 _MODULE: Final = "graphviz_dash.ingest.node_names"
 _NICENESS: Final = 10
 
 
 def graph_bytes(path: Path) -> int:
-    """What the graphs of the bundle at ``path`` take, by its manifest.
+    """Compute the size of the graphs of the bundle at ``path`` from its manifest.
 
     Raises:
-        InputError: as :func:`read_manifest`.
+        InputError: As in :func:`read_manifest`.
     """
     files = read_manifest(path).files
     return sum(entry.bytes for entry in files if entry.role is FileRole.GRAPH)
 
 
 def node_names(path: Path, graphs: Sequence[str]) -> NodeNames:
-    """As :func:`read_node_names`; by another process where they are large.
+    """Read node names like :func:`read_node_names`, in another process if the graphs are large.
 
     Raises:
-        InputError: as :func:`read_bundle`.
+        InputError: As in :func:`read_bundle`.
     """
-    alone = os.environ.get(PROCESSES_VARIABLE) == "1"
-    if not alone and graph_bytes(path) >= LARGE_BYTES:
-        answer = _by_process(path, graphs)
-        if answer is not None:
-            return answer
-    # Also where the process failed: what is wrong is then said as for any bundle.
+    is_single_process = os.environ.get(PROCESSES_VARIABLE) == "1"
+    if not is_single_process and graph_bytes(path) >= LARGE_BYTES:
+        names = _by_process(path, graphs)
+        if names is not None:
+            return names
+    # Also after a failure of the process, so that errors are reported as for any bundle.
     return read_node_names(path, graphs)
 
 
 def _by_process(path: Path, graphs: Sequence[str]) -> NodeNames | None:
     try:
-        ended = subprocess.run(
-            # No module is imported from the working folder, which is a visitor's.
+        completed = subprocess.run(
+            # -P: no module is imported from the working folder, which belongs to a visitor.
             [sys.executable, "-P", "-m", _MODULE, str(path.resolve())],
             input=msgspec.json.encode(graphs),
             stdout=subprocess.PIPE,
@@ -69,14 +68,15 @@ def _by_process(path: Path, graphs: Sequence[str]) -> NodeNames | None:
             start_new_session=True,
             check=True,
         )
-        return msgspec.msgpack.decode(ended.stdout, type=NodeNames)
+        return msgspec.msgpack.decode(completed.stdout, type=NodeNames)
     except (OSError, subprocess.CalledProcessError, msgspec.DecodeError):
         return None
 
 
 def main() -> None:
-    """Answers as the module says; what fails ends the process, and is read again by who asked."""
-    gc.disable()  # at its end in a moment, and what it makes has no cycles
+    """Write the names requested on stdin. An error ends the process, and the caller reads the
+    bundle itself."""
+    gc.disable()  # the process is short-lived and creates no cycles
     if hasattr(os, "nice"):
         os.nice(_NICENESS)
     graphs = msgspec.json.decode(sys.stdin.buffer.read(), type=list[str])

@@ -1,4 +1,4 @@
-"""What goes wrong with Parquet files that are not as they were written."""
+"""Exceptions of Polars for damaged Parquet files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ UNREADABLE: Final[tuple[type[BaseException], ...]] = (
     OSError,
     ValueError,
     pl.exceptions.PolarsError,
-    # No Exception: damage that Polars' reader did not expect, about one in 200 damaged files.
+    # Not an Exception: unexpected damage, in about one of 200 damaged files.
     pl.exceptions.PanicException,
 )
-"""What Polars raises for a Parquet file that is gone, damaged or of another kind."""
+"""Exceptions of Polars for a Parquet file that is missing, damaged or of another kind."""

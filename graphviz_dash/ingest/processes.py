@@ -1,4 +1,4 @@
-"""What every process that reads traces is started with; nothing large is imported for it."""
+"""Start parameters of processes that read traces. Imports nothing large."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Final
 import graphviz_dash
 
 PROCESSES_VARIABLE: Final = "GRAPHVIZ_DASH_PROCESSES"
-"""Environment variable: how many processes may read one trace; 1: no other than this."""
+"""Environment variable: maximum processes per trace. 1 disables other processes."""
 
 
 def module_path() -> list[str]:
-    """Where this process finds modules; the current folder only if it is named."""
-    own = str(Path(graphviz_dash.__file__).resolve().parent.parent)
-    return [own, *(folder for folder in sys.path if folder)]
+    """Return the module search path of this process, without the current folder unless listed."""
+    package_root = str(Path(graphviz_dash.__file__).resolve().parent.parent)
+    return [package_root, *(folder for folder in sys.path if folder)]

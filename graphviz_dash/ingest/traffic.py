@@ -1,4 +1,4 @@
-"""Sizes of requests from elsewhere: a server's log, a plan, another engine."""
+"""Reader of request sizes from other sources: server logs, plans, other engines."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ if TYPE_CHECKING:
 
 MOST_REQUESTS: Final = 10_000_000
 _LARGEST: Final = 1 << 40
-_EXPECTED: Final = "a size, or a size and how often it comes, such as `17` or `17 2000`"
+_EXPECTED: Final = "a size, or a size and its count, such as `17` or `17 2000`"
 
 
 def read_traffic(path: Path) -> Ints:
-    """The sizes in the text file at ``path``, shape (requests,): on each line a size, or after it
-    how often it comes, with a comma or blanks between; what follows a ``#`` is a comment.
+    """Read the sizes in the text file at ``path``, shape (requests,).
+
+    Each line contains a size, optionally followed by its count after a comma or blanks. ``#``
+    starts a comment.
 
     Raises:
-        InputError: no such file, no text, a line that is something else, no or too many requests.
+        InputError: File not found, not text, an invalid line, no requests or too many.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise InputError(
-            path, f"no UTF-8 at byte {error.start:,}", "a text file of sizes"
+            path, f"invalid UTF-8 at byte {error.start:,}", "a text file of sizes"
         ) from error
     except OSError as error:
         raise InputError(path, error.strerror or "unreadable", "a text file of sizes") from error
@@ -44,16 +46,21 @@ def read_traffic(path: Path) -> Ints:
         total += count
         if total > MOST_REQUESTS:
             raise InputError(
-                path, f"more than {MOST_REQUESTS:,} requests", "at most so many", "Scale them down."
+                path,
+                f"more than {MOST_REQUESTS:,} requests",
+                "at most this many",
+                "Scale the counts down.",
             )
     if not total:
-        raise InputError(path, "no sizes", "a line for each request, or for each size")
+        raise InputError(path, "no sizes", "one line per request or per size")
     return np.repeat(np.array(sizes, dtype=np.int64), counts)
 
 
 def _numbers(fields: list[str], where: str, line: str) -> tuple[int, int]:
-    plain = len(fields) <= 2 and all(f.isascii() and f.isdecimal() and len(f) < 14 for f in fields)
-    if not plain:
+    is_valid = len(fields) <= 2 and all(
+        f.isascii() and f.isdecimal() and len(f) < 14 for f in fields
+    )
+    if not is_valid:
         raise InputError(where, repr(line[:60]), _EXPECTED)
     size = int(fields[0])
     count = int(fields[1]) if len(fields) == 2 else 1

@@ -1,1 +1,1 @@
-"""Frozen data types: what a run, a graph and a trace are. Needs no torch, no dataframe engine."""
+"""Frozen data types of runs, graphs and traces. Imports no torch and no dataframe engine."""

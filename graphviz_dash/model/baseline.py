@@ -1,7 +1,6 @@
-"""What a later recording is held against: the series and counts of an experiment's runs, without
-its traces. One small JSON file, for a repository or a CI cache.
+"""Baseline of an experiment: series and counts of its runs, without traces.
 
-Field meanings are documented for users in docs/gate.md.
+A baseline is one small JSON file for a repository or a CI cache.
 """
 
 from __future__ import annotations
@@ -16,67 +15,67 @@ from graphviz_dash.model.timings import Nanoseconds
 
 BASELINE_FORMAT: Final = "graphviz-dash-baseline"
 BASELINE_VERSION: Final = 2
-"""Version 2 added ``processes`` and ``keys`` of runs; without them version 1 is read as it is."""
+"""Version 2 added ``processes`` and ``keys`` of runs. Version 1 files remain readable."""
 
 
 class BaselineKey(Struct, frozen=True, forbid_unknown_fields=True):
-    """The replays of what serves one key of a family of graphs, in a recorded program."""
+    """Replays of one key of a graph family in a recorded program."""
 
     family: str
-    """The family's name."""
+    """Name of the family."""
     axes: tuple[str, ...]
-    """Names of the numbers of the key."""
+    """Names of the key's components."""
     key: tuple[Count, ...]
-    """Its numbers."""
+    """Values of the key's components."""
     replay_ns: tuple[Nanoseconds, ...]
-    """GPU time of its sampled replays, in ns."""
+    """GPU times of sampled replays, in ns."""
 
 
 class BaselineRun(Struct, frozen=True, forbid_unknown_fields=True):
     """One run of a baseline."""
 
     name: str
-    """The run's name in its experiment."""
+    """Name of the run in its experiment."""
     mode: ExecutionMode
-    """The execution mode."""
+    """Execution mode."""
     rank: Count | None
-    """Of several ranks; None where there was one process."""
+    """Rank of the process. None if the experiment has a single process."""
     created: str
-    """When it was collected, ISO 8601 in UTC."""
+    """Time of collection, ISO 8601 in UTC."""
     workload: WorkloadInfo
-    """The workload and how often it ran."""
+    """The workload and its iteration counts."""
     environment: Environment
-    """The machine and the software."""
+    """Hardware and software."""
     series: dict[str, tuple[Nanoseconds, ...]]
-    """Times in ns, an iteration each, by the id of their metric."""
+    """Times in ns per iteration, by metric id."""
     counts: dict[str, int | float]
-    """Exact values by the id of their metric."""
+    """Exact values by metric id."""
     absent: dict[str, str]
-    """By metric, why it is in neither."""
+    """Reason by metric id, for metrics without a series or count."""
     failure: str | None
-    """What failed first, on one line; None where nothing did."""
+    """First failure, on one line. None if nothing failed."""
     processes: dict[str, tuple[Count, ...]] = {}
-    """By metric, how many of its series each process timed; without a metric that one timed
-    alone."""
+    """Samples of the series per process, by metric id. Metrics timed by a single process are
+    absent."""
     keys: tuple[BaselineKey, ...] = ()
-    """The replays of the keys of a recorded program's families; none where no loop was recorded."""
+    """Replays by key, for a recorded program. Empty if no loop was recorded."""
 
 
 class BaselineRecording(Struct, frozen=True, forbid_unknown_fields=True):
-    """An experiment, recorded once; ``name`` is its folder's."""
+    """One recording of an experiment. ``name`` is the name of its folder."""
 
     name: str
     runs: tuple[BaselineRun, ...]
 
 
 class Baseline(Struct, frozen=True, forbid_unknown_fields=True):
-    """The file: one recording of the experiment, or several of the same thing."""
+    """The baseline file."""
 
     format: Literal["graphviz-dash-baseline"]
-    """The name of the format."""
+    """Name of the format."""
     version: Literal[1, 2]
-    """The version of the format."""
+    """Version of the format."""
     tool_version: str
-    """The graphviz-dash that wrote it."""
+    """Version of graphviz-dash that wrote the file."""
     recordings: tuple[BaselineRecording, ...]
-    """One recording of the experiment, or several of the same thing."""
+    """One or more recordings of the same experiment."""

@@ -1,8 +1,4 @@
-"""A calibration: what a replay takes beyond its kernels on one machine, and what that was found
-from.
-
-Field meanings are documented for users in docs/predict.md.
-"""
+"""Calibration of the replay model for one machine: fitted terms and the samples behind them."""
 
 from __future__ import annotations
 
@@ -19,85 +15,85 @@ CALIBRATION_VERSION: Final = 2
 
 
 class ErrorScale(Struct, frozen=True, forbid_unknown_fields=True):
-    """How far predictions are off (analysis/prediction/uncertainty.py)."""
+    """Scale of prediction errors (analysis/prediction/uncertainty.py)."""
 
     weights: dict[str, float]
-    """The share of the step that each source of errors makes uncertain, by its name."""
+    """Uncertain share of the step per source of errors, by name."""
     step: float
-    """The score below which nine of ten checked workloads lie: half an interval of the step time
-    over its scale."""
+    """90th percentile of the error scores: half the interval of the step time, divided by its
+    scale."""
     interval: float
-    """The same back to back."""
+    """The same for back-to-back steps."""
 
 
 class CalibrationSample(Struct, frozen=True, forbid_unknown_fields=True):
-    """One workload that was recorded: what its eager trace says, and what was measured clean."""
+    """One recorded workload: features of its eager trace and times of its clean runs."""
 
     name: str
-    """The workload's name."""
+    """Name of the workload."""
     nodes: Count
-    """How many nodes its graph has."""
+    """Number of nodes of its graph."""
     streams: Count
-    """On how many streams its kernels ran."""
+    """Number of streams used by its kernels."""
     work_ns: float
-    """The time of its kernels along the longest way through the step, in ns."""
+    """Kernel time on the critical path of the step, in ns."""
     features: dict[str, float]
-    """The factors of the terms (analysis/prediction/replay_model.py), by name."""
+    """Factors of the model's terms (analysis/prediction/replay_model.py), by name."""
     sources: dict[str, float]
-    """How much there is of each source of errors (analysis/prediction/uncertainty.py), by name."""
+    """Amount per source of errors (analysis/prediction/uncertainty.py), by name."""
     step_ns: Nanoseconds
     """Median of the synchronised graphed step, in ns."""
     interval_ns: Nanoseconds
-    """Median of the graphed step back to back, in ns."""
+    """Median interval of back-to-back graphed steps, in ns."""
     replay_cpu_ns: Nanoseconds
     """Median launch CPU time of the replay, in ns."""
     predicted_ns: float
-    """The step time predicted by terms that were found without this workload, in ns."""
+    """Step time predicted by terms fitted without this workload, in ns."""
     predicted_interval_ns: float
-    """The same back to back, in ns."""
+    """Back-to-back step time predicted by terms fitted without this workload, in ns."""
     eager_cpu_ns: Nanoseconds
-    """The clean launch CPU time of the eager step, in ns."""
+    """Launch CPU time of the eager step in the clean pass, in ns."""
     capture_ns: Nanoseconds
-    """What the graph's capture took, in ns."""
+    """Capture time of the graph, in ns."""
     instantiate_ns: Nanoseconds
-    """What its instantiation took, in ns."""
+    """Instantiation time of the graph, in ns."""
     first_launch_ns: Nanoseconds
-    """What its first launch took to completion, in ns."""
+    """Time of the graph's first launch until completion, in ns."""
 
 
 class Calibration(Struct, frozen=True, forbid_unknown_fields=True):
-    """The file."""
+    """The calibration file."""
 
     format: Literal["graphviz-dash-calibration"]
-    """The name of the format."""
+    """Name of the format."""
     version: Literal[2]
-    """The version of the format."""
+    """Version of the format."""
     tool_version: str
-    """The graphviz-dash that wrote it."""
+    """Version of graphviz-dash that wrote the file."""
     created: str
-    """When it was made, ISO 8601 in UTC."""
+    """Time of calibration, ISO 8601 in UTC."""
     recorded: str
-    """When its samples were recorded, ISO 8601 in UTC."""
+    """Time of recording of the samples, ISO 8601 in UTC."""
     gpu: Gpu
-    """The device that it holds for."""
+    """The calibrated device."""
     environment: Environment
-    """The machine and the software of the recording."""
+    """Hardware and software of the recording."""
     terms: dict[str, float]
-    """Times in ns (or factors) of the step time, by the name of their term."""
+    """Fitted terms of the step time by name, in ns (or factors)."""
     interval_fixed_ns: float
-    """Takes the place of the term ``fixed`` back to back, in ns."""
+    """Value of the term ``fixed`` for back-to-back steps, in ns."""
     errors: ErrorScale
-    """How far predictions are off."""
+    """Scale of prediction errors."""
     replay_cpu_ns: tuple[float, float]
-    """Launch CPU time of a replay: a fixed time and one for each node, in ns."""
+    """Launch CPU time of a replay: fixed part and part per node, in ns."""
     capture: tuple[float, float]
-    """A fixed time in ns, and a factor of the eager step's launch CPU time."""
+    """Capture time: fixed part in ns, and factor of the eager step's launch CPU time."""
     instantiate_ns: tuple[float, float]
-    """A fixed time and one for each node, in ns."""
+    """Instantiation time: fixed part and part per node, in ns."""
     first_launch_ns: tuple[float, float]
-    """Beyond a replay: a fixed time and one for each node, in ns."""
+    """First launch time beyond a replay: fixed part and part per node, in ns."""
     samples: tuple[CalibrationSample, ...]
-    """What all this was fitted to."""
+    """Samples used to fit the terms."""
     checks: tuple[CalibrationSample, ...]
-    """What no term was fitted to: how far these were off gives the width of intervals; none where
-    the samples give it, each predicted from the others."""
+    """Held-out samples, whose errors set the width of intervals. Empty if the samples are
+    cross-validated instead."""

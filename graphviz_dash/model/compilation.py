@@ -1,7 +1,6 @@
-"""What torch.compile made of a program, and why: compilation.json of a run bundle.
+"""Results of torch.compile for a program: compilation.json of a run bundle.
 
-From the frames that Dynamo compiled, through the breaks between them and Inductor's partitions, to
-the tree of recorded graphs. Field meanings are documented for users in docs/bundle-format.md.
+Covers Dynamo's frames and graph breaks, Inductor's partitions and the tree of recorded CUDA graphs.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from graphviz_dash.model.graph import Count
 
 
 class CompilationFact(StrEnum):
-    """The kinds of facts that there may be; a version of torch can lack some."""
+    """Kinds of compilation facts. Some versions of torch lack some kinds."""
 
     FRAMES = "frames"
     BREAKS = "breaks"
@@ -30,277 +29,277 @@ class CompilationFact(StrEnum):
 
 
 class FactSource(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the facts of one kind come from, or why there are none."""
+    """Source of one kind of facts, or the reason for its absence."""
 
     fact: CompilationFact
-    """The kind of facts."""
+    """Kind of facts."""
     source: str | None
-    """The interface of torch that told them; None where it could not be had."""
+    """Torch interface that provided the facts. None if unavailable."""
     missing: str | None = None
-    """Why it could not be had; None where it could."""
+    """Reason for the absence. None if the facts are available."""
 
 
 class UserLine(Struct, frozen=True, forbid_unknown_fields=True):
     """A line of the program."""
 
     file: str
-    """Its path, shortened so that it names no folder of the machine."""
+    """Path, shortened so that it names no folder of the machine."""
     line: Count
-    """Its number, from 1."""
+    """Line number, from 1."""
     function: str | None = None
-    """The function around it; None where it is not told."""
+    """Enclosing function. None if unknown."""
     code: str | None = None
-    """The line itself; None where it is not told."""
+    """Source text of the line. None if unknown."""
 
     @property
     def text(self) -> str:
-        """``file:line``."""
+        """The location as ``file:line``."""
         return f"{self.file}:{self.line}"
 
 
 class CompiledFrame(Struct, frozen=True, forbid_unknown_fields=True):
-    """One compilation of a function, or of the rest of one behind a graph break, by Dynamo."""
+    """One Dynamo compilation of a function, or of its continuation after a graph break."""
 
     id: str
-    """torch's id of the compilation: ``0/1`` is the second of frame 0."""
+    """Torch's id of the compilation: ``0/1`` is the second one of frame 0."""
     function: str
-    """The function's name, without what Dynamo puts before that of a rest."""
+    """Function name, without the prefix that Dynamo adds to continuations."""
     place: UserLine | None
-    """Its first line; of a rest the line that it goes on behind."""
+    """First line of the function, or the line of the graph break that a continuation follows."""
     resumes: bool
-    """Whether it is the rest of a function behind a graph break."""
+    """True for the continuation of a function after a graph break."""
     callers: tuple[UserLine, ...] = ()
-    """The program's lines that led to it, innermost first."""
+    """Program lines that led to the call, innermost first."""
     nodes: Count | None = None
-    """Operators of its FX graph; None where none came out."""
+    """Number of operators in the FX graph. None without a graph."""
     inputs: Count | None = None
-    """Inputs of its FX graph; None where none came out."""
+    """Number of inputs of the FX graph. None without a graph."""
     guards: Count | None = None
-    """Guards that are checked at each call; None where they are not told."""
+    """Number of guards checked per call. None if unknown."""
     guard_ns: Count | None = None
-    """How long they took to check when Dynamo tried them, in ns; None where it does not tell."""
+    """Time to check the guards once, measured by Dynamo, in ns. None if unknown."""
     compile_ns: Count | None = None
-    """How long the compilation took, in ns; None where it is not told."""
+    """Compile time in ns. None if unknown."""
     failure: str | None = None
-    """Why nothing was compiled; None where something was."""
+    """Reason for a failed compilation. None if it succeeded."""
     code: str | None = None
-    """Its FX graph as torch prints it, cut at 20,000 characters; None where none came out."""
+    """FX graph as printed by torch, truncated to 20,000 characters. None without a graph."""
 
 
 class GraphBreak(Struct, frozen=True, forbid_unknown_fields=True):
-    """A place at which Dynamo could not go on: what follows is compiled as a graph of its own."""
+    """A graph break: Dynamo compiles the code after it as a separate graph."""
 
     frame: str | None
-    """The compilation that ended there."""
+    """Id of the compilation that ended at the break. None if unknown."""
     reason: str
-    """Dynamo's reason in a line."""
+    """Dynamo's reason, on one line."""
     explanation: str | None
-    """What Dynamo says besides."""
+    """Dynamo's explanation. None if there is none."""
     hints: tuple[str, ...]
-    """What Dynamo suggests."""
+    """Dynamo's suggestions."""
     link: str | None
-    """Where torch's documentation has more."""
+    """Link to torch's documentation. None if there is none."""
     lines: tuple[UserLine, ...]
-    """The program's lines, innermost first."""
+    """Program lines, innermost first."""
     whole_frame: bool = False
-    """Whether the whole function runs eagerly, because Dynamo cannot resume there."""
+    """True if the function runs eagerly because Dynamo cannot resume after the break."""
 
 
 class Recompile(Struct, frozen=True, forbid_unknown_fields=True):
-    """A function was compiled again, because guards of its earlier compilations failed."""
+    """Recompilation of a function after a guard failure."""
 
     frame: str | None
-    """The new compilation."""
+    """Id of the new compilation. None if unknown."""
     guards: tuple[str, ...]
-    """The guards that failed, as Python."""
+    """Failed guards, as Python expressions."""
     lines: tuple[UserLine, ...]
-    """The line that each guard is there for, where it is told."""
+    """Program line behind each guard, if known."""
     limit: bool = False
-    """Whether it was not compiled again, because the limit was reached: it runs eagerly."""
+    """True if the recompile limit was reached, so that the function runs eagerly."""
 
 
 class CompiledGraph(Struct, frozen=True, forbid_unknown_fields=True):
-    """A graph that Inductor compiled."""
+    """A graph compiled by Inductor."""
 
     frame: str | None
-    """The compilation that it belongs to."""
+    """Id of its compilation. None if unknown."""
     key: str
-    """Its key in Inductor's cache, by which traces name its calls."""
+    """Key in Inductor's cache; traces name the calls of the graph by this key."""
     backward: bool | None
-    """Whether it is a backward; None where it is not told."""
+    """True for a backward graph. None if unknown."""
     cached: bool | None
-    """Whether it came out of the cache; None where it is not told."""
+    """True if the graph came from the cache. None if unknown."""
 
 
 class SplitOperator(Struct, frozen=True, forbid_unknown_fields=True):
-    """An operator that cannot be captured, so that Inductor splits a graph at it."""
+    """An operator that cannot be captured, where Inductor splits a graph."""
 
     name: str
-    """Inductor's name of it."""
+    """Inductor's name of the operator."""
     reason: str
-    """Why it cannot be captured."""
+    """Reason why it cannot be captured."""
     operator: str | None
-    """The FX operator; None where it is not told."""
+    """FX operator. None if unknown."""
     lines: tuple[UserLine, ...]
-    """The program's lines, innermost first."""
+    """Program lines, innermost first."""
 
 
 class GraphPartition(Struct, frozen=True, forbid_unknown_fields=True):
-    """A part of a compiled graph: captured as a CUDA graph, or run as it is."""
+    """A part of a compiled graph: either captured as a CUDA graph or run without one."""
 
     nodes: Count
-    """Inductor's nodes in it."""
+    """Number of Inductor nodes."""
     inputs: Count
-    """Its inputs."""
+    """Number of inputs."""
     outputs: Count
-    """Its outputs."""
+    """Number of outputs."""
     captured: bool
-    """Whether it can be captured."""
+    """True if the part can be captured."""
     operators: tuple[SplitOperator, ...]
-    """Those for which it cannot."""
+    """Operators that prevent a capture."""
 
 
 class Partitioning(Struct, frozen=True, forbid_unknown_fields=True):
-    """How Inductor split one compiled graph."""
+    """The partitions of one compiled graph."""
 
     frame: str | None
-    """The compilation that it belongs to."""
+    """Id of its compilation. None if unknown."""
     partitions: tuple[GraphPartition, ...]
-    """The parts in the order in which they run."""
+    """Partitions in execution order."""
 
 
 class GraphSkip(Struct, frozen=True, forbid_unknown_fields=True):
-    """Why no CUDA graph is recorded of a compiled graph."""
+    """A compiled graph without a CUDA graph, and the reason."""
 
     frame: str | None
-    """The compilation; None where it is not told."""
+    """Id of the compilation. None if unknown."""
     reason: str
-    """Inductor's reason in a line."""
+    """Inductor's reason, on one line."""
     lines: tuple[UserLine, ...]
-    """The program's lines, innermost first."""
+    """Program lines, innermost first."""
 
 
 class FunctionInput(Struct, frozen=True, forbid_unknown_fields=True):
-    """An input of a function that is recorded as CUDA graphs."""
+    """An input of a function recorded as CUDA graphs."""
 
     name: str
-    """Its name in the FX graph."""
+    """Name in the FX graph."""
     static: bool
-    """Whether it is taken to stay at its address: parameters, buffers, marked tensors."""
+    """True if torch assumes a fixed address: parameters, buffers, marked tensors."""
     mutated: bool
-    """Whether the function writes to it."""
+    """True if the function writes to it."""
     line: UserLine | None = None
-    """The line that first uses it; None where it is not told."""
+    """First line that uses it. None if unknown."""
 
 
 class TreeFunction(Struct, frozen=True, forbid_unknown_fields=True):
-    """A compiled graph, or a partition of one, that is recorded as CUDA graphs."""
+    """A compiled graph, or a partition of one, recorded as CUDA graphs."""
 
     id: Count
-    """Its number in the cudagraph trees."""
+    """Number in the cudagraph trees."""
     frame: str | None
-    """The compilation that it belongs to."""
+    """Id of its compilation. None if unknown."""
     mode: str
     """``forward``, ``backward`` or ``inference``."""
     inputs: tuple[FunctionInput, ...]
-    """Its inputs, in order."""
+    """Inputs, in order."""
     warmups: Count = 0
-    """Times it ran before its first recording."""
+    """Number of runs before the first recording."""
     recordings: Count = 0
-    """CUDA graphs that were recorded of it."""
+    """Number of CUDA graphs recorded."""
 
 
 class CopiedInput(Struct, frozen=True, forbid_unknown_fields=True):
-    """An input that is copied to the address that the graph reads before each replay."""
+    """An input copied to the graph's input address before each replay."""
 
     name: str
-    """Its name in the FX graph."""
+    """Name in the FX graph."""
     bytes: Count | None
-    """Its size; None where it is not told."""
+    """Size in bytes. None if unknown."""
     line: UserLine | None = None
-    """The line that first uses it; None where it is not told."""
+    """First line that uses it. None if unknown."""
 
 
 class TreeNode(Struct, frozen=True, forbid_unknown_fields=True):
-    """One recorded CUDA graph in the tree: a path from a root is what a step replays."""
+    """One recorded CUDA graph of the tree. A step replays a path from a root."""
 
     id: Count
-    """Its number in the cudagraph trees."""
+    """Number in the cudagraph trees."""
     function: Count
-    """The function that was recorded."""
+    """Number of the recorded function."""
     parent: Count | None
-    """The node that is replayed before it; None for a root."""
+    """Number of the node replayed before it. None for a root."""
     graph: str | None
-    """Its graph in the bundle; None where the two cannot be joined."""
+    """Id of its graph in the bundle. None if no graph could be matched."""
     copied: tuple[CopiedInput, ...]
-    """Inputs that are copied at each replay."""
+    """Inputs copied before each replay."""
     managed: Count
-    """Inputs that are outputs of graphs before it, which are read where they lie."""
+    """Number of inputs that are outputs of earlier graphs, read in place."""
     outputs: Count
-    """Its outputs."""
+    """Number of outputs."""
     aliased: Count
-    """Outputs that share memory with an earlier output."""
+    """Number of outputs that share memory with an earlier output."""
 
 
 class MovedInput(Struct, frozen=True, forbid_unknown_fields=True):
-    """An input that was expected at one address and came at another."""
+    """An input whose address changed since the recording."""
 
     name: str
-    """Its name in the FX graph."""
+    """Name in the FX graph."""
     line: UserLine | None = None
-    """The line that first uses it; None where it is not told."""
+    """First line that uses it. None if unknown."""
 
 
 class Rerecording(Struct, frozen=True, forbid_unknown_fields=True):
-    """A function was recorded again although a graph of it existed."""
+    """A further recording of a function that already had a graph."""
 
     frame: str | None
-    """The compilation; None where it is not told."""
+    """Id of the compilation. None if unknown."""
     function: str
-    """The function, as torch calls it."""
+    """Function name in torch."""
     reason: str
-    """Which expectation of the earlier recording failed."""
+    """Violated expectation of the earlier recording."""
     moved: tuple[MovedInput, ...]
-    """The inputs that moved; empty where another expectation failed."""
+    """Inputs that moved. Empty if another expectation was violated."""
 
 
 class CompileWarning(Struct, frozen=True, forbid_unknown_fields=True):
     """A warning or an error of the cudagraph trees."""
 
     text: str
-    """What it said, in a line."""
+    """Message, on one line."""
     lines: tuple[UserLine, ...]
-    """The program's lines that it names, or that call what it is about, innermost first."""
+    """Program lines named by the message, or those that made the call, innermost first."""
     times: Count = 1
-    """How often it came."""
+    """Number of occurrences."""
 
 
 class Compilation(Struct, frozen=True, forbid_unknown_fields=True):
-    """compilation.json."""
+    """Content of compilation.json."""
 
     torch: str | None
-    """The version of torch; None where the log does not tell it."""
+    """Version of torch. None if the log does not contain it."""
     sources: tuple[FactSource, ...]
-    """Where each kind of facts comes from, or why it is missing."""
+    """Source of each kind of facts, or the reason for its absence."""
     frames: tuple[CompiledFrame, ...] = ()
-    """What Dynamo compiled, in order."""
+    """Dynamo compilations, in order."""
     breaks: tuple[GraphBreak, ...] = ()
-    """Where it could not go on, each place once for each compilation."""
+    """Graph breaks, once per location and compilation."""
     recompiles: tuple[Recompile, ...] = ()
-    """What it compiled again."""
+    """Recompilations."""
     graphs: tuple[CompiledGraph, ...] = ()
-    """What Inductor compiled."""
+    """Graphs compiled by Inductor."""
     partitionings: tuple[Partitioning, ...] = ()
-    """How Inductor split what it compiled, to capture the parts."""
+    """Partitions of the compiled graphs."""
     skips: tuple[GraphSkip, ...] = ()
-    """What runs without CUDA graphs."""
+    """Compiled graphs that run without CUDA graphs."""
     functions: tuple[TreeFunction, ...] = ()
-    """What is recorded as CUDA graphs."""
+    """Functions recorded as CUDA graphs."""
     nodes: tuple[TreeNode, ...] = ()
-    """What was recorded and was still there at the end, parents before children."""
+    """Recorded graphs alive at the end, parents before children."""
     rerecordings: tuple[Rerecording, ...] = ()
-    """What was recorded again."""
+    """Repeated recordings."""
     warnings: tuple[CompileWarning, ...] = ()
-    """What the cudagraph trees warned of, or raised."""
+    """Warnings and errors of the cudagraph trees."""
     counters: dict[str, Count] = {}
-    """Counters of Dynamo and Inductor, ``group.name``, those that have to do with graphs."""
+    """Counters of Dynamo and Inductor that concern graphs, by ``group.name``."""

@@ -1,7 +1,7 @@
-"""What the doctor found out about a step: doctor.json of a run bundle.
+"""Findings of the doctor about a step: doctor.json of a run bundle.
 
-The rules themselves (text, advice, examples) are in :mod:`graphviz_dash.model.rules`, so that they
-improve without a change to what was recorded.
+Texts, advice and examples of the rules are in :mod:`graphviz_dash.model.rules`, so that they can
+improve without a change to recorded data.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from graphviz_dash.model.graph import Count
 
 
 class RuleId(StrEnum):
-    """The rules that a capture, or a replay that is to do what the step does, must keep."""
+    """Conditions for a capture to succeed and for a replay to do the same work as the step."""
 
     DEFAULT_STREAM = "default-stream"
     SYNC_VALUE = "sync-value"
@@ -41,14 +41,14 @@ class RuleId(StrEnum):
 
 
 class Severity(StrEnum):
-    """``illegal``: the capture fails. ``silent``: it does not, and replays do something else."""
+    """``illegal``: the capture fails. ``silent``: it succeeds, but replays do different work."""
 
     ILLEGAL = "illegal"
     SILENT = "silent"
 
 
 class Seen(StrEnum):
-    """How a finding is known: the capture itself, an eager step watched, or a replay compared."""
+    """Detection method: the capture, an observed eager step, or a comparison with a replay."""
 
     CAPTURE = "capture"
     EAGER = "eager"
@@ -56,7 +56,7 @@ class Seen(StrEnum):
 
 
 class CheckStatus(StrEnum):
-    """What came of checking a rule."""
+    """Outcome of checking a rule."""
 
     PASSED = "passed"
     FOUND = "found"
@@ -67,111 +67,113 @@ EvidenceValue: TypeAlias = int | float | str
 
 
 class Evidence(Struct, frozen=True, forbid_unknown_fields=True):
-    """One fact that supports a finding. ``unit`` is "B", "ns", or None for counts and texts."""
+    """One fact that supports a finding."""
 
     name: str
     value: EvidenceValue
     unit: str | None = None
+    """Unit: "B" or "ns". None for counts and texts."""
 
 
 class CodePlace(Struct, frozen=True, forbid_unknown_fields=True):
     """A line of the user's code."""
 
     file: str
-    """Its path, shortened so that it names no folder of the machine."""
+    """Path, shortened so that it names no folder of the machine."""
     line: Count
-    """Its number, from 1."""
+    """Line number, from 1."""
     function: str | None
-    """The function around it; None at module level."""
+    """Enclosing function. None at module level."""
     first: Count
-    """The number of the first of ``lines``."""
+    """Line number of the first of ``lines``."""
     lines: tuple[str, ...]
-    """The source around it; empty when it could not be read."""
+    """Surrounding source lines. Empty if unavailable."""
 
     @property
     def text(self) -> str:
-        """``file:line``."""
+        """The location as ``file:line``."""
         return f"{self.file}:{self.line}"
 
 
 class Finding(Struct, frozen=True, forbid_unknown_fields=True):
-    """A line that breaks a rule."""
+    """A violation of a rule by a line of code."""
 
     rule: RuleId
-    """Which rule."""
+    """The violated rule."""
     severity: Severity
-    """Whether the capture fails by it, or replays go wrong."""
+    """Effect of the violation: a failed capture or incorrect replays."""
     seen: Seen
-    """How it is known."""
+    """Detection method."""
     first: bool
-    """Whether this call ended the capture, or would."""
+    """True if this call ended the capture, or would have."""
     place: CodePlace | None
-    """The line of the user's code; None where there is none."""
+    """Line of the user's code. None if unknown."""
     op: str | None
-    """The operator or call; None where only the line is known."""
+    """Operator or call. None if only the line is known."""
     stream: str | None
-    """The CUDA stream that was current ("stream 7 (capturing)"); None where it does not matter."""
+    """CUDA stream that was current ("stream 7 (capturing)"). None if irrelevant."""
     thread: str | None
-    """The Python thread; None for the main one."""
+    """Python thread. None for the main thread."""
     message: str | None
-    """The error as it was raised; None where there was none."""
+    """Error message as raised. None without an error."""
     calls: Count | None
-    """How often a step comes by; None where that was not counted."""
+    """Calls per step. None if not counted."""
     evidence: tuple[Evidence, ...]
-    """Facts that support it."""
+    """Supporting facts."""
 
 
 class RuleCheck(Struct, frozen=True, forbid_unknown_fields=True):
-    """What came of one rule; ``reason`` says why it could not be checked."""
+    """Outcome of one rule."""
 
     rule: RuleId
     status: CheckStatus
     reason: str | None = None
+    """Reason for an unchecked rule. None otherwise."""
 
 
 class OutputCheck(Struct, frozen=True, forbid_unknown_fields=True):
-    """One tensor after a replay against the same tensor after an eager step from the same state."""
+    """One tensor after a replay, compared with the same tensor after an eager step from the same
+    state."""
 
     name: str
-    """How the step or its state reaches it."""
+    """Path of the tensor in the step's result or state."""
     kind: Literal["result", "state"]
-    """A result of the step, or memory that it changes."""
+    """Result of the step, or memory that it changes."""
     dtype: str
-    """Its type in torch's words."""
+    """Data type, as named by torch."""
     shape: tuple[Count, ...]
-    """Its sizes."""
+    """Shape."""
     elements: Count
-    """How many it has."""
+    """Number of elements."""
     differing: Count
-    """How many of them are unequal."""
+    """Number of unequal elements."""
     largest: float | None
-    """The largest absolute difference; None for types without one or where it is not finite."""
+    """Largest absolute difference. None if undefined for the type or not finite."""
     noise: float | None
-    """The same between two eager steps; None where it was not measured."""
+    """Largest absolute difference of two eager steps. None if not measured."""
 
 
 class DoctorReport(Struct, frozen=True, forbid_unknown_fields=True):
-    """doctor.json."""
+    """Content of doctor.json."""
 
     subject: Literal["workload", "program"]
-    """A workload's step, which the doctor can run as it likes, or a program, which it can only
-    watch."""
+    """A workload's step, which the doctor can rerun, or a program, which it can only observe."""
     captured: bool | None
-    """Whether a capture of the unchanged step succeeded; None: none was tried."""
+    """True if a capture of the unchanged step succeeded. None if not attempted."""
     attempts: Count
-    """Captures, those included in which calls found illegal before were answered from an eager
-    step."""
+    """Number of capture attempts. Attempts that replace known illegal calls by results of an eager
+    step count too."""
     nodes: Count | None
-    """The graph's; None without a graph."""
+    """Number of nodes of the graph. None without a graph."""
     steps: Count
-    """Eager steps that were compared."""
+    """Number of compared eager steps."""
     operators: Count | None
-    """torch operators that one of them runs; None where none was watched."""
+    """Number of torch operators per step. None if no step was observed."""
     replays: Count
-    """Replays that were compared with an eager step."""
+    """Number of replays compared with an eager step."""
     findings: tuple[Finding, ...]
-    """What breaks a rule, in the order of the step."""
+    """Violations, in the order of the step."""
     checks: tuple[RuleCheck, ...]
-    """What came of each rule."""
+    """Outcome of each rule."""
     outputs: tuple[OutputCheck, ...]
-    """What a replay leaves, against an eager step."""
+    """Tensors after a replay, compared with an eager step."""

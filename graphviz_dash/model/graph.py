@@ -1,4 +1,4 @@
-"""A captured CUDA graph as the driver describes it: nodes in creation order, edges with their data.
+"""A captured CUDA graph as described by the driver: nodes in creation order, edges with their data.
 
 Source of the terms: the CUDA driver API, section "Graph Management" (CUgraphNodeType,
 CUgraphEdgeData).
@@ -14,11 +14,11 @@ from msgspec import Meta, Struct
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 Dim3: TypeAlias = tuple[Count, Count, Count]
 Uint64: TypeAlias = Annotated[int, Meta(ge=0)]
-"""A value that the driver keeps in 64 bits without a sign."""
+"""Unsigned 64-bit value of the driver."""
 
 
 class NodeKind(StrEnum):
-    """What a graph node does, named as in CUDA's CUgraphNodeType."""
+    """Node types, named as in CUDA's CUgraphNodeType."""
 
     KERNEL = "Kernel"
     MEMCPY = "Memcpy"
@@ -37,14 +37,14 @@ class NodeKind(StrEnum):
 
 
 class EdgeType(StrEnum):
-    """CUgraphDependencyType: a full dependency, or one that programmatic launch may relax."""
+    """CUgraphDependencyType: a full dependency, or one that a programmatic launch may relax."""
 
     FULL = "full"
     PROGRAMMATIC = "programmatic"
 
 
 class ConditionalType(StrEnum):
-    """CUgraphConditionalNodeType: what a conditional node's value means."""
+    """CUgraphConditionalNodeType: interpretation of a conditional node's value."""
 
     IF = "If"
     WHILE = "While"
@@ -52,132 +52,140 @@ class ConditionalType(StrEnum):
 
 
 class KernelParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="kernel"):
-    """Launch parameters of a kernel node. What is None was not read, unless its field says
-    otherwise."""
+    """Launch parameters of a kernel node. None means not read, unless defined otherwise."""
 
     name: str
-    """As the driver gives it, mangled."""
+    """Mangled name from the driver."""
     demangled: str
-    """As c++filt would print it."""
+    """Demangled name, as printed by c++filt."""
     grid: Dim3 | None
-    """Blocks in each direction; None only in imported graphs, whose source may tell no more than
-    names."""
+    """Blocks per dimension. None only in imported graphs whose source contains names only."""
     block: Dim3 | None
-    """Threads of a block in each direction; None as ``grid``."""
+    """Threads of a block per dimension. None as for ``grid``."""
     dynamic_shared: Count | None
-    """Shared memory of the launch, in bytes; a trace shows the sum with ``static_shared``. None as
-    ``grid``."""
+    """Dynamic shared memory of the launch, in bytes. Traces show the sum with ``static_shared``.
+    None as for ``grid``."""
     static_shared: Count | None = None
-    """Shared memory by the function's attributes, in bytes."""
+    """Static shared memory from the function's attributes, in bytes."""
     registers: Count | None = None
-    """Of a thread."""
+    """Registers per thread."""
     cluster: Dim3 | None = None
-    """The size of its thread block clusters in blocks; None also where the launch sets none."""
+    """Size of a thread block cluster, in blocks per dimension. None also if the launch sets none.
+    """
     cooperative: bool | None = None
-    """Whether all blocks run at once."""
+    """True for a cooperative launch, whose blocks are all resident at the same time."""
     priority: int | None = None
-    """The launch's; lower numbers go first."""
+    """Launch priority; lower numbers run first."""
     dynamic_parallelism: bool | None = None
-    """Whether the kernel launches kernels itself."""
+    """True if the kernel launches kernels (dynamic parallelism)."""
 
 
 class MemcpyParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="memcpy"):
-    """A copy node. Memory types are CUmemorytype in lower case (host, device, array, unified); the
-    driver says "unified" for any address it resolves by itself, pinned host memory included."""
+    """A copy node. Memory types are CUmemorytype in lower case (host, device, array, unified). The
+    driver uses "unified" for any address that it resolves itself, including pinned host memory."""
 
     source: str
-    """The memory type that is read."""
+    """Memory type of the source."""
     target: str
-    """The memory type that is written."""
+    """Memory type of the destination."""
     direction: str
-    """HtoD, DtoH, DtoD, HtoH by where the addresses live, or "unknown"."""
+    """Direction from the location of the addresses: HtoD, DtoH, DtoD, HtoH or "unknown"."""
     bytes: Count
-    """The product of width, height and depth."""
+    """Product of width, height and depth, in bytes."""
     width: Count
-    """Of a row, in bytes."""
+    """Width of a row, in bytes."""
     height: Count
-    """In rows."""
+    """Number of rows."""
     depth: Count
-    """In slices."""
+    """Number of slices."""
     pageable: bool | None = None
-    """Whether an operand lies in host memory that is not pinned; None where it was not read."""
+    """True if an operand is host memory that is not pinned. None if not read."""
 
 
 class MemsetParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="memset"):
-    """A set node. All but ``bytes`` are None only in imported graphs, where a trace tells no
-    more."""
+    """A memset node. Fields other than ``bytes`` are None only in graphs imported from a trace."""
 
     value: Count | None
-    """What each element is set to."""
+    """Value of each element."""
     element_bytes: Count | None
-    """The size of an element."""
+    """Element size in bytes."""
     width: Count | None
-    """Of a row, in elements."""
+    """Width of a row, in elements."""
     height: Count | None
-    """In rows."""
+    """Number of rows."""
     bytes: Count
-    """The total written."""
+    """Total size in bytes."""
 
 
 class HostParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="host"):
-    """A call on the CPU: the symbol of the function and the file name of its library, each None
-    where the loader knows no symbol at that address (a function made at run time, a static one)."""
+    """A call on the CPU. Both fields are None if the loader knows no symbol at the address, as for
+    static functions and functions created at run time."""
 
     function: str | None
+    """Symbol of the function. None if unknown."""
     library: str | None
+    """File name of its library. None if unknown."""
 
 
 class MemAllocParams(
     Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="mem-alloc"
 ):
-    """An allocation of ``bytes`` on ``device`` (its ordinal); freed by a MemFree node or later."""
+    """A memory allocation, freed by a MemFree node or later."""
 
     bytes: Count
+    """Size in bytes."""
     device: Count
+    """Ordinal of the device."""
 
 
 class MemFreeParams(
     Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="mem-free"
 ):
-    """A free. ``allocated_by`` is the node of the same graph that allocated the memory; None where
-    another graph or the program did."""
+    """A memory deallocation."""
 
     allocated_by: Count | None
+    """Index of the node in the same graph that allocated the memory. None if another graph or the
+    program allocated it."""
 
 
 class EventParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="event"):
-    """An event recorded or waited for. ``event`` numbers the events of a graph and its bodies in
-    the order in which their nodes come, so that a record and its wait have the same."""
+    """An event record or event wait."""
 
     event: Count
+    """Number of the event, in the order of the nodes of a graph and its bodies. A record and its
+    wait share it."""
 
 
 class SemaphoreParams(
     Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="semaphores"
 ):
-    """External semaphores signalled or waited for. ``semaphores`` numbers them as events are
-    numbered; ``values`` are the fence values, which binary semaphores do not look at."""
+    """A signal of or wait for external semaphores."""
 
     semaphores: tuple[Count, ...]
+    """Numbers of the semaphores, in the order of the nodes of a graph and its bodies."""
     values: tuple[Uint64, ...]
+    """Fence values. Binary semaphores ignore them."""
 
 
 class ConditionalParams(
     Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="conditional"
 ):
-    """A conditional node: its ``type`` and how many bodies it has. An If has one or two (the second
-    runs when the value is zero), a While one, a Switch any number. None: not read."""
+    """A conditional node. An If has one or two bodies (the second runs if the value is zero), a
+    While one, a Switch any number."""
 
     type: ConditionalType | None
+    """Type of the node. None if not read."""
     size: Count | None
+    """Number of bodies. None if not read."""
 
 
 class BatchMemOpParams(
     Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="batch-mem-op"
 ):
-    """Memory operations of the stream: each CUstreamBatchMemOpType in words ("write value 32")."""
+    """Memory operations of the stream."""
 
     operations: tuple[str, ...]
+    """CUstreamBatchMemOpType of each operation in words ("write value 32")."""
 
 
 Params: TypeAlias = (
@@ -192,7 +200,7 @@ Params: TypeAlias = (
     | ConditionalParams
     | BatchMemOpParams
 )
-"""The parameters of a node, told apart by the field ``of``."""
+"""Node parameters, discriminated by the field ``of``."""
 
 PARAMS_OF: Final = {
     NodeKind.KERNEL: KernelParams,
@@ -208,50 +216,51 @@ PARAMS_OF: Final = {
     NodeKind.CONDITIONAL: ConditionalParams,
     NodeKind.BATCH_MEM_OP: BatchMemOpParams,
 }
-"""The parameters that each kind may have; the others (Empty, ChildGraph) have none."""
+"""Parameter type per node kind. Other kinds (Empty, ChildGraph) have none."""
 
 
 class Operand(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """Memory that a node may reach: ``bytes`` from ``offset`` on of an allocation. ``allocation``
-    numbers what was allocated from the device (the allocator's segments, and others) as the nodes
-    of a graph and its bodies first come to it."""
+    """Memory that a node may access: a range of an allocation."""
 
     allocation: Count
+    """Number of the allocation (a segment of the allocator or another device allocation), in the
+    order in which nodes of a graph and its bodies refer to it."""
     offset: Count
+    """Offset in the allocation, in bytes."""
     bytes: Count
+    """Length in bytes."""
 
 
 class GraphNode(Struct, frozen=True, forbid_unknown_fields=True):
-    """One node."""
+    """A node of a graph."""
 
     index: Count
-    """Its position in creation order, which is its identity within its graph."""
+    """Position in creation order, which identifies the node in its graph."""
     kind: NodeKind
-    """What it does."""
+    """Node type."""
     params: Params | None = None
-    """None for kinds that have none (Empty, ChildGraph) or whose parameters were not read."""
+    """Parameters. None for kinds without parameters (Empty, ChildGraph), or if not read."""
     bodies: tuple[str, ...] = ()
-    """The ids of the graphs it holds: a child graph, or the bodies of a conditional in the order of
-    their values (the first of an If runs when it is not zero)."""
+    """Ids of the contained graphs: a child graph, or the bodies of a conditional in the order of
+    their values (the first body of an If runs if the value is not zero)."""
     enabled: bool | None = None
-    """Whether the executable runs it (a kernel, copy or set can be disabled there); None for
-    other kinds, and where it was not read."""
+    """True if the executable graph runs the node (kernels, copies and memsets can be disabled).
+    None for other kinds, or if not read."""
     device: Count | None = None
-    """Ordinal of the device that it runs on; None for kinds without one, and where it was not
-    read."""
+    """Ordinal of the node's device. None for kinds without one, or if not read."""
     operands: tuple[Operand, ...] | None = None
-    """All memory that the node's arguments give it access to, in order and without overlaps,
-    whether it reads, writes or leaves it; None where that is not known. What a kernel reaches
-    through addresses that lie in memory, or through global variables, is not in it."""
+    """Memory accessible through the node's arguments, in order and without overlaps, for reading or
+    writing. None if unknown. Excludes memory reached through pointers in memory and through
+    global variables."""
 
     @property
     def label(self) -> str:
-        """The name a reader knows the node by: see :func:`node_label`."""
+        """Display name of the node, see :func:`node_label`."""
         return node_label(self.kind, self.params)
 
 
 def node_label(kind: NodeKind, params: Params | None) -> str:
-    """The name a reader knows a node by: demangled kernel name, or kind with direction."""
+    """Format the display name of a node: demangled kernel name, or kind with direction."""
     match params:
         case KernelParams(demangled=name):
             return name
@@ -271,54 +280,52 @@ class GraphEdge(Struct, frozen=True, forbid_unknown_fields=True):
     """A dependency between two nodes with its CUgraphEdgeData."""
 
     source: Count
-    """The index of the upstream node."""
+    """Index of the upstream node."""
     target: Count
-    """The index of the node that waits."""
+    """Index of the downstream node."""
     from_port: Count = 0
-    """0 is completion of the upstream node, other values as the node kind defines (1 programmatic,
-    2 launch order for kernels)."""
+    """Port of the upstream node. 0: completion; kernels: 1 programmatic, 2 launch order."""
     to_port: Count = 0
-    """0 for all kinds so far."""
+    """Port of the downstream node. 0 for all current kinds."""
     type: EdgeType = EdgeType.FULL
-    """Whether programmatic launch may relax it."""
+    """Dependency type."""
 
 
 class DriverAnswer(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the driver said to an attempt."""
+    """The driver's result of an operation."""
 
     result: str
-    """The result's name without its prefix, "SUCCESS" when it was done."""
+    """Name of the result without its prefix; "SUCCESS" on success."""
     graph: str | None = None
-    """The id of the offending node's graph; None where no node was named."""
+    """Id of the graph of the offending node. None if no node was reported."""
     node: Count | None = None
-    """The index of the offending node; None where none was named."""
+    """Index of the offending node. None if no node was reported."""
     from_node: Count | None = None
-    """The dependency of that node that does not match; None where none was named."""
+    """Index of the mismatched dependency of that node. None if none was reported."""
 
 
 class CapturedGraph(Struct, frozen=True, forbid_unknown_fields=True):
     """A graph read from the driver after capture."""
 
     id: str
-    """Unique in its run ("graph-0")."""
+    """Id, unique in its run ("graph-0")."""
     nodes: tuple[GraphNode, ...]
-    """In creation order."""
+    """Nodes in creation order."""
     edges: tuple[GraphEdge, ...]
-    """Between nodes, by their indices."""
+    """Edges between nodes, by index."""
     read_by: str
-    """The API that gave it; with cuGraphNodeGetDependencies in it, the edges into a node come in
-    the order of its dependencies."""
+    """API that provided the graph. With cuGraphNodeGetDependencies, edges into a node have the
+    order of its dependencies."""
     parent: tuple[str, Count] | None = None
-    """Id of the graph, and index of the node in it, that hold this graph as a body; None for a
-    graph that is launched by itself."""
+    """Id of the graph that contains this graph as a body, and index of the containing node. None
+    for a top-level graph."""
     name: str | None = None
-    """What the workload calls it; None where it does not."""
+    """Name given by the workload. None if unnamed."""
     device_launch: DriverAnswer | None = None
-    """The driver's answer to instantiating it for launches from the device; None for bodies, and
-    where it was not asked."""
+    """Result of instantiating the graph for device launch. None for bodies, or if not attempted."""
     captured_as: Count | None = None
-    """Which of the captures in the capture's trace made it, counted from 0; None where a range of
-    the collector tells, or nothing does."""
+    """Index of its capture in the capture trace, from 0. None if a range of the collector
+    identifies it, or if unknown."""
     captured_in: Count = 0
-    """Which of the traces of captures shows its own, counted from 0; engines write one for each
+    """Index of the capture trace that contains its capture, from 0. Engines write one trace per
     batch size."""

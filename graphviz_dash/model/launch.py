@@ -1,7 +1,6 @@
-"""A recording of launch costs: every sample of the life-cycle times of synthetic graphs.
+"""Recordings of launch costs: all life-cycle time samples of synthetic graphs.
 
-The measurements and their names are those of NVIDIA's sample cudaGraphsPerfScaling; docs/metrics.md
-defines each.
+Measurements and names follow NVIDIA's sample cudaGraphsPerfScaling; docs/metrics.md defines them.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ LAUNCH_FORMAT_VERSION: Final = 2
 
 
 class LaunchMeasure(StrEnum):
-    """What is timed of each graph, and of the same kernels launched one by one."""
+    """Measurements of a graph, and of the same kernels launched one by one."""
 
     CAPTURE = "capture"
     INSTANTIATION = "instantiation"
@@ -41,117 +40,115 @@ class Topology(Struct, frozen=True, forbid_unknown_fields=True):
     """A synthetic graph of empty kernels in parallel chains."""
 
     width: Count
-    """How many chains."""
+    """Number of chains."""
     length: Count
-    """Nodes of a chain."""
+    """Number of nodes per chain."""
     single_root: bool
-    """One more kernel before all chains; else each chain has a root of its own."""
+    """True for one additional kernel before all chains. Otherwise each chain has its own root."""
     other: Literal["Memcpy", "Memset", "Host"] | None
-    """The kind of the node that stands in the middle of the first chain instead of a kernel; None
-    for kernels only."""
+    """Kind of the node in the middle of the first chain. None if all nodes are kernels."""
     nodes: Count
-    """What the driver counts."""
+    """Number of nodes reported by the driver."""
 
 
 class LaunchSeries(Struct, frozen=True, forbid_unknown_fields=True):
-    """All samples of one topology in ns, in the order they were taken, by measure.
-
-    A measure that cannot be taken of this topology is missing, with its reason in ``absent``.
-    """
+    """All samples of one topology."""
 
     topology: Topology
+    """The synthetic graph."""
     samples: dict[LaunchMeasure, tuple[Nanoseconds, ...]]
+    """Samples in ns by measure, in measurement order."""
     absent: dict[LaunchMeasure, str]
+    """Reason by measure, for measures that this topology does not support."""
 
 
 class LaunchRecording(Struct, frozen=True, forbid_unknown_fields=True):
-    """launch.json."""
+    """Content of launch.json."""
 
     format: Literal["graphviz-dash-launch"]
-    """The name of the format."""
+    """Name of the format."""
     version: Literal[1, 2]
-    """The version of the format."""
+    """Version of the format."""
     tool_version: str
-    """The graphviz-dash that wrote it."""
+    """Version of graphviz-dash that wrote the file."""
     created: str
-    """When it was measured, ISO 8601 in UTC."""
+    """Time of measurement, ISO 8601 in UTC."""
     command: tuple[str, ...]
-    """What the user typed."""
+    """Command line of the user."""
     environment: Environment
-    """The machine and the software."""
+    """Hardware and software."""
     trials: Count
-    """How many samples of each series were asked for."""
+    """Number of samples requested per series."""
     complete: bool
-    """Whether all were taken."""
+    """True if all samples were measured."""
     call_ns: tuple[Nanoseconds, ...]
-    """cudaRuntimeGetVersion through cuda-python, which does nothing: what calling from Python adds
-    to each CPU time at most, in ns."""
+    """Times of cudaRuntimeGetVersion through cuda-python, in ns: an upper bound of the Python call
+    overhead in each CPU time."""
     clock_ns: tuple[Nanoseconds, ...]
-    """Two readings of the clock in a row, in ns."""
+    """Times between two consecutive clock readings, in ns."""
     series: tuple[LaunchSeries, ...]
-    """All samples, a series for each topology."""
+    """Samples, one series per topology."""
     process_trials: Annotated[int, Meta(ge=1)] | None = None
-    """So many of each series, in their order, are of one process, the next of another, each of
-    which took them of one graph after the other; None: one process took all, a trial of each graph
-    in turn (version 1)."""
+    """Number of consecutive samples measured by one process, graph by graph. None if one process
+    measured all samples, interleaving the graphs (version 1)."""
 
 
 class PublishedFigure(Struct, frozen=True, forbid_unknown_fields=True):
     """A published time of a synthetic graph with the older and the newer toolkit."""
 
     measure: LaunchMeasure
-    """What was timed."""
+    """The measure."""
     chains: Count
-    """How many parallel chains, each with a root of its own."""
+    """Number of parallel chains, each with its own root."""
     length: Count
-    """Nodes of a chain."""
+    """Number of nodes per chain."""
     before_us: Count | None
-    """With the older toolkit, in µs as it was published; None where that was not."""
+    """Published time with the older toolkit, in µs. None if unpublished."""
     after_us: Count | None
-    """With the newer toolkit, in µs as it was published; None where that was not."""
+    """Published time with the newer toolkit, in µs. None if unpublished."""
     speedup: str | None
-    """The improvement as it was printed; None where it was not."""
+    """Speedup as printed. None if not printed."""
     source: str
-    """Where in the publication it stands; a reading of a figure is approximate."""
+    """Location in the publication. Values read from a chart are approximate."""
 
 
 class PublishedLine(Struct, frozen=True, forbid_unknown_fields=True):
     """A time that grows with the nodes of a linear chain."""
 
     measure: LaunchMeasure
-    """What was timed."""
+    """The measure."""
     toolkit: str
-    """The version of the toolkit."""
+    """Version of the toolkit."""
     base_ns: Count
-    """The fixed time, in ns."""
+    """Fixed time, in ns."""
     slope_ns: Count
-    """The time of each node, in ns."""
+    """Time per node, in ns."""
     from_nodes: Count
-    """The fewest nodes that it holds for."""
+    """Smallest number of nodes covered."""
 
 
 class PublishedLaunch(Struct, frozen=True, forbid_unknown_fields=True):
-    """Launch costs that others published, with an older and a newer toolkit."""
+    """Launch costs published by others, with an older and a newer toolkit."""
 
     title: str
-    """Of the publication."""
+    """Title of the publication."""
     authors: str
-    """Who published them."""
+    """Authors."""
     address: str
-    """Where they stand."""
+    """URL of the publication."""
     gpu: str
-    """The device that they were measured on."""
+    """GPU model."""
     cpu: str
-    """The processor that they were measured on."""
+    """CPU model."""
     older: str
-    """The older toolkit, with its driver."""
+    """Older toolkit with its driver."""
     newer: str
-    """The newer toolkit, with its driver."""
+    """Newer toolkit with its driver."""
     read_as: str
-    """How the figures were read."""
+    """Method of reading values from charts."""
     figures: tuple[PublishedFigure, ...]
-    """Single times."""
+    """Individual times."""
     lines: tuple[PublishedLine, ...]
-    """Times that grow with the nodes, from the publication's text."""
+    """Times that grow with the nodes, from the text of the publication."""
     statements: tuple[str, ...]
-    """What its text says besides, whole sentences."""
+    """Further statements of the text, as full sentences."""

@@ -1,11 +1,8 @@
-"""The loop of a program with many graphs: which graphs belong together, what each costs, and every
-step that the program ran.
+"""The loop of a program with many graphs: graph families, their costs, and all recorded steps.
 
-Graphs that one place of the program captures and that differ by shape are a *family*; its *members*
-differ by their *key* (a batch size, a number of tokens, or several numbers). A member is one graph,
-or several that are replayed in a fixed order with eager work between: the *segments* of one step.
-
-Field meanings are documented for users in docs/bundle-format.md.
+Graphs captured by the same code for different shapes form a *family*. Its *members* differ by
+*key*: a batch size, a number of tokens, or several numbers. A member is one graph, or several
+*segments* replayed in a fixed order with eager work in between.
 """
 
 from __future__ import annotations
@@ -19,168 +16,166 @@ from graphviz_dash.model.graph import Count
 
 
 class KeyMethod(StrEnum):
-    """How a key is known, surest first."""
+    """Source of a key, most reliable first."""
 
     LABEL = "label"
-    """The program said it: ``collectors.label``."""
+    """Label set by the program with ``collectors.label``."""
     ENGINE = "engine"
-    """The public state of an engine that the recorder knows."""
+    """Public state of an engine that the recorder supports."""
     SHAPES = "shapes"
-    """The shapes that operators saw while the graph was captured."""
+    """Shapes of operator inputs during capture."""
     GRIDS = "grids"
-    """The grids of its kernels, which are multiples of the size and not the size itself."""
+    """Grids of the kernels, which are multiples of the size."""
 
 
 class SizeMethod(StrEnum):
-    """How the real size of a step is known, surest first."""
+    """Source of a step's real size, most reliable first."""
 
     LABEL = "label"
     ENGINE = "engine"
     SHAPES = "shapes"
-    """By the shapes of the inputs of a pass that runs eagerly."""
+    """Input shapes of an eager pass."""
 
 
 class StepKind(StrEnum):
-    """How a step of the loop ran."""
+    """Execution of a step of the loop."""
 
     REPLAY = "replay"
-    """As the replay of one graph."""
+    """Replay of one graph."""
     SEGMENTS = "segments"
-    """As replays of several graphs, with eager work between."""
+    """Replays of several graphs, with eager work in between."""
     FALLBACK = "fallback"
-    """Eagerly, for no graph fits it."""
+    """Eager execution, because no graph fits."""
     CAPTURE = "capture"
-    """A graph was captured in it, and what it computed ran eagerly."""
+    """Capture of a graph; the computation itself ran eagerly."""
 
 
 class Phase(StrEnum):
-    """What a step of a language model computes."""
+    """Phase of a language model's step."""
 
     PREFILL = "prefill"
-    """The tokens of prompts."""
+    """Tokens of prompts."""
     DECODE = "decode"
-    """One further token for each request."""
+    """One further token per request."""
     MIXED = "mixed"
-    """Both at once."""
+    """Prefill and decode in one step."""
 
 
 class FamilyMember(Struct, frozen=True, forbid_unknown_fields=True):
-    """What serves one key of a family."""
+    """A member of a graph family: the graphs for one key."""
 
     key: tuple[Count, ...] | None
-    """A number for each of the family's ``axes``; None where it is not known."""
+    """One number per entry of the family's ``axes``. None if unknown."""
     method: KeyMethod | None
-    """How the key is known; None where it is not."""
+    """Source of the key. None if the key is unknown."""
     graphs: tuple[str, ...]
-    """The graph, or the segments of a step in the order of their replays: one that is replayed
-    twice in a step stands twice."""
+    """Ids of the graph, or of the segments of a step in replay order. A graph replayed twice per
+    step occurs twice."""
 
 
 class GraphFamily(Struct, frozen=True, forbid_unknown_fields=True):
-    """Graphs that one place of the program captures."""
+    """Graphs captured by the same code."""
 
     name: str
-    """What the program or its engine calls it; else the function that captures and its line."""
+    """Name from the program or its engine; otherwise the capturing function and line."""
     captured_at: tuple[str, ...]
     """``file:line`` of the calls that led to the first capture, innermost first."""
     axes: tuple[str, ...]
-    """Names of the numbers of a key, such as ``tokens``; empty where no key is known."""
+    """Names of the key's components, such as ``tokens``. Empty if no key is known."""
     size_axis: Count | None
-    """Which of the axes is padded: ``real`` and ``padded`` of steps are of it. None: not known."""
+    """Index of the padded axis, to which ``real`` and ``padded`` of steps refer. None if unknown.
+    """
     module: str | None
-    """The class of the module whose forward is captured; None where none was seen."""
+    """Class of the module whose forward is captured. None if none was recorded."""
     members: tuple[FamilyMember, ...]
-    """In the order of their first captures."""
+    """Members in the order of their first captures."""
 
 
 class GraphCost(Struct, frozen=True, forbid_unknown_fields=True):
-    """What one graph costs; times in ns of the CPU's clock unless a field says otherwise."""
+    """Costs of one graph. Times are CPU times in ns unless a field defines them otherwise."""
 
     graph: str
-    """Its id."""
+    """Id of the graph."""
     instantiate_ns: Count | None
-    """The call that ends the capture, which instantiates too; where the program keeps the graph and
-    instantiates it itself, that call. None: it was not seen."""
+    """Time of the call that ends the capture and instantiates, or of a separate instantiation call.
+    None if not recorded."""
     first_launch_ns: Count | None
-    """The call of the first replay; None where it was never replayed."""
+    """Time of the first replay's call. None if never replayed."""
     launch_ns: tuple[Count, ...]
-    """The calls of later replays, at most LAUNCHES_KEPT of them, evenly over those that were
-    noted."""
+    """Times of later replay calls: at most LAUNCHES_KEPT samples, evenly spread."""
     gpu_ns: tuple[Count, ...]
-    """GPU time of replays between two CUDA events, of one replay in SAMPLED_EVERY, and of fewer
-    once a graph has been replayed often; the first replay is never among them."""
+    """GPU times of replays between two CUDA events, for one replay in SAMPLED_EVERY, later fewer.
+    Excludes the first replay."""
     pool: tuple[Count, Count] | None
-    """The allocator's id of its memory pool; None where it could not be asked."""
+    """Allocator id of its memory pool. None if unavailable."""
     pool_added_bytes: Count | None
-    """Bytes by which its pool grew since the capture before it into the same pool ended, so that a
-    warm-up in the pool counts; None where it could not be asked."""
+    """Growth in bytes of its pool since the end of the previous capture into the pool, including
+    warm-ups. None if unavailable."""
     own_bytes: Count | None
-    """Bytes allocated in the pool when its capture ended, and not when the one before it did: no
-    other graph can use them. None where it could not be asked."""
+    """Bytes allocated in the pool at the end of its capture but not at the end of the previous one.
+    Other graphs cannot use them. None if unavailable."""
     outside_bytes: Count | None
-    """Device memory outside the allocator that went when it was instantiated, by what the driver
-    says is free: in whole chunks, so only their sum over many graphs is near the truth. None where
-    memory came back meanwhile, or it could not be asked."""
+    """Decrease of free device memory outside the allocator during instantiation, in bytes. The
+    driver allocates large chunks, so only sums over many graphs are accurate. None if
+    unavailable, or if memory was freed meanwhile."""
 
 
 class LoopSteps(Struct, frozen=True, forbid_unknown_fields=True):
-    """The steps of the loop in the order of their begin, a column for each fact. All columns are
-    of one length; None stands where the fact of that step is not known."""
+    """Steps of the loop by start time, one column per fact. All columns have the same length; None
+    marks unknown values."""
 
     kind: tuple[StepKind, ...]
-    """How the step ran."""
+    """Execution of the step."""
     phase: tuple[Phase | None, ...]
-    """What it computed."""
+    """Computed phase."""
     family: tuple[Count | None, ...]
-    """The place of its family in ``families``; of a fallback the one whose module ran."""
+    """Index of its family in ``families``. For a fallback, the family whose module ran."""
     member: tuple[Count | None, ...]
-    """The place of what was replayed or captured in ``members`` of the family; None for a
-    fallback."""
+    """Index of the replayed or captured member in ``members`` of the family. None for a fallback.
+    """
     real: tuple[Count | None, ...]
-    """The size that was asked for, on the size axis of the family."""
+    """Requested size on the family's size axis."""
     padded: tuple[Count | None, ...]
-    """The size that was computed; None for a fallback, which computes what was asked for."""
+    """Computed size. None for a fallback, which computes the requested size."""
     size_method: tuple[SizeMethod | None, ...]
-    """How ``real`` is known."""
+    """Source of ``real``."""
     thread: tuple[Count, ...]
-    """Which thread ran it, numbered as they come."""
+    """Number of the thread, in order of appearance."""
     begin_ns: tuple[Count, ...]
-    """When it began, in ns of the CPU's clock since the recording began; by the program's word or
-    the engine where these tell, else the call of its first replay."""
+    """Start of the step on the CPU clock, in ns since the start of the recording: from the program
+    or the engine if available, otherwise the first replay call."""
     end_ns: tuple[Count, ...]
-    """When its last call returned, likewise: the GPU may still be at work."""
+    """Return of the step's last call, in ns like ``begin_ns``. The GPU may still be busy."""
     launch_ns: tuple[Count | None, ...]
-    """The calls that replay its graphs, together; None where none was replayed."""
+    """Total time of the calls that replay its graphs, in ns. None without a replay."""
     gpu_ns: tuple[Count | None, ...]
-    """GPU time of its replays between CUDA events; None for the steps that were not sampled."""
+    """GPU time of its replays between CUDA events, in ns. None for steps that were not sampled."""
 
 
 class ProgramLoop(Struct, frozen=True, forbid_unknown_fields=True):
-    """loop.json.gz: the families, what their graphs cost, and the steps."""
+    """Content of loop.json.gz: families, graph costs and steps."""
 
     families: tuple[GraphFamily, ...]
-    """In the order of their first captures; a graph that is replayed in segments of several members
-    is named by each."""
+    """Families in the order of their first captures. A graph may belong to several members."""
     graphs: tuple[GraphCost, ...]
-    """A row for each graph of the recording, in the same order."""
+    """Costs per graph, in the order of the recording's graphs."""
     steps: LoopSteps
-    """The steps, the first LOOP_STEPS_KEPT of them; where one graph is replayed over and over,
-    those that were timed."""
+    """The first LOOP_STEPS_KEPT steps. For a single graph replayed repeatedly, the timed steps."""
     steps_seen: Count
-    """How many there were."""
+    """Total number of steps."""
     clean_steps: Count
-    """So many rows, the first ones, ran before a profiler did: times are theirs alone, sizes are of
-    all. The samples of ``graphs`` are of clean steps too."""
+    """Number of leading rows that ran before a profiler started. Only these have valid times; sizes
+    are valid for all rows. Samples in ``graphs`` come from these steps too."""
     window_steps: tuple[Count | None, ...]
-    """For each mark of the traced window, in their order, the row of its step; None where nothing
-    of the loop ran in it."""
+    """Row of the step for each mark of the traced window, in order. None if the loop was not
+    active."""
     engine: str | None = None
-    """The engine whose state was read, with its version; None where there was none."""
+    """Engine with its version, if its state was read. None without an engine."""
 
 
 SAMPLED_EVERY: Final = 16
-"""One replay of a graph in so many has CUDA events around it, later fewer."""
+"""One replay of a graph in this many is timed with CUDA events; later fewer."""
 LAUNCHES_KEPT: Final = 256
-"""Samples of a graph's launch times that are kept; of its GPU times as many."""
+"""Maximum launch time samples per graph, and maximum GPU time samples."""
 LOOP_STEPS_KEPT: Final = 200_000
-"""Steps of a loop that are kept."""
+"""Maximum number of stored steps."""

@@ -1,13 +1,13 @@
-"""Names of the ranges that collectors put into a trace, and that analysis finds again."""
+"""Names of the ranges that collectors add to traces for the analysis."""
 
 STEP = "graphviz_dash.step#"
-"""Followed by the iteration's number: one traced iteration, its final synchronisation included."""
+"""Prefix of an iteration number: one traced iteration, including its final synchronisation."""
 
 CAPTURE = "graphviz_dash.capture#"
-"""Followed by the graph's id: the capture of that graph."""
+"""Prefix of a graph id: the capture of that graph."""
 
 MODULE = "graphviz_dash.module:"
-"""Followed by the dotted path of an nn.Module ("layers.0.attn"), while its forward runs."""
+"""Prefix of the dotted path of an nn.Module ("layers.0.attn"), during its forward."""
 
 SOURCE = "graphviz_dash.source:"
-"""Followed by ``file:line`` of the user's code that called into torch."""
+"""Prefix of ``file:line`` of the user's code that called into torch."""

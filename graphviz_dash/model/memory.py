@@ -1,6 +1,4 @@
-"""What the memory pass of a run found: who owns device memory, and which graph uses which part of
-its pool. Raw facts; docs/bundle-format.md documents the file, analysis/memory/report.py reads them.
-"""
+"""Results of the memory pass: owners of device memory, and pool memory used by each graph."""
 
 from __future__ import annotations
 
@@ -15,11 +13,11 @@ PoolId: TypeAlias = tuple[Count, Count]
 SignedBytes: TypeAlias = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 DEFAULT_POOL: Final = (0, 0)
-"""The id of the allocator's pool that belongs to no graph."""
+"""Id of the allocator's default pool, which belongs to no graph."""
 
 
 class Owner(StrEnum):
-    """Whose a live allocation is, the first that fits."""
+    """Owner of a live allocation; the first match applies."""
 
     WEIGHTS = "weights"
     GRADIENTS = "gradients"
@@ -31,7 +29,7 @@ class Owner(StrEnum):
 
 
 class Stage(StrEnum):
-    """A part of the memory pass, in the order they are run."""
+    """A stage of the memory pass, in execution order."""
 
     START = "start"
     BUILD = "build"
@@ -41,28 +39,28 @@ class Stage(StrEnum):
 
 
 class MemoryStage(Struct, frozen=True, forbid_unknown_fields=True):
-    """The allocator and the device in one stage, in bytes. Peaks are within the stage, the rest is
+    """Allocator and device memory in one stage, in bytes. Peaks are within the stage, other values
     at its end."""
 
     stage: Stage
-    """Which stage."""
+    """The stage."""
     peak_allocated_bytes: Count
-    """Most bytes of live allocations."""
+    """Peak of live allocations, in bytes."""
     peak_reserved_bytes: Count
-    """Most bytes that the allocator held from the device."""
+    """Peak of memory reserved by the allocator, in bytes."""
     allocated_bytes: Count
-    """Bytes of live allocations."""
+    """Live allocations, in bytes."""
     reserved_bytes: Count
-    """Bytes that the allocator held from the device."""
+    """Memory reserved by the allocator, in bytes."""
     device_used_bytes: Count
-    """What the device has no longer free (cudaMemGetInfo), other processes included."""
+    """Used device memory in bytes (cudaMemGetInfo), including other processes."""
     process_used_bytes: Count | None = None
-    """What the driver says of this process alone (nvidia-smi, in MiB); None where it does not list
-    it."""
+    """Memory of this process according to the driver (nvidia-smi, in steps of MiB), in bytes. None
+    if the driver does not list it."""
 
 
 class OwnedBytes(Struct, frozen=True, forbid_unknown_fields=True):
-    """Bytes of live allocations of one owner in one pool."""
+    """Bytes of live allocations by owner and pool."""
 
     pool: PoolId
     owner: Owner
@@ -70,72 +68,74 @@ class OwnedBytes(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PoolSegment(Struct, frozen=True, forbid_unknown_fields=True):
-    """A segment that a private pool holds from the device at the end of the pass."""
+    """A segment of a private pool at the end of the pass."""
 
     pool: PoolId
     bytes: Count
 
 
 class Extent(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """A place in a private pool: bytes ``begin`` to before ``end`` of the segment at that place
-    of ``MemoryPass.segments``."""
+    """A range of a private pool."""
 
     segment: Count
+    """Index of the segment in ``MemoryPass.segments``."""
     begin: Count
+    """First byte in the segment."""
     end: Count
+    """Byte after the last one."""
 
 
 class LiveExtent(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
     """A live allocation in a private pool at the end of the pass."""
 
     segment: Count
-    """The index of its segment in ``MemoryPass.segments``."""
+    """Index of its segment in ``MemoryPass.segments``."""
     begin: Count
-    """Its first byte within the segment."""
+    """First byte in the segment."""
     end: Count
-    """The byte behind its last."""
+    """Byte after the last one."""
     owner: Owner
-    """Whose it is."""
+    """Owner of the allocation."""
 
 
 class GraphMemory(Struct, frozen=True, forbid_unknown_fields=True):
-    """What one capture allocated."""
+    """Allocations of one capture."""
 
     graph: str
-    """The graph's id."""
+    """Id of the graph."""
     pool: PoolId | None
-    """The private pool; None where it allocated nothing."""
+    """Private pool. None if the capture allocated nothing."""
     allocations: Count
-    """How many there were."""
+    """Number of allocations."""
     peak_bytes: Count
-    """Most bytes of its own allocations alive at once."""
+    """Peak of its simultaneous live allocations, in bytes."""
     kept_bytes: Count
-    """Bytes of its own that were alive when it ended."""
+    """Its allocations alive at the end of the capture, in bytes."""
     extents: tuple[Extent, ...]
-    """All of its pool that was allocated at some time of the capture, merged."""
+    """Ranges of its pool allocated at any time during the capture, merged."""
     instantiate_device_bytes: SignedBytes | None
-    """Growth of device memory while the graph was instantiated; the driver takes memory in pieces
-    of MiB and keeps some, so it is 0 for most graphs, and other processes disturb it. None where it
-    was not instantiated."""
+    """Growth of device memory during instantiation, in bytes. The driver allocates chunks of MiB
+    and keeps some, so most graphs have 0, and other processes interfere. None if not
+    instantiated."""
 
 
 class MemoryPass(Struct, frozen=True, forbid_unknown_fields=True):
-    """memory-pass.json."""
+    """Content of memory-pass.json."""
 
     method: str
-    """By what means all this was measured."""
+    """Measurement method."""
     iterations: Count
-    """Iterations after the graphs were captured."""
+    """Number of iterations after the captures."""
     stages: tuple[MemoryStage, ...]
-    """The allocator and the device in each stage, in their order."""
+    """Allocator and device memory per stage, in order."""
     at_rest: tuple[OwnedBytes, ...]
-    """The live allocations after the last iteration."""
+    """Live allocations after the last iteration."""
     at_peak: tuple[OwnedBytes, ...]
-    """Those of the moment in one iteration at which most were alive, where ``transient`` is what
-    that iteration allocated and freed again."""
+    """Live allocations at the peak within one iteration. ``transient`` is memory that the iteration
+    allocated and freed again."""
     segments: tuple[PoolSegment, ...]
-    """What the private pools hold from the device."""
+    """Segments of the private pools."""
     live: tuple[LiveExtent, ...]
-    """The live allocations in them."""
+    """Live allocations in the segments."""
     graphs: tuple[GraphMemory, ...]
-    """What each capture allocated."""
+    """Allocations per capture."""

@@ -1,8 +1,8 @@
-"""What names the nodes of a replay: the ids that the driver gave to graphs, and CUPTI's records.
+"""Node ids of replays: the driver's graph ids and CUPTI's records.
 
 Source of the terms: CUPTI's activity records of kernels, memcpys and memsets (``graphId``,
-``graphNodeId``) and the driver's cudaGraphNodeGetToolsId, whose upper 32 bits are the id of the
-graph that was launched and whose lower 32 bits number the node within its graph.
+``graphNodeId``) and the driver's cudaGraphNodeGetToolsId. Its upper 32 bits are the id of the
+launched graph, its lower 32 bits number the node within that graph.
 """
 
 from __future__ import annotations
@@ -13,75 +13,76 @@ from graphviz_dash.model.graph import Count, Dim3
 
 
 class GraphIds(Struct, frozen=True, forbid_unknown_fields=True):
-    """The ids of one graph in one process. ``graph`` is its id in the bundle; no graph that lies in
-    another has ids of its own, for it is launched as a part of it.
-
-    ``launched_as``: the ids of its executable graphs, which are what a record shows. ``nodes``: the
-    number of each of its own nodes, in creation order.
-    """
+    """Ids of one top-level graph in one process. Bodies have no ids; they are launched as part of
+    it."""
 
     graph: str
+    """Id of the graph in the bundle."""
     launched_as: tuple[Count, ...]
+    """Ids of its executable graphs, as shown in records."""
     nodes: tuple[Count, ...]
+    """Number of each of its direct nodes, in creation order."""
 
 
 class NodeLook(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """What a record shows of its work besides its times; rows share them."""
+    """Attributes of a record other than its times, shared by rows."""
 
     kind: str
-    """kernel, memcpy or memset."""
+    """Kind of work: kernel, memcpy or memset."""
     name: str
-    """The kernel's, demangled; of a copy its direction."""
+    """Demangled kernel name, or direction of a copy."""
     grid: Dim3 | None
-    """Blocks in each direction; None for memcpys and memsets."""
+    """Blocks per dimension. None for memcpys and memsets."""
     block: Dim3 | None
-    """Threads of a block in each direction; None for memcpys and memsets."""
+    """Threads of a block per dimension. None for memcpys and memsets."""
     shared: Count | None
-    """Shared memory in bytes, static and dynamic together; None for memcpys and memsets."""
+    """Static and dynamic shared memory, in bytes. None for memcpys and memsets."""
     registers: Count | None
-    """Of a thread; None for memcpys and memsets."""
+    """Registers per thread. None for memcpys and memsets."""
     bytes: Count | None
-    """Of a copy or set; None for kernels."""
+    """Bytes of a copy or memset. None for kernels."""
 
 
 class NodeIdRow(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """One record of work that a graph ran."""
+    """One record of work run by a graph."""
 
     launch: Count
-    """Numbers the graph launches of the pass in the order of the calls."""
+    """Number of the graph launch, in call order."""
     graph: Count
-    """The upper half of the record's node id: the executable graph."""
+    """Id of the executable graph: the upper half of the record's node id."""
     node: Count
-    """The lower half: the node within its graph."""
+    """Number of the node within its graph: the lower half of the record's node id."""
     look: Count
-    """An index into ``NodeIdPass.looks``."""
+    """Index in ``NodeIdPass.looks``."""
     device: Count
-    """The device's ordinal."""
+    """Ordinal of the device."""
     stream: Count
-    """The stream's number."""
+    """Number of the stream."""
     start_ns: Count
-    """Since the pass's first step, in ns."""
+    """Start since the first step of the pass, in ns."""
     duration_ns: Count
-    """In ns."""
+    """Duration in ns."""
 
 
 class NodeIdPass(Struct, frozen=True, forbid_unknown_fields=True):
-    """node-ids.json.gz: replays as CUPTI's records show them, each with the id of its node.
-    Measured in a process of its own, with cupti-python and without torch.profiler."""
+    """Content of node-ids.json.gz: CUPTI's records of replays with node ids.
+
+    Measured in a separate process, with cupti-python and without torch.profiler.
+    """
 
     source: str
-    """The package and its versions."""
+    """Package and versions."""
     steps: Count
-    """Iterations that were recorded."""
+    """Number of recorded iterations."""
     dropped: Count
-    """Records that CUPTI lost for want of room."""
+    """Number of records that CUPTI dropped because its buffers were full."""
     outside: Count
-    """Records of work that no graph ran, which are not kept."""
+    """Number of discarded records of work outside graphs."""
     graphs: tuple[GraphIds, ...]
-    """The ids of each graph in this process."""
+    """Ids of each graph in this process."""
     looks: tuple[NodeLook, ...]
-    """What rows share."""
+    """Attributes shared by rows."""
     launch_steps: tuple[Count, ...]
-    """The step of each graph launch."""
+    """Step of each graph launch."""
     rows: tuple[NodeIdRow, ...]
-    """The records, by time."""
+    """Records, by time."""

@@ -1,4 +1,4 @@
-"""The names of the nodes of many graphs: each name once, and a code for each node."""
+"""Node names of many graphs, stored as one table of names and a code per node."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ from typing import Final
 from msgspec import Struct
 
 CODE: Final = "I"
-"""The type of a code, as ``array`` and ``memoryview`` call it."""
+"""Type code of a name code, for ``array`` and ``memoryview``."""
 
 
 class NodeNames(Struct, frozen=True):
-    """Names of nodes, as :func:`~graphviz_dash.model.graph.node_label` gives them. A million nodes
-    have some hundred names; as codes they are compared without an object for each."""
+    """Node names from :func:`~graphviz_dash.model.graph.node_label`.
+
+    A million nodes share a few hundred names. Codes allow comparing them without an object per
+    node.
+    """
 
     names: tuple[str, ...]
-    """Each once; a code is a place among them."""
+    """Distinct names. A code is an index into them."""
     codes: dict[str, bytes]
-    """The codes of a graph's nodes by its id, in creation order, each a :data:`CODE`."""
+    """Codes of the nodes by graph id, in creation order, each a :data:`CODE`."""
 
     def of(self, graphs: Iterable[str]) -> list[str]:
-        """The names of the nodes of ``graphs``, one graph after the other.
+        """Return the names of the nodes of ``graphs``, one graph after the other.
 
         Raises:
-            KeyError: one of them was not read.
+            KeyError: A graph was not read.
         """
         codes = b"".join(self.codes[graph] for graph in graphs)
         return [self.names[code] for code in memoryview(codes).cast(CODE)]

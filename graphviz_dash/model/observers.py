@@ -1,4 +1,4 @@
-"""Profiler overhead: the same step timed with nothing attached, and under each tool."""
+"""Profiler overhead: the same step timed without a tool and with each tool attached."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphviz_dash.model.timings import Nanoseconds, StepTiming
 
 
 class Observer(StrEnum):
-    """What was attached to the process while its steps were timed."""
+    """Tool attached to the process during the timed steps."""
 
     NONE = "none"
     EVENTS = "events"
@@ -19,42 +19,44 @@ class Observer(StrEnum):
     PROFILER = "torch-profiler"
     """torch.profiler with CPU and CUDA activities, which attaches CUPTI."""
     STOPPED = "torch-profiler-stopped"
-    """The same process after its torch.profiler was stopped: CUPTI stays attached."""
+    """The same process after torch.profiler stopped. CUPTI stays attached."""
     GRAPH_LEVEL = "cupti-graph"
-    """CUPTI, one record for each launch of a graph (CUPTI_ACTIVITY_KIND_GRAPH_TRACE)."""
+    """CUPTI with one record per graph launch (CUPTI_ACTIVITY_KIND_GRAPH_TRACE)."""
     NODE_LEVEL = "cupti-node"
-    """CUPTI, one record for each node that a graph runs (CONCURRENT_KERNEL, MEMCPY, MEMSET)."""
+    """CUPTI with one record per executed graph node (CONCURRENT_KERNEL, MEMCPY, MEMSET)."""
 
 
 class Observed(Struct, frozen=True, forbid_unknown_fields=True):
     """One series of steps in one process."""
 
     observer: Observer
-    """What was attached."""
+    """The attached tool."""
     process: Count
-    """Numbers the processes in the order in which they ran."""
+    """Number of the process, in execution order."""
     source: str | None
-    """The tool and its version; None where nothing was attached."""
+    """Tool and version. None without a tool."""
     steps: tuple[StepTiming, ...]
-    """A row for each synchronised step; what the observer itself does within a step (the recording
-    of events) is in it."""
+    """Times of synchronised steps, including the observer's work within a step (recording events).
+    """
     interval_ns: Nanoseconds
-    """Wall time of as many steps without a wait between them, the wait at the end included, divided
-    by their number."""
+    """Mean step time in ns over the same number of steps without waits in between, including the
+    final wait."""
     device_ns: tuple[Nanoseconds, ...]
-    """The step's work queued behind a kernel that spins, between two CUDA events, so that its
-    launch is not in it; a step whose launch took longer than the spinning has no row."""
+    """GPU times in ns between two CUDA events, with the step queued behind a spinning kernel to
+    exclude launch time. Steps that launch longer than the kernel spins are omitted."""
     reported_ns: tuple[Nanoseconds, ...]
-    """What the tool itself says of the GPU time of each synchronised step, from the begin of its
-    first piece of work to the end of its last."""
+    """GPU times in ns reported by the tool per synchronised step, from the start of the first work
+    to the end of the last."""
     records: Count | None
-    """How many records of work on the GPU the tool made of these steps; None for one that makes
-    none."""
+    """Number of GPU work records created by the tool for these steps. None for tools without
+    records."""
 
 
 class ObserverPass(Struct, frozen=True, forbid_unknown_fields=True):
-    """observers.json: the same steps under each observer, each in a process of its own, the first
-    and the last with nothing attached. ``iterations`` steps were timed in each series."""
+    """Content of observers.json: the same steps under each observer, in separate processes. The
+    first and last process run without a tool."""
 
     iterations: Count
+    """Number of timed steps per series."""
     observed: tuple[Observed, ...]
+    """Series, in execution order."""

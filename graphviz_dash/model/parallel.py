@@ -1,7 +1,6 @@
-"""A step captured with only the dependencies that its data needs: what was observed of it, how it
-was planned, what was tried, and how the result was checked.
+"""A step captured with its data dependencies only: observed operators, plan, attempts and checks.
 
-What the operators need of each other is not stored: it follows from the memory that each reaches
+Dependencies between operators are not stored. They follow from the memory that operators access
 (``graphviz_dash.planning.operators``).
 """
 
@@ -16,161 +15,164 @@ from graphviz_dash.model.graph import Count
 from graphviz_dash.model.timings import Nanoseconds
 
 _COLLECTIVES: Final = ("c10d.", "_c10d_functional.")
-"""How the names of torch.distributed's operators begin."""
+"""Name prefixes of torch.distributed's operators."""
 
 
 class Access(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """Bytes of a storage that an operator reads, or writes (and may read)."""
+    """A byte range of a storage that an operator reads, or writes (and may read)."""
 
     storage: Count
     """Index of the storage."""
     begin: Count
-    """The first byte."""
+    """First byte."""
     end: Count
-    """The byte behind the last."""
+    """Byte after the last one."""
     writes: bool
-    """Whether it writes them."""
+    """True for a write."""
 
 
 class Storage(Struct, frozen=True, forbid_unknown_fields=True):
-    """Memory that tensors of a step share, as views of each other do."""
+    """Memory shared by tensors of a step, such as views of each other."""
 
     bytes: Count
-    """Its size."""
+    """Size in bytes."""
     shape: tuple[Count, ...]
-    """Of the first tensor in it that was seen."""
+    """Shape of the first observed tensor."""
     dtype: str
-    """Of that tensor, such as ``float32``."""
+    """Data type of that tensor, such as ``float32``."""
     maker: Count | None
-    """Index of the operator that made it; None for memory from outside the step."""
+    """Index of the operator that created it. None for memory from outside the step."""
 
 
 class Operator(Struct, frozen=True, forbid_unknown_fields=True):
-    """One operator that a step called. Its nodes in the graph follow those of the operators before
-    it: a capture makes them in the order of the program, on whichever stream."""
+    """One operator called by a step. A capture adds nodes in program order on any stream, so its
+    nodes follow those of earlier operators."""
 
     name: str
-    """With its overload, such as ``aten.addmm.default``; empty for work that no operator shows."""
+    """Name with overload, such as ``aten.addmm.default``. Empty for work without an operator."""
     accesses: tuple[Access, ...]
-    """The memory that it reads and writes."""
+    """Memory accesses."""
     nodes: Count
-    """The nodes that it put into the graph."""
+    """Number of its graph nodes."""
     opaque: bool = False
-    """Whether it may do what its arguments do not show, and keeps its order to all other work."""
+    """True if it may have effects beyond its arguments, so that its order to all other work is
+    kept."""
     random: bool = False
-    """Whether it draws random numbers. Which ones is decided by the order in which operators are
-    issued, and that is the program's."""
+    """True if it draws random numbers. They depend on the issue order, so the program's order is
+    kept."""
     wide: bool = False
-    """Whether it runs other kernels on a stream with little workspace for libraries, and is kept to
-    wide streams."""
+    """True if it runs different kernels on a stream with a small library workspace, and so needs a
+    wide stream."""
     large: bool = False
-    """Whether it takes blocks of more than 1 MiB from the allocator, for which a stream has its own
-    segments."""
+    """True if it allocates blocks of more than 1 MiB, for which each stream has separate segments.
+    """
     source: str | None = None
-    """``file:line`` of the user's code that called it; None for what autograd's engine called."""
+    """``file:line`` of the user's code that called it. None for calls of autograd's engine."""
     device_ns: Nanoseconds | None = None
-    """What its nodes took in a graph of one stream; None for one without nodes, and where it was
-    not measured."""
+    """GPU time of its nodes in a graph of one stream, in ns. None without nodes, or if not
+    measured."""
     demand: float | None = None
-    """The share of the multiprocessors that its largest kernel takes from others, 0 to 1; None for
-    one without kernels, and where it was not read."""
+    """Share of the multiprocessors occupied by its largest kernel, 0 to 1. None without kernels, or
+    if not read."""
 
     @property
     def is_collective(self) -> bool:
-        """Whether it talks to other ranks, and keeps its order to all others that do."""
+        """True if it communicates with other ranks. Collectives keep their order."""
         return self.name.startswith(_COLLECTIVES)
 
 
 class Attempt(Struct, frozen=True, forbid_unknown_fields=True):
-    """One plan: as predicted, and if it was among the best, as captured and timed."""
+    """One plan with its prediction. The best plans are also captured and timed."""
 
     streams: Count
-    """How many streams it uses; 1 is the line."""
+    """Number of streams. 1 is the serial capture."""
     wide_streams: Count
-    """How many of them have much workspace for libraries; the others have little."""
+    """Number of streams with a large library workspace; the others have a small one."""
     edges: Count
-    """Dependencies between streams."""
+    """Number of dependencies between streams."""
     expected_ns: Nanoseconds
-    """What a replay was predicted to take."""
+    """Predicted replay time, in ns."""
     replays_ns: tuple[Nanoseconds, ...] = ()
-    """From launch to completion, a replay each; empty where it was not tried."""
+    """Times from launch to completion, one per replay, in ns. Empty if not tried."""
     memory_bytes: Count | None = None
-    """What its capture took from the device, workspaces included; None where it was not tried."""
+    """Device memory of its capture including workspaces, in bytes. None if not tried."""
     workspace_bytes: Count | None = None
-    """The libraries' workspaces of its streams; None as ``memory_bytes``."""
+    """Library workspaces of its streams, in bytes. None if not tried."""
     line_ns: Nanoseconds | None = None
-    """The median replay of the line, timed in turns with these; None where it was not."""
+    """Median replay time of the serial capture, interleaved with these replays, in ns. None if not
+    measured."""
     differs_at: Count | None = None
-    """Index of the first operator whose results differed from eager; None where none did."""
+    """Index of the first operator whose results differ from eager. None if all are equal."""
     expected_bytes: Count | None = None
-    """What its capture was predicted to take from the device; None where that was not recorded."""
+    """Predicted device memory of its capture, in bytes. None if not recorded."""
 
 
 class Verdict(StrEnum):
-    """Whether the step gains by running in parallel, and if not why."""
+    """Outcome of the search for a parallel plan."""
 
     FASTER = "faster"
     CHAIN = "chain"
-    """Each operator needs the one before: the critical path is the whole line."""
+    """Each operator depends on the previous one, so the critical path is the serial step."""
     FULL = "full"
-    """The kernels that could run together fill the GPU by themselves."""
+    """Kernels that could overlap already fill the GPU."""
     MEMORY = "memory"
-    """Faster plans take more memory than allowed."""
+    """Faster plans exceed the memory limit."""
     NOISE = "noise"
-    """No plan was measurably faster than the line."""
+    """No plan was measurably faster than the serial capture."""
 
 
 class ParallelCheck(Struct, frozen=True, forbid_unknown_fields=True):
-    """Replays compared with eager steps on the same, changed inputs."""
+    """Comparison of replays with eager steps on the same, varying inputs."""
 
     replays: Count
-    """Replays that were compared, each with inputs of its own."""
+    """Number of compared replays, each with new inputs."""
     delayed_replays: Count
-    """Of them those of graphs in which kernels were delayed at random, by kernels that spin."""
+    """Number of compared replays with kernels delayed randomly by spinning kernels."""
     loaded_replays: Count
-    """Of them those while another stream kept the GPU busy."""
+    """Number of compared replays while another stream kept the GPU busy."""
     tensors: Count
-    """Tensors compared after each: results, and what the step wrote outside."""
+    """Number of tensors compared per replay: results, and memory written outside the step."""
     bitwise_replays: Count
-    """Of them those equal to the eager step in every bit."""
+    """Number of replays with bitwise equal results."""
     eager_difference: float
-    """The largest difference between two eager steps on the same inputs, relative to the largest
-    value of the tensor; 0: they are equal in every bit."""
+    """Largest difference between two eager steps on the same inputs, relative to the tensor's
+    largest value. 0 means bitwise equal."""
     difference: float
-    """The largest between a replay and an eager step, by the same measure."""
+    """Largest difference between a replay and an eager step, likewise relative."""
 
 
 class ParallelPlan(Struct, frozen=True, forbid_unknown_fields=True):
-    """parallel.json.gz: how a step was made parallel."""
+    """Content of parallel.json.gz: plan and measurements of a parallel step."""
 
     operators: tuple[Operator, ...]
-    """In the order of the program."""
+    """Operators in program order."""
     storages: tuple[Storage, ...]
-    """The memory that they reach, in the order in which it was first seen."""
+    """Storages in the order of their first access."""
     stream: tuple[Count, ...]
-    """For each operator the stream that it was issued on, 0 being the capture's own."""
+    """Stream of each operator. 0 is the capture's stream."""
     waits: tuple[tuple[Count, ...], ...]
-    """For each operator those on other streams that it waits for; what it needs otherwise follows
-    from the order on streams."""
+    """For each operator, operators on other streams that it waits for. Other dependencies follow
+    from stream order."""
     follow_ns: Nanoseconds
-    """What the planner took for the time between a node and the next on its stream."""
+    """Planner's estimate of the time between consecutive nodes of a stream, in ns."""
     cross_ns: Nanoseconds
-    """What it took for the time between a node and one on another stream that waits for it."""
+    """Planner's estimate of the time between a node and a dependent node on another stream, in ns.
+    """
     line: Attempt
     """The step captured on one stream."""
     attempts: tuple[Attempt, ...]
-    """The plans on several streams, by their number."""
+    """Plans on several streams, by number of streams."""
     chosen: Count
-    """Streams of the plan that was taken; 1: the line."""
+    """Number of streams of the selected plan. 1 is the serial capture."""
     verdict: Verdict
-    """Whether it gains, and if not why."""
+    """Outcome of the search."""
     memory_limit_bytes: Count | None
-    """What a plan might take; None: as much as it likes."""
+    """Memory limit of a plan, in bytes. None for no limit."""
     check: ParallelCheck
-    """How the plan that was taken was checked."""
+    """Check of the selected plan."""
     narrow_line_ns: Nanoseconds | None = None
-    """The median replay of the line on a stream with little workspace, where operators run other
-    kernels, so that results differ in their last bits; None where no operator does."""
+    """Median replay time of the serial capture on a stream with a small workspace, in ns. Operators
+    run different kernels there, so results differ in their last bits. None if no operator does."""
     fitted_bytes: Count | None = None
-    """The workspace of a wide stream, where its operators were seen to write no more of all that
-    their kernels are chosen for; None: it has all."""
+    """Workspace of a wide stream in bytes, if its operators write less than the full workspace.
+    None for the full workspace."""

@@ -1,7 +1,4 @@
-"""What was seen of a program that ran as it is, once, while the recorder watched.
-
-Field meanings are documented for users in docs/bundle-format.md.
-"""
+"""Recording of an unmodified program that ran once under the recorder."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from graphviz_dash.model.graph import Count
 
 
 class BoundaryKind(StrEnum):
-    """What a step of the program was taken to be, surest first."""
+    """Source of the step boundaries, most reliable first."""
 
     EXPLICIT = "explicit"
     LABEL = "label"
@@ -24,90 +21,88 @@ class BoundaryKind(StrEnum):
 
 
 class StartMethod(StrEnum):
-    """How a process of the program came to be."""
+    """Start method of a process of the program."""
 
     PROGRAM = "program"
-    """It is the program that was run."""
+    """The program itself."""
     FORK = "fork"
     SPAWN = "spawn"
     FORKSERVER = "forkserver"
     SUBPROCESS = "subprocess"
-    """Another program started it: ``subprocess``, a launcher, a shell."""
+    """Started by another program: ``subprocess``, a launcher, a shell."""
 
 
 class ProcessOrigin(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which process of a program a run is of."""
+    """The process of a program that a run belongs to."""
 
     role: str
-    """The name that it has in the program: multiprocessing's, or its script."""
+    """Name of the process in the program: from multiprocessing, or its script."""
     started_by: StartMethod | None
-    """How it came to be; None where that is not known."""
+    """Start method. None if unknown."""
     pid: Count
-    """The system's number of it."""
+    """Process id."""
     parent_pid: Count
-    """The number of the process that it came from."""
+    """Process id of the parent."""
     parent: str | None
-    """The run of that process in the same experiment; None where it has none."""
+    """Run of the parent process in the same experiment. None if it has no run."""
 
 
 class RecordedGraph(Struct, frozen=True, forbid_unknown_fields=True):
-    """A capture that the program made."""
+    """A capture of the program."""
 
     graph: str
-    """Its id in the bundle."""
+    """Id of the graph in the bundle."""
     captured_at: tuple[str, ...]
-    """``file:line`` of the calls that led to it, innermost first, without those inside torch."""
+    """``file:line`` of the calls that led to it, innermost first, excluding frames of torch."""
     capture_ns: Count
-    """By the wall clock, from the call that begins the capture to the return of the one that ends
-    it, instantiation included, less the time taken to read it."""
+    """Wall time in ns from the call that begins the capture to the end of the one that ends it.
+    Includes instantiation, excludes reading the graph."""
     step: Count
-    """Steps that had ended before."""
+    """Number of steps completed before."""
     nodes: Count | None
-    """None where the graph could not be read; ``problem`` then says why."""
+    """Number of nodes. None if the graph could not be read; ``problem`` has the reason."""
     replays: Count
-    """Launches seen."""
+    """Number of recorded launches."""
     window_replays: Count
-    """Launches in the traced window."""
+    """Number of launches in the traced window."""
     profiled: bool
-    """Captured while the recorder's profiler ran."""
+    """True if captured while the recorder's profiler ran."""
     alive: bool
-    """The program still held the graph when it ended."""
+    """True if the program still held the graph when it ended."""
     problem: str | None = None
-    """How the capture failed, or why it could not be read; None where all is well."""
+    """Reason for a failed capture or an unreadable graph. None without a problem."""
 
 
 class Recording(Struct, frozen=True, forbid_unknown_fields=True, rename={"boundary_kind": "rung"}):
-    """recording.json: the program's captures, replays and steps."""
+    """Content of recording.json: the program's captures, replays and steps."""
 
     boundary_kind: BoundaryKind | None
-    """What kind of event ends a step (``rung`` in the file); None where nothing did."""
+    """Kind of event that ends a step (``rung`` in the file). None if no step ended."""
     boundary: str | None
-    """The same in words; None where nothing did."""
+    """Description of the event that ends a step. None if no step ended."""
     skip: Count
-    """Steps without a capture before the traced window, as asked for."""
+    """Number of capture-free steps before the traced window, as requested."""
     window: Count
-    """Steps in the traced window, as asked for."""
+    """Number of steps in the traced window, as requested."""
     steps: Count
-    """Steps that ended while the recorder counted them."""
+    """Number of steps that ended while the recorder counted."""
     step_ns: tuple[Count, ...]
-    """Wall time on the CPU from the end of a step to the end of the next, of the steps since the
-    last capture and before the window. The GPU was waited for before the first of them and not
-    between them."""
+    """Wall times in ns between ends of consecutive steps, for steps after the last capture and
+    before the window. The recorder synchronised with the GPU before the first of them only."""
     drain_ns: Count | None
-    """How long the GPU was waited for after the last of ``step_ns``: their sum and this are the
-    time of so many steps in the program's own loop. None where it was not."""
+    """Wait for the GPU after the last of ``step_ns``, in ns. Together with their sum, the time of
+    these steps in the program's loop. None if not measured."""
     marked: Count
-    """Whole steps in the traced window."""
+    """Number of complete steps in the traced window."""
     window_refused: str | None
-    """Why there was no traced window; None where there was, or may yet be."""
+    """Reason for a missing traced window. None if the window exists or may still come."""
     profiler_seen: bool
-    """A profiler, the program's own or the recorder's, ran before or among the steps."""
+    """True if a profiler of the program or the recorder ran before or during the steps."""
     earlier_replays: Count
-    """Launches of graphs captured before the recorder began."""
+    """Number of launches of graphs captured before the recording started."""
     graphs: tuple[RecordedGraph, ...]
-    """The captures, in the order they began."""
+    """Captures, in the order of their start."""
     exit_code: int | None = None
-    """The program's, negative for the signal that killed it; None for a part of a program recorded
-    as a library."""
+    """Exit code of the program, negative for a signal. None if recorded as a library."""
     process: ProcessOrigin | None = None
-    """Which process of the program this is; None where one process was recorded as a library."""
+    """The recorded process of the program. None if recorded as a library."""

@@ -1,8 +1,8 @@
-"""The rules of capture, each with what it says, why, and what to do instead.
+"""Rules of stream capture: text, reason and advice.
 
 Source: PyTorch, "CUDA semantics", section "CUDA Graphs: Constraints", and the CUDA programming
-guide, section "Stream capture: prohibited and unhandled operations". docs/doctor.md lists
-them, printed by ``python -m scripts.doctor_rules``.
+guide, section "Stream capture: prohibited and unhandled operations". ``python -m
+scripts.doctor_rules`` prints them for docs/doctor.md.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ class Rule(Struct, frozen=True):
     """One rule."""
 
     id: RuleId
-    """By which findings name it."""
+    """Id that findings refer to."""
     title: str
-    """A few words."""
+    """Title of a few words."""
     severity: Severity
-    """Whether the capture fails by it, or replays go wrong."""
+    """Effect of a violation: a failed capture or incorrect replays."""
     text: str
-    """What it says and why."""
+    """Explanation of the rule."""
     advice: str
-    """What to do instead."""
+    """Recommended change."""
     wrong: str
-    """A short program that breaks it."""
+    """A short program that violates the rule."""
     right: str
-    """What to write instead."""
+    """A short program that follows the rule."""
 
 
 _ALL: Final = (
@@ -38,9 +38,9 @@ _ALL: Final = (
         RuleId.DEFAULT_STREAM,
         "Capture on the default stream",
         Severity.ILLEGAL,
-        "A capture runs on a stream of its own. The default stream waits for all others and they "
-        "for it, which cannot be recorded.",
-        "Capture with `torch.cuda.graph(g)`, which brings its own stream, or make another stream "
+        "A capture needs a non-default stream. The default stream synchronises implicitly with all "
+        "other streams, which cannot be captured.",
+        "Capture with `torch.cuda.graph(g)`, which provides a stream, or make another stream "
         "current before `capture_begin()`. Warm up on a side stream too.",
         "g.capture_begin()",
         "with torch.cuda.graph(g):\n    y = model(x)",
@@ -49,10 +49,9 @@ _ALL: Final = (
         RuleId.SYNC_VALUE,
         "A GPU value is read on the CPU",
         Severity.ILLEGAL,
-        "`.item()`, `float()`, `bool()`, `.tolist()` and printing a tensor wait for the GPU, but "
-        "captured work does not run yet: there is no value to wait for.",
-        "Keep the value on the GPU and read it after the replay, every few steps if that is "
-        "enough.",
+        "`.item()`, `float()`, `bool()`, `.tolist()` and printing a tensor wait for the GPU. "
+        "Captured work has not run yet, so there is no value.",
+        "Keep the value on the GPU and read it after the replay, or only every few steps.",
         "losses.append(loss.item())",
         "graph.replay()\nif step % 100 == 0:\n    losses.append(static_loss.item())",
     ),
@@ -62,8 +61,8 @@ _ALL: Final = (
         Severity.ILLEGAL,
         "`nonzero`, boolean masks, `unique`, `repeat_interleave` with counts and checked linear "
         "algebra wait for the GPU to learn a size or a status; a graph has fixed sizes.",
-        "Use a form of fixed size: `torch.where(mask, x, 0)`, `nonzero_static(size=...)`, "
-        "`topk`, `repeat_interleave(..., output_size=n)`, `*_ex` functions of torch.linalg.",
+        "Use a fixed-size form: `torch.where(mask, x, 0)`, `nonzero_static(size=...)`, `topk`, "
+        "`repeat_interleave(..., output_size=n)`, `*_ex` functions of torch.linalg.",
         "total = x[x > 0].sum()",
         "total = torch.where(x > 0, x, 0).sum()",
     ),
@@ -72,8 +71,8 @@ _ALL: Final = (
         "A copy to the CPU waits for the GPU",
         Severity.ILLEGAL,
         "`.cpu()`, `.numpy()` and `.to('cpu')` copy to pageable memory and wait for the data.",
-        "Copy after the replay, or inside it into pinned memory with `non_blocking=True` and wait "
-        "for an event after the replay.",
+        "Copy after the replay. Alternatively, copy inside it into pinned memory with "
+        "`non_blocking=True` and wait for an event after the replay.",
         "result = y.cpu()",
         "host = torch.empty(y.shape, pin_memory=True)  # once, before the capture\n"
         "host.copy_(y, non_blocking=True)",
@@ -83,7 +82,7 @@ _ALL: Final = (
         "The CPU waits for the GPU",
         Severity.ILLEGAL,
         "`torch.cuda.synchronize()` and the `synchronize()`, `query()` and `elapsed_time()` of "
-        "streams and events ask whether work is done that only runs at replay.",
+        "streams and events depend on work that runs only at replay.",
         "Wait outside the captured step. Between streams inside it use `wait_stream` or "
         "`wait_event`, which become edges of the graph.",
         "torch.cuda.synchronize()",
@@ -91,12 +90,12 @@ _ALL: Final = (
     ),
     Rule(
         RuleId.CONTROL_FLOW,
-        "Python decides by data",
+        "Python branches on data",
         Severity.ILLEGAL,
-        "A graph holds the one path that was taken at capture. Deciding by a GPU value waits for "
-        "it and fails the capture; deciding by a CPU value freezes that decision silently.",
-        "Decide on the GPU with `torch.where`, or `torch.cond` under torch.compile; or capture a "
-        "graph for each path and choose which to replay; or leave the decision outside.",
+        "A graph contains only the path taken at capture. Branching on a GPU value waits for it "
+        "and fails the capture; branching on a CPU value silently freezes the decision.",
+        "Branch on the GPU with `torch.where`, or `torch.cond` under torch.compile. Alternatively, "
+        "capture one graph per path and select at replay, or branch outside the graph.",
         "if loss > limit:\n    grad = grad * 0.5",
         "grad = torch.where(loss > limit, grad * 0.5, grad)",
     ),
@@ -104,21 +103,21 @@ _ALL: Final = (
         RuleId.UNPINNED_COPY,
         "A copy from memory that is not pinned",
         Severity.ILLEGAL,
-        "A copy between GPU and CPU inside a capture must be asynchronous, and only pinned memory "
-        "can be. The address is recorded, so the same buffer must be filled before each replay. "
+        "Copies between GPU and CPU must be asynchronous in a capture, which requires pinned "
+        "memory. The address is recorded, so the same buffer must be filled before each replay. "
         "`torch.tensor(..., device='cuda')` is such a copy too.",
-        "Copy into a static GPU tensor before the replay; or keep one pinned buffer and fill it "
-        "before each replay. Make constants once, before the capture.",
+        "Copy into a static GPU tensor before the replay, or keep one pinned buffer and fill it "
+        "before each replay. Create constants once, before the capture.",
         "x = batch.cuda()",
         "static_x.copy_(batch)  # before graph.replay()",
     ),
     Rule(
         RuleId.GENERATOR,
-        "A random generator that the graph does not know",
+        "A random generator not registered with the graph",
         Severity.ILLEGAL,
-        "Each replay must draw new numbers, so the graph has to know its generators. The default "
-        "one is known; others must be registered, and none can be made or seeded in a capture.",
-        "Make the generator before the capture and call `g.register_generator_state(generator)` "
+        "Each replay must draw new numbers, so generators must be registered with the graph. The "
+        "default generator is. None can be created or seeded in a capture.",
+        "Create the generator before the capture and call `g.register_generator_state(generator)` "
         "on the graph before it.",
         'noise = torch.randn(n, device="cuda", generator=gen)',
         "g = torch.cuda.CUDAGraph()\ng.register_generator_state(gen)\nwith torch.cuda.graph(g):\n"
@@ -126,13 +125,13 @@ _ALL: Final = (
     ),
     Rule(
         RuleId.TWO_CAPTURES,
-        "Two captures at once",
+        "Two simultaneous captures",
         Severity.ILLEGAL,
-        "A process can have one capture under way at a time in mode `global`, torch's default.",
-        "End one capture before the next begins; let both share memory with `pool=g1.pool()`. In "
-        "threads, guard captures with a lock, or capture in each with "
-        "`capture_error_mode='thread_local'`: newer versions of torch allow captures at the same "
-        "time in that mode, and NCCL in several threads needs it.",
+        "In mode `global`, torch's default, a process can have only one active capture.",
+        "End one capture before starting the next; share memory with `pool=g1.pool()`. In "
+        "threads, guard captures with a lock or use `capture_error_mode='thread_local'`. Newer "
+        "versions of torch allow simultaneous captures in that mode, and NCCL in several threads "
+        "requires it.",
         "with torch.cuda.graph(g1):\n    with torch.cuda.graph(g2):\n        ...",
         "with torch.cuda.graph(g1):\n    ...\nwith torch.cuda.graph(g2, pool=g1.pool()):\n    ...",
     ),
@@ -140,11 +139,11 @@ _ALL: Final = (
         RuleId.OTHER_THREAD,
         "CUDA work in another thread during the capture",
         Severity.ILLEGAL,
-        "While a capture in mode `global` is under way, unsafe calls of any thread (allocations, "
-        "synchronous copies, event queries) fail, and they break the capture. What does run is "
-        "not in the graph.",
-        "Let other threads rest during the capture: begin the data loader's prefetching after it. "
-        "`capture_error_mode='thread_local'` allows them, if they touch nothing of the graph.",
+        "During a capture in mode `global`, unsafe calls of any thread (allocations, synchronous "
+        "copies, event queries) fail and invalidate the capture. Calls that succeed are not in "
+        "the graph.",
+        "Pause other threads during the capture: start the data loader's prefetching after it. "
+        "`capture_error_mode='thread_local'` allows them if they use nothing of the graph.",
         "Thread(target=prefetch).start()\nwith torch.cuda.graph(g):\n    ...",
         "with torch.cuda.graph(g):\n    ...\nThread(target=prefetch).start()",
     ),
@@ -152,8 +151,8 @@ _ALL: Final = (
         RuleId.UNJOINED_STREAM,
         "A forked stream that is never joined",
         Severity.ILLEGAL,
-        "Work on another stream is part of the capture once that stream waits for the captured "
-        "one; the captured stream must then wait for it before the capture ends.",
+        "Work on another stream belongs to the capture once that stream waits for the captured "
+        "one. The captured stream must wait for it before the capture ends.",
         "Call `current.wait_stream(side)` after the last work on each side stream.",
         "side.wait_stream(cur)\nwith torch.cuda.stream(side):\n    z = f(x)",
         "side.wait_stream(cur)\nwith torch.cuda.stream(side):\n    z = f(x)\ncur.wait_stream(side)",
@@ -162,19 +161,19 @@ _ALL: Final = (
         RuleId.OPTIMIZER_CAPTURABLE,
         "An optimizer that is not capturable",
         Severity.ILLEGAL,
-        "Adam and its relatives keep their step count on the CPU; with `capturable=True` it is a "
-        "GPU tensor that replays advance.",
-        "Make the optimizer with `capturable=True`.",
+        "Adam and related optimizers keep their step count on the CPU. With `capturable=True` it "
+        "is a GPU tensor that replays advance.",
+        "Create the optimizer with `capturable=True`.",
         "torch.optim.Adam(model.parameters())",
         "torch.optim.Adam(model.parameters(), capturable=True)",
     ),
     Rule(
         RuleId.NO_WARMUP,
-        "A library starts up inside the capture",
+        "A library initialises inside the capture",
         Severity.ILLEGAL,
-        "The first call of cuBLAS, cuDNN, cuSOLVER or a compiled kernel makes handles, loads code "
-        "and allocates, which a capture does not allow.",
-        "Run the step a few times before the capture, on a side stream: 3 times, 11 with "
+        "The first call of cuBLAS, cuDNN, cuSOLVER or a compiled kernel creates handles, loads "
+        "code and allocates memory, which a capture forbids.",
+        "Run the step a few times before the capture, on a side stream: 3 times, or 11 times with "
         "DistributedDataParallel.",
         "with torch.cuda.graph(g):  # the first call ever\n    y = model(x)",
         "s = torch.cuda.Stream()\nwith torch.cuda.stream(s):\n    for _ in range(3):\n"
@@ -182,12 +181,12 @@ _ALL: Final = (
     ),
     Rule(
         RuleId.FORBIDDEN_CALL,
-        "A call that no capture allows",
+        "A call forbidden in captures",
         Severity.ILLEGAL,
         "Calls such as cudaMalloc, a synchronous cudaMemcpy or work on the legacy stream end the "
-        "capture. They often come from another library that uses CUDA by itself.",
-        "Make it before the capture (allocate, compile, warm up there) or after the replay; give "
-        "the library torch's current stream and memory.",
+        "capture. They often come from another library that uses CUDA directly.",
+        "Move the call before the capture (allocate, compile, warm up there) or after the replay. "
+        "Pass torch's current stream and memory to the library.",
         "buffer = cuda.cudaMalloc(n)",
         'buffer = torch.empty(n, dtype=torch.uint8, device="cuda")',
     ),
@@ -195,10 +194,10 @@ _ALL: Final = (
         RuleId.MOVED_INPUT,
         "An input that moves to a new address",
         Severity.SILENT,
-        "A graph reads the addresses that it saw at capture. A new tensor in the same variable is "
-        "not seen: replays go on reading the old memory, which may be used for something else.",
+        "A graph reads the addresses recorded at capture. Replays ignore a new tensor in the same "
+        "variable and keep reading the old memory, which may have been reused.",
         "Allocate inputs once and copy new data into them with `static_x.copy_(x)` before each "
-        "replay; keep state (hidden states, caches) in place with `copy_`.",
+        "replay. Keep state (hidden states, caches) in place with `copy_`.",
         "x = next(batches).cuda()\ngraph.replay()",
         "static_x.copy_(next(batches))\ngraph.replay()",
     ),
@@ -206,10 +205,9 @@ _ALL: Final = (
         RuleId.CHANGING_SHAPE,
         "Shapes that change from step to step",
         Severity.SILENT,
-        "A graph has the sizes of the step that was captured; it works on the old size whatever "
-        "comes.",
-        "Pad to a fixed size; or capture a graph for each of a few sizes (buckets) and replay the "
-        "one that fits; or use `torch.compile(mode='reduce-overhead')`, which does that.",
+        "A graph has the sizes of the captured step and always processes those sizes.",
+        "Pad to a fixed size, or capture one graph for each of a few sizes (buckets) and replay "
+        "the one that fits, or use `torch.compile(mode='reduce-overhead')`, which does that.",
         "y = model(x[:, :length])",
         "y = model(pad(x, (0, MAX - length)))",
     ),
@@ -217,20 +215,20 @@ _ALL: Final = (
         RuleId.CHANGING_SCALAR,
         "A Python number that changes from step to step",
         Severity.SILENT,
-        "Python numbers are arguments of kernels and are recorded as they were: a learning rate "
-        "or a counter stays what it was at capture.",
-        "Keep the number in a GPU tensor and change it with `fill_` before the replay; give "
-        "optimizers a tensor as learning rate.",
+        "Python numbers are kernel arguments and are recorded by value: a learning rate or a "
+        "counter keeps its value from the capture.",
+        "Keep the number in a GPU tensor and update it with `fill_` before the replay. Pass a "
+        "tensor as the learning rate of optimizers.",
         "p.add_(g, alpha=-lr)  # lr from a schedule",
         'lr = torch.tensor(0.1, device="cuda")\np.sub_(g * lr)\nlr.fill_(new_lr)  # before replay',
     ),
     Rule(
         RuleId.CPU_WORK,
-        "CPU work that will not replay",
+        "CPU work that is not replayed",
         Severity.SILENT,
-        "A replay runs the GPU's part alone. Operators on CPU tensors and changes of Python state "
-        "(counters, lists, logs) happen once, at capture, and never again.",
-        "Move it out of the captured step, beside the call of `replay()`, or onto the GPU.",
+        "A replay runs GPU work only. Operators on CPU tensors and changes of Python state "
+        "(counters, lists, logs) run once, at capture, and not at replay.",
+        "Move it out of the captured step, next to the call of `replay()`, or onto the GPU.",
         "count += 1\nweights = torch.rand(8)  # on the CPU",
         "graph.replay()\ncount += 1",
     ),
@@ -239,16 +237,16 @@ _ALL: Final = (
         "Work on a stream that is not captured",
         Severity.SILENT,
         "Only streams that wait for the captured one are part of the capture. Work on the default "
-        "(legacy) stream or an unrelated one runs at once, when the step is captured, and is not "
-        "in the graph.",
-        "Let the stream wait for the captured one first (`side.wait_stream(cur)`) and join it "
-        "after; do not name the default stream inside a step.",
+        "(legacy) stream or an unrelated one runs immediately, at capture, and is not in the "
+        "graph.",
+        "Make the stream wait for the captured one first (`side.wait_stream(cur)`) and join it "
+        "afterwards. Do not use the default stream inside a step.",
         "with torch.cuda.stream(torch.cuda.default_stream()):\n    z = f(x)",
         "side.wait_stream(cur)\nwith torch.cuda.stream(side):\n    z = f(x)\ncur.wait_stream(side)",
     ),
     Rule(
         RuleId.EMPTY_CAPTURE,
-        "A capture that holds nothing",
+        "An empty capture",
         Severity.SILENT,
         "The step launched no work on the captured stream, so replays do nothing.",
         "Check that the step works on CUDA tensors, and on the current stream.",
@@ -257,16 +255,16 @@ _ALL: Final = (
     ),
     Rule(
         RuleId.REPLAY_DIFFERS,
-        "A replay gives another result",
+        "A replay computes a different result",
         Severity.SILENT,
-        "From the same state a replay and an eager step end in different memory, by more than two "
-        "eager steps differ, and no other rule says why.",
-        "Look for state that the step keeps outside of torch, for kernels of other libraries that "
-        "take pointers or numbers from the CPU, and for memory that is freed between replays.",
+        "Starting from the same state, memory after a replay differs from memory after an eager "
+        "step by more than between two eager steps, and no other rule explains it.",
+        "Check for state that the step keeps outside torch, for kernels of other libraries that "
+        "read pointers or numbers from the CPU, and for memory freed between replays.",
         "library.run(x.data_ptr(), counter)",
         "library.run(static_x.data_ptr(), counter_tensor.data_ptr())",
     ),
 )
 
 RULES: Final = {rule.id: rule for rule in _ALL}
-"""Every rule by its id, the illegal ones first."""
+"""Rules by id, illegal ones first."""

@@ -1,7 +1,6 @@
 """A run (one workload in one execution mode on one machine) and the experiment that compares runs.
 
-Field meanings are documented for users in docs/bundle-format.md; a fact that is missing is None
-here and has its reason in ``Manifest.absent``.
+A missing fact is None here, with its reason in ``Manifest.absent``.
 """
 
 from __future__ import annotations
@@ -34,25 +33,25 @@ Sha256: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
 class ExecutionMode(StrEnum):
-    """How a workload's step is run."""
+    """Execution mode of a workload's step."""
 
     EAGER = "eager"
     GRAPH = "graph"
     PARALLEL = "parallel"
-    """The whole step as one graph with only the dependencies that its data needs."""
+    """The complete step as one graph with its data dependencies only."""
     CALLABLES = "callables"
     PARTIAL = "partial"
     COMPILE_DEFAULT = "compile-default"
     COMPILE_GRAPH = "compile-graph"
     COMPILE = "compile"
     RECORDED = "recorded"
-    """A program that is not a workload of ours, as it ran by itself."""
+    """An unmodified program that is not one of our workloads."""
 
-    # What is special about a mode is asked by these, never by its name.
+    # Test for properties of a mode through these, never by its name.
 
     @property
     def is_baseline(self) -> bool:
-        """The step as it was written: no graph is captured, and others are compared with it."""
+        """The unmodified step without graphs, the baseline of other runs."""
         return self is BASELINE_MODE
 
     @property
@@ -62,7 +61,7 @@ class ExecutionMode(StrEnum):
 
     @property
     def captures_whole_step(self) -> bool:
-        """One graph is the whole step: a replay of it is a step, and nothing of it runs eagerly."""
+        """One graph covers the complete step; no part runs eagerly."""
         return self in (
             ExecutionMode.GRAPH,
             ExecutionMode.PARALLEL,
@@ -71,23 +70,23 @@ class ExecutionMode(StrEnum):
 
     @property
     def is_planned(self) -> bool:
-        """Operators are issued on several streams by a plan, which a pass of its own makes."""
+        """Operators are issued on several streams according to a plan from a separate pass."""
         return self is ExecutionMode.PARALLEL
 
     @property
     def captures_parts(self) -> bool:
-        """Graphs are parts of the step: they are given their inputs anew, the rest is eager."""
+        """Graphs are parts of the step: inputs are copied for each replay, other work is eager."""
         return self in (ExecutionMode.CALLABLES, ExecutionMode.PARTIAL, ExecutionMode.COMPILE)
 
     @property
     def captures_layers(self) -> bool:
-        """Each layer has graphs of its own, as with megatron-core's ``local``."""
+        """Each layer has its own graphs, as with megatron-core's ``local``."""
         return self is ExecutionMode.PARTIAL
 
     @property
     def is_compiled(self) -> bool:
-        """torch.compile compiles the step's modules while it is warmed up: the compilation cannot
-        be told apart from the warm-up."""
+        """torch.compile compiles the step's modules during warm-up, so compilation and warm-up
+        times are inseparable."""
         return self in (
             ExecutionMode.COMPILE,
             ExecutionMode.COMPILE_DEFAULT,
@@ -96,26 +95,25 @@ class ExecutionMode(StrEnum):
 
     @property
     def has_graph_trees(self) -> bool:
-        """torch.compile captures the graphs (cudagraph trees): they are in a memory pool of its
-        own, in which what lives cannot be told apart, and are valid only in the order of their
-        tree."""
+        """torch.compile captures the graphs (cudagraph trees). Their memory pool does not identify
+        live allocations, and they are valid only in the order of their tree."""
         return self is ExecutionMode.COMPILE
 
     @property
     def is_recorded(self) -> bool:
-        """The program ran once, by itself; there are no passes."""
+        """The program ran once, without passes."""
         return self is ExecutionMode.RECORDED
 
 
 BASELINE_MODE: Final = ExecutionMode.EAGER
-"""What other runs are compared with unless another run is named."""
+"""Baseline of other runs unless another run is selected."""
 
 
 class Pass(StrEnum):
-    """The passes of a collection; each runs in a process of its own."""
+    """Passes of a collection. Each runs in a separate process."""
 
     PLAN = "plan"
-    """Of a mode that is planned, before all others."""
+    """Precedes all other passes of a planned mode."""
     CLEAN = "clean"
     CAPTURE = "capture"
     TRACED = "traced"
@@ -123,16 +121,16 @@ class Pass(StrEnum):
     NODE_IDS = "node-ids"
     OBSERVERS = "observers"
     RECORDED = "recorded"
-    """No pass of a collection: a program that ran once, watched by the recorder."""
+    """Not a pass of a collection: a program that ran once under the recorder."""
 
     @property
     def fact(self) -> Fact:
-        """What is missing where a run has nothing of this pass."""
+        """Missing fact of a run without this pass."""
         return Fact(f"{self.value} pass")
 
 
 class FileRole(StrEnum):
-    """What a file of the bundle holds."""
+    """Content of a file of the bundle."""
 
     CLEAN = "clean"
     GRAPH = "graph"
@@ -155,325 +153,330 @@ class FileEntry(Struct, frozen=True, forbid_unknown_fields=True):
     """A file of the bundle."""
 
     path: str
-    """Relative to the bundle's folder (POSIX)."""
+    """Path relative to the bundle's folder (POSIX)."""
     role: FileRole
-    """What it holds."""
+    """Content of the file."""
     bytes: Count
-    """Its size."""
+    """Size in bytes."""
     sha256: Sha256
-    """The hash of its bytes."""
+    """SHA-256 hash of the content."""
 
 
 REFUSED: Final = "GraphvizDashError"
-"""The ``error`` of a failure that is no exception of the program: the collector gave up, and its
-message says why."""
+"""``Failure.error`` of a failure reported by the collector instead of an exception of the program.
+"""
 
 
 class Failure(Struct, frozen=True, forbid_unknown_fields=True):
-    """What failed in a pass."""
+    """A failure in a pass."""
 
     during: Pass
     """The pass."""
     error: str
-    """The name of the exception's class, ``ProcessDied``, or REFUSED."""
+    """Name of the exception's class, ``ProcessDied``, or REFUSED."""
     message: str
-    """What the exception said."""
+    """Message of the exception."""
     location: str | None
-    """``file:line`` of the user's code; None where it was not in it."""
+    """``file:line`` of the user's code. None if raised elsewhere."""
     traceback: str
-    """As Python prints it, or the end of what a crashed process printed; may be empty."""
+    """Traceback as printed by Python, or the end of a crashed process's output. May be empty."""
 
 
 class Absent(Struct, frozen=True, forbid_unknown_fields=True):
-    """A fact that this run does not have, and why."""
+    """A missing fact of a run."""
 
     fact: str
+    """Name of the fact."""
     reason: str
+    """Reason why it is missing."""
 
 
 class Gpu(Struct, frozen=True, forbid_unknown_fields=True):
-    """A device as torch sees it."""
+    """A device as seen by torch."""
 
     name: str
-    """As the driver calls it."""
+    """Name from the driver."""
     compute_capability: tuple[Count, Count]
-    """Major and minor number."""
+    """Major and minor version."""
     memory_bytes: Count
-    """All memory of the device."""
+    """Total device memory, in bytes."""
     multiprocessors: Count
-    """How many it has."""
+    """Number of multiprocessors."""
 
 
 class Environment(Struct, frozen=True, forbid_unknown_fields=True):
-    """The machine and the software; versions as each component prints them. What is None is
-    unknown: a trace that was imported tells little of where it was made."""
+    """Hardware and software; versions as printed by each component. None if unknown: imported
+    traces contain little about their machine."""
 
     gpu: Gpu | None
-    """The device that was used."""
+    """The device used."""
     gpu_count: Count | None
-    """Devices that torch sees."""
+    """Number of devices visible to torch."""
     driver: str | None
-    """NVIDIA's driver."""
+    """Version of NVIDIA's driver."""
     cuda_driver: str | None
-    """The newest CUDA that the driver serves."""
+    """Newest CUDA version supported by the driver."""
     cuda_runtime: str | None
-    """The CUDA that torch was built with."""
+    """CUDA version that torch was built with."""
     cupti: str | None
-    """CUPTI's version."""
+    """Version of CUPTI."""
     torch: str | None
-    """torch's version."""
+    """Version of torch."""
     cuda_bindings: str | None
-    """cuda-python's version."""
+    """Version of cuda-python."""
     python: str | None
-    """Python's version."""
+    """Version of Python."""
     cpu: str | None
-    """The processor's name."""
+    """Name of the processor."""
     cpu_count: Count | None
-    """Processors that the process may use."""
+    """Number of processors available to the process."""
     os: str | None
-    """The operating system."""
+    """Operating system."""
     mps: bool | None = None
-    """Whether the Multi-Process Service was in use."""
+    """True if the Multi-Process Service was in use."""
     nccl: str | None = None
-    """NCCL's version."""
+    """Version of NCCL."""
 
     @property
     def gpu_name(self) -> str:
-        """The name of the device, for a reader."""
+        """Display name of the device."""
         return self.gpu.name if self.gpu else "an unknown GPU"
 
 
 class Source(Struct, frozen=True, forbid_unknown_fields=True):
-    """A foreign file that a bundle was made from."""
+    """A foreign file from which a bundle was imported."""
 
     name: str
-    """The file's name, without its folder."""
+    """File name without folder."""
     kind: str
-    """What it was taken for."""
+    """Detected kind of file."""
     bytes: Count
-    """Its size."""
+    """Size in bytes."""
     sha256: Sha256
-    """The hash of its bytes."""
+    """SHA-256 hash of the content."""
     method: str | None = None
-    """How it was read; None: it lies in the bundle as it was."""
+    """Import method. None if the bundle contains the file unchanged."""
 
 
 class StepWork(Struct, frozen=True, forbid_unknown_fields=True):
-    """What one step computes, as its workload states it: for throughput and utilisation."""
+    """Work of one step as declared by its workload, for throughput and utilisation."""
 
     model_flops: Count
-    """The operations that the model's mathematics asks for, by ``formula``, not those that ran."""
+    """Floating-point operations of the model's mathematics according to ``formula``, not of the
+    executed kernels."""
     tokens: Count | None
-    """Tokens of a step; None where it has none."""
+    """Number of tokens per step. None if not applicable."""
     precision: str
-    """The type of the matrix multiplications, such as ``bf16``."""
+    """Data type of the matrix multiplications, such as ``bf16``."""
     formula: str
-    """How ``model_flops`` was counted."""
+    """Formula of ``model_flops``."""
 
 
 class WorkloadInfo(Struct, frozen=True, forbid_unknown_fields=True):
-    """The workload and how often it was run."""
+    """The workload and its iteration counts."""
 
     name: str
-    """The workload's, or in mode recorded the program's."""
+    """Name of the workload, or of the program in mode recorded."""
     factory: str
-    """``module:function``; in mode recorded the program's name."""
+    """``module:function``, or the name of the program in mode recorded."""
     seed: int | None
-    """torch's seed; None in mode recorded."""
+    """Random seed of torch. None in mode recorded."""
     warmup: Count
-    """Iterations before anything was measured; in mode recorded, steps that were to pass before the
-    traced window."""
+    """Number of iterations before measurements. In mode recorded, steps to skip before the traced
+    window."""
     iterations: Count
-    """Iterations of each timed series, in all processes together; in mode recorded, steps that were
-    timed."""
+    """Number of iterations per timed series, in all processes together. In mode recorded, timed
+    steps."""
     traced_iterations: Count
-    """Iterations under the profiler."""
+    """Number of iterations under the profiler."""
     parameters: dict[str, int | float | bool | str] = {}
-    """All that its factory takes, those that were not given with their defaults."""
+    """Arguments of its factory, including defaults."""
     work: StepWork | None = None
-    """What one step computes; None where the workload does not state it."""
+    """Work of one step. None if the workload does not declare it."""
 
 
 class RankGroup(Struct, frozen=True, forbid_unknown_fields=True):
-    """The ranks that ran together. ``device`` is the index of this rank's GPU on its machine;
-    ``settings`` are the variables that change how collectives run, as the passes had them."""
+    """Ranks that ran together."""
 
     world_size: Count
+    """Number of ranks."""
     device: Count
+    """Index of this rank's GPU on its machine."""
     settings: dict[str, str]
+    """Environment variables that affect collectives, as set during the passes."""
     job: str | None = None
-    """What the ranks of an imported job have in common, for a reader; None for collected ones."""
+    """Display name common to the ranks of an imported job. None for collected ranks."""
 
 
 class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
-    """manifest.json of a run bundle."""
+    """Content of manifest.json of a run bundle."""
 
     format: Literal["graphviz-dash-run"]
-    """The name of the format."""
+    """Name of the format."""
     version: Literal[1, 2, 3, 4, 5]
-    """The version of the format."""
+    """Version of the format."""
     tool_version: str
-    """The graphviz-dash that wrote it."""
+    """Version of graphviz-dash that wrote the bundle."""
     created: str
-    """ISO 8601 in UTC."""
+    """Time of writing, ISO 8601 in UTC."""
     command: tuple[str, ...]
-    """What the user typed."""
+    """Command line of the user."""
     workload: WorkloadInfo
-    """The workload and how often it ran."""
+    """The workload and its iteration counts."""
     mode: ExecutionMode
-    """The execution mode."""
+    """Execution mode."""
     rank: Count | None
-    """Of several ranks; None where there was one process."""
+    """Rank of the process. None if the run has a single process."""
     status: Literal["complete", "failed"]
-    """Whether all passes ended well."""
+    """``complete`` if all passes succeeded."""
     failures: tuple[Failure, ...]
-    """How passes failed."""
+    """Failures of passes."""
     absent: tuple[Absent, ...]
-    """The facts that this run does not have, and why."""
+    """Missing facts of the run with their reasons."""
     environment: Environment
-    """The machine and the software."""
+    """Hardware and software."""
     files: tuple[FileEntry, ...]
-    """The files of the bundle besides this one."""
+    """Files of the bundle except the manifest."""
     group: RankGroup | None = None
-    """The ranks that ran together; None where there was one process."""
+    """Ranks that ran together. None if the run has a single process."""
     sources: tuple[Source, ...] = ()
-    """The foreign files of an imported run; empty for one that was collected."""
+    """Foreign files of an imported run. Empty for collected runs."""
     recorded: str | None = None
-    """When an imported trace was recorded, ISO 8601 in UTC; None where it does not tell, and for
-    what was collected."""
+    """Time of recording of an imported trace, ISO 8601 in UTC. None if unknown, and for collected
+    runs."""
 
     @property
     def measured(self) -> str:
-        """When it was recorded; where that is not told, when the bundle was written."""
+        """Time of recording, or time of writing if unknown."""
         return self.recorded or self.created
 
     @property
     def rank_of_several(self) -> int | None:
-        """Its rank; None where it was the only process, as one that torchrun starts alone, which is
-        rank 0 of 1, is too."""
+        """Rank of the process. None for a single process, including rank 0 of 1 started by
+        torchrun."""
         is_alone = self.group is not None and self.group.world_size == 1
         return None if is_alone else self.rank
 
 
 class GraphUpdate(Struct, frozen=True, forbid_unknown_fields=True):
-    """cuGraphExecUpdate, tried on an executable of one graph with another graph."""
+    """One attempt of cuGraphExecUpdate on an executable graph with another graph."""
 
     of: str
-    """The id of the graph whose executable was updated."""
+    """Id of the graph whose executable was updated."""
     by: str
-    """The id of the graph that it was updated to."""
+    """Id of the graph that it was updated to."""
     answer: DriverAnswer
-    """What the driver said."""
+    """Result of the driver."""
     update_ns: tuple[Nanoseconds, ...]
-    """What one call takes, refused ones too, in ns."""
+    """Times of update calls in ns, including failed ones."""
     instantiate_ns: tuple[Nanoseconds, ...]
-    """What instantiating ``by`` anew takes instead, in ns."""
+    """Times of instantiating ``by`` instead, in ns."""
 
 
 class GraphUpdates(Struct, frozen=True, forbid_unknown_fields=True):
-    """updates.json: the pairs of graphs that were tried in the clean pass."""
+    """Content of updates.json."""
 
     pairs: tuple[GraphUpdate, ...]
+    """Pairs of graphs tried in the clean pass."""
 
 
 class PoolUse(Struct, frozen=True, forbid_unknown_fields=True):
     """One private memory pool of the caching allocator."""
 
     id: tuple[Count, Count]
-    """The allocator's id of the pool."""
+    """Allocator id of the pool."""
     segments: Count
-    """Pieces that it holds from the device."""
+    """Number of segments."""
     reserved_bytes: Count
-    """Their bytes."""
+    """Size of the segments, in bytes."""
     allocated_bytes: Count
-    """Bytes of them that are in use."""
+    """Allocated part of the segments, in bytes."""
 
 
 class MemoryUse(Struct, frozen=True, forbid_unknown_fields=True):
-    """memory.json: the caching allocator's statistics after the clean pass, in bytes."""
+    """Content of memory.json: statistics of the caching allocator after the clean pass."""
 
     peak_allocated_bytes: Count | None
-    """Over the whole pass; None where an imported snapshot has no history."""
+    """Peak of live allocations over the pass, in bytes. None for an imported snapshot without
+    history."""
     peak_reserved_bytes: Count | None
-    """Over the whole pass; None where an imported snapshot has no history."""
+    """Peak of reserved memory over the pass, in bytes. None for an imported snapshot without
+    history."""
     allocated_bytes: Count
-    """Bytes of live allocations at the end."""
+    """Live allocations at the end, in bytes."""
     reserved_bytes: Count
-    """Bytes that the allocator held from the device at the end."""
+    """Memory reserved by the allocator at the end, in bytes."""
     pools: tuple[PoolUse, ...]
-    """The private pools of graphs; the default pool is ``reserved_bytes`` less theirs."""
+    """Private pools of graphs. The default pool is ``reserved_bytes`` minus theirs."""
 
 
 class RunParts(Struct, frozen=True, kw_only=True):
-    """What the bundle of a run holds besides its traces. A part that it lacks is None (graphs and
-    ids: empty), with the reason in the manifest."""
+    """Content of a run's bundle except its traces. A missing part is None (graphs and ids: empty),
+    with the reason in the manifest."""
 
     path: Path
-    """The bundle's folder."""
+    """Folder of the bundle."""
     manifest: Manifest
-    """What the run is, what failed, and which files there are."""
+    """Description, failures and files of the run."""
     graphs: tuple[CapturedGraph, ...] = ()
-    """The graphs that the driver was asked for, in the order of their captures, each followed by
-    the bodies in it."""
+    """Graphs read from the driver, in the order of their captures, each followed by its bodies."""
     clean: CleanTimings | None = None
-    """The timings of the clean pass."""
+    """Timings of the clean pass."""
     memory: MemoryUse | None = None
-    """The allocator's statistics after the clean pass."""
+    """Statistics of the allocator after the clean pass."""
     memory_pass: MemoryPass | None = None
-    """Who owns device memory, and which graph uses which part of its pool."""
+    """Owners of device memory, and pool memory used by each graph."""
     replay_ids: tuple[GraphIds, ...] = ()
-    """The ids that the driver gave to the graphs of the traced pass."""
+    """Driver ids of the graphs of the traced pass."""
     node_ids: NodeIdPass | None = None
-    """CUPTI's records of replays, each with its node."""
+    """CUPTI's records of replays with node ids."""
     recording: Recording | None = None
-    """What was seen of a program that ran as it is."""
+    """Recording of an unmodified program."""
     loop: ProgramLoop | None = None
-    """Its families of graphs and the steps of its loop."""
+    """Graph families of the program and the steps of its loop."""
     parallel: ParallelPlan | None = None
-    """How the step was planned on several streams."""
+    """Plan of the step on several streams."""
     doctor: DoctorReport | None = None
-    """What the doctor says of the step."""
+    """Findings of the doctor about the step."""
     updates: GraphUpdates | None = None
-    """What the driver answered to updates of graphs to each other."""
+    """Results of updating graphs to each other."""
     observers: ObserverPass | None = None
-    """The step as timed under each observer."""
+    """Step times under each observer."""
     compilation: Compilation | None = None
-    """What torch.compile made of the step, or of the program."""
+    """Results of torch.compile for the step or the program."""
 
 
 class Run(RunParts, frozen=True, kw_only=True):
     """One loaded run: the parts of its bundle, and its traces as tables."""
 
     capture_trace: Trace | None = None
-    """The trace of its captures, or the first of several; None where there is none, or traces were
-    not read."""
+    """First trace of its captures. None without one, or if traces were not loaded."""
     further_captures: tuple[Trace, ...] = ()
-    """Where each capture has a trace of its own the others, in the order of
-    ``CapturedGraph.captured_in``."""
+    """Further capture traces, indexed by ``CapturedGraph.captured_in`` minus 1."""
     replay_trace: Trace | None = None
-    """The trace of its steps; None where there is none, or traces were not read."""
+    """Trace of its steps. None without one, or if traces were not loaded."""
     label: str | None = None
-    """What it is called beside a run of another experiment; None in its own."""
+    """Display name next to a run of another experiment. None within its own experiment."""
 
     @property
     def mode(self) -> ExecutionMode:
-        """The execution mode."""
+        """Execution mode."""
         return self.manifest.mode
 
     @property
     def name(self) -> str:
-        """The run's name within its experiment: the folder it was read from."""
+        """Name of the run in its experiment: its label, or the name of its folder."""
         return self.label or self.path.name
 
     @property
     def captures(self) -> tuple[Trace, ...]:
-        """All traces of its captures; none where there is none, or traces were not read."""
-        first = () if self.capture_trace is None else (self.capture_trace,)
-        return (*first, *self.further_captures)
+        """All traces of its captures. Empty without any, or if traces were not loaded."""
+        captures = () if self.capture_trace is None else (self.capture_trace,)
+        return (*captures, *self.further_captures)
 
     @property
     def problems(self) -> tuple[TraceProblem, ...]:
-        """The defects of its traces; one trace may be both, and each defect is told once."""
+        """Distinct problems of its traces."""
         traces = (self.replay_trace, *self.captures)
         return tuple(
             dict.fromkeys(problem for trace in traces if trace for problem in trace.info.problems)
@@ -481,7 +484,7 @@ class Run(RunParts, frozen=True, kw_only=True):
 
     @property
     def incomplete(self) -> tuple[TraceProblem, ...]:
-        """Those of its problems that say that events are missing from a trace, or may be."""
+        """Problems that indicate missing events in a trace."""
         traces = (self.replay_trace, *self.captures)
         return tuple(
             dict.fromkeys(problem for trace in traces if trace for problem in trace.info.incomplete)
@@ -489,18 +492,18 @@ class Run(RunParts, frozen=True, kw_only=True):
 
 
 class Experiment(Struct, frozen=True):
-    """The runs that are compared, in the order of ExecutionMode, then rank, and their folder."""
+    """Runs to compare, in the order of ExecutionMode, then rank."""
 
     path: Path
-    """Where they lie."""
+    """Folder of the runs."""
     runs: tuple[Run, ...]
     """The runs."""
     about: str | None = None
-    """What it is, as whoever made it says on a line of ``about.txt``; None where he does not."""
+    """Description from ``about.txt``, one line. None if missing."""
     baseline: str | None = None
-    """Name of the run that others are compared with unless another is named; None: the usual."""
+    """Name of the run to compare others with. None for the default."""
 
     @property
     def name(self) -> str:
-        """The folder's name."""
+        """Name of the folder."""
         return self.path.name

@@ -1,4 +1,4 @@
-"""What the clean pass timed: steps, and the life of each graph."""
+"""Timings of the clean pass: steps, and the life cycle of each graph."""
 
 from __future__ import annotations
 
@@ -16,100 +16,100 @@ Nanoseconds: TypeAlias = Count
 
 
 class StepTiming(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """One iteration between two synchronisations, in ns: from the step's call to its return
-    (``launch_cpu_ns``), and from the call to the completed work (``wall_ns``)."""
+    """One iteration between two synchronisations."""
 
     wall_ns: Nanoseconds
+    """Time from the step's call until its work completed, in ns."""
     launch_cpu_ns: Nanoseconds
+    """Time from the step's call until it returned, in ns."""
 
 
 class GraphLife(Struct, frozen=True, forbid_unknown_fields=True):
-    """The one-off costs of a graph in the clean pass, in ns by the wall clock unless a field says
-    otherwise; the last two are taken after the timed series, by cudaGraphLaunch itself."""
+    """One-time costs of a graph in the clean pass, as wall times in ns unless a field defines them
+    otherwise. The last two fields are measured after the timed series, with cudaGraphLaunch."""
 
     graph: str
-    """Its id."""
+    """Id of the graph."""
     nodes: Count
-    """How many it has."""
+    """Number of nodes."""
     capture_ns: Nanoseconds
-    """From the begin to the end of the capture, the step's Python included."""
+    """Time of the capture, including the step's Python code."""
     instantiate_ns: Nanoseconds
-    """cudaGraphInstantiate."""
+    """Time of cudaGraphInstantiate."""
     upload_ns: Nanoseconds | None
-    """cudaGraphUpload to its completion; None where it could not be measured."""
+    """Time of cudaGraphUpload until completion. None if unavailable."""
     first_launch_cpu_ns: Nanoseconds
-    """The first replay, to the call's return."""
+    """Time of the first replay until the call returned."""
     first_launch_ns: Nanoseconds
-    """The first replay, to completion."""
+    """Time of the first replay until completion."""
     upload_cpu_ns: Nanoseconds | None = None
-    """cudaGraphUpload to its return, on a further executable; None where it could not be
-    measured."""
+    """Time of cudaGraphUpload until it returned, on a second executable graph. None if unavailable.
+    """
     upload_device_ns: Nanoseconds | None = None
-    """The same between CUDA events behind a kernel that spins; None where it could not be
-    measured."""
+    """GPU time of cudaGraphUpload, between CUDA events behind a spinning kernel. None if
+    unavailable."""
     first_launch_device_ns: Nanoseconds | None = None
-    """The first launch of a further executable, between CUDA events behind a kernel that spins;
-    None where it could not be measured."""
+    """GPU time of the first launch of a second executable graph, between CUDA events behind a
+    spinning kernel. None if unavailable."""
     repeat_launches: tuple[StepTiming, ...] = ()
-    """Launches into an empty stream, to the call's return and to completion."""
+    """Launches into an empty stream."""
     repeat_launch_device_ns: tuple[Nanoseconds, ...] = ()
-    """Launches between CUDA events behind a kernel that spins."""
+    """GPU times of launches, between CUDA events behind a spinning kernel."""
 
 
 class GpuClocks(Struct, frozen=True, forbid_unknown_fields=True):
-    """What NVML says of the GPU while it works, in MHz."""
+    """State of the busy GPU from NVML, clocks in MHz."""
 
     sm_mhz: Count
-    """The clock of the multiprocessors."""
+    """Clock of the multiprocessors, in MHz."""
     max_sm_mhz: Count
-    """The highest that this GPU can have."""
+    """Maximum clock of this GPU's multiprocessors, in MHz."""
     memory_mhz: Count
-    """The clock of its memory."""
+    """Memory clock, in MHz."""
     slowed_by: tuple[str, ...]
-    """What holds the clocks down, of NVML's clocks event reasons those that slow a GPU at work:
-    ``power cap``, ``power brake``, ``heat`` and ``hardware slowdown``."""
+    """Active throttle reasons, from NVML's clocks event reasons: ``power cap``, ``power brake``,
+    ``heat`` and ``hardware slowdown``."""
 
 
 class CleanProcess(Struct, frozen=True, forbid_unknown_fields=True):
-    """One of the processes of a clean pass, and the machine as it was beside it."""
+    """One process of a clean pass, and the state of the machine during it."""
 
     began_ns: Nanoseconds
-    """When it began to time, in ns since 1970."""
+    """Start of its timings, in ns since 1970."""
     steps: Count
-    """How many rows of ``CleanTimings.steps`` are its own."""
+    """Number of its rows in ``CleanTimings.steps``."""
     back_to_back: Count
-    """How many of ``CleanTimings.back_to_back_ns`` are."""
+    """Number of its rows in ``CleanTimings.back_to_back_ns``."""
     cpu_loop_ns: tuple[Nanoseconds, ...]
-    """What a fixed loop of Python took each time, half of them before the timed series and half
-    after them, in ns."""
+    """Times of a fixed Python loop, half of them before and half after the timed series, in ns."""
     gpu: GpuClocks | None
-    """The GPU's clocks right after the timed series; None where NVML could not be asked."""
+    """Clocks of the GPU right after the timed series. None if NVML is unavailable."""
 
 
 class CleanTimings(Struct, frozen=True, forbid_unknown_fields=True):
-    """clean.json: measured in processes to which no profiler was ever attached."""
+    """Content of clean.json: timings from processes without a profiler."""
 
     warmup_ns: Nanoseconds
-    """All warm-up iterations of the first process together, in ns."""
+    """Total time of the first process's warm-up iterations, in ns."""
     steps: tuple[StepTiming, ...]
-    """A row for each synchronised iteration, process by process."""
+    """Synchronised iterations, process by process."""
     back_to_back_ns: tuple[Nanoseconds, ...]
-    """For each iteration of a second series, run without synchronising in between, the time between
-    the CUDA events before and after it, in ns."""
+    """Times in ns between the CUDA events around each iteration of a second series without
+    synchronisation in between."""
     graphs: tuple[GraphLife, ...]
-    """The one-off costs of each graph, in the first process."""
+    """One-time costs of each graph, from the first process."""
     processes: tuple[CleanProcess, ...] = ()
-    """The processes in their order, each in turn with those of the other modes; empty where one
-    process timed all, and the machine was not looked at."""
+    """Processes in execution order, interleaved with those of other modes. Empty if one process
+    timed all iterations without machine state."""
 
     @property
     def process_steps(self) -> tuple[tuple[StepTiming, ...], ...]:
-        """``steps`` of each process."""
+        """``steps`` by process."""
         return _divided(self.steps, [process.steps for process in self.processes])
 
     @property
     def process_back_to_back_ns(self) -> tuple[tuple[Nanoseconds, ...], ...]:
-        """``back_to_back_ns`` of each process."""
+        """``back_to_back_ns`` by process."""
         return _divided(self.back_to_back_ns, [process.back_to_back for process in self.processes])
 
 

@@ -1,7 +1,7 @@
-"""The tables of a trace: which columns there are, their units, and what null means.
+"""Schema of the tables of a trace: columns, units and meaning of null.
 
-Times are integer nanoseconds since the trace's first event (``TraceInfo.origin_ns`` says when that
-was). The tables are Polars frames; this module only declares them, so that it imports none.
+Times are integer nanoseconds since the trace's first event (at ``TraceInfo.origin_ns``). The tables
+are Polars frames; this module only declares them and does not import Polars.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GPU_COLUMNS = {
     "name": "categorical",  # demangled kernel; "Memcpy DtoH (Device -> Pinned)"; "Memset (..)"
     "device": "int32",
     "stream": "int64",
-    "correlation": "int64",  # shared with the launching row of ``runtime``; null: not told
+    "correlation": "int64",  # shared with the launching row of ``runtime``; null: unknown
     "external_id": "int64",  # the cpu_op that launched it; null: none (graph replays)
     "grid_x": "int64",
     "grid_y": "int64",
@@ -35,10 +35,10 @@ GPU_COLUMNS = {
     "shared": "int64",  # bytes, static and dynamic together; null for memcpys and memsets
     "registers": "int64",  # per thread
     "bytes": "int64",  # of a copy or set; null for kernels
-    "graph_id": "uint64",  # null: the trace does not say (torch before 2.12) or not from a graph
+    "graph_id": "uint64",  # null: not in the trace (torch before 2.12) or no graph
     "graph_node_id": "uint64",
 }
-"""Work on the GPU, sorted by ts."""
+"""GPU work, sorted by ts."""
 
 RUNTIME_COLUMNS = {
     "ts": "int64",
@@ -49,8 +49,7 @@ RUNTIME_COLUMNS = {
     "correlation": "int64",
     "external_id": "int64",
 }
-"""Calls of the CUDA or HIP runtime and driver API on the CPU, or of another device's that torch is
-built for, sorted by ts."""
+"""API calls on the CPU (CUDA or HIP runtime and driver, or another device's API), sorted by ts."""
 
 OP_COLUMNS = {
     "ts": "int64",
@@ -88,81 +87,83 @@ PYTHON_COLUMNS = {
 
 
 class TraceProblem(Struct, frozen=True):
-    """A defect found while reading, and which figures it spoils. ``code`` is stable, for tests."""
+    """A defect of a trace and the affected figures."""
 
     code: str
+    """Stable identifier."""
     text: str
+    """Description."""
 
 
 STITCHED = "stitched-replays"
-"""The problem of replays whose kernels have no times of their own."""
+"""Code of the problem of replays whose kernels lack individual times."""
 
 _INCOMPLETE = ("cut-off", "damaged", "text-damaged")
 
 
 class TraceInfo(Struct, frozen=True):
-    """What the trace says of itself, and what reading it found."""
+    """Metadata of a trace, and results of reading it."""
 
     source: str
-    """The name of the file."""
+    """Name of the file."""
     events: int
-    """How many entries traceEvents has."""
+    """Number of entries in traceEvents."""
     skipped: dict[str, int]
-    """How many of them no table holds (flows, metadata, overhead), by category."""
+    """Number of events without a table (flows, metadata, overhead), by category."""
     origin_ns: int
-    """The time of the first event, in ns of the trace's own clock (Unix time where the trace has
+    """Time of the first event, in ns of the trace's clock (Unix time if the trace has
     baseTimeNanoseconds)."""
     end_ns: int
-    """The end of the last event since the origin, in ns."""
+    """End of the last event since the origin, in ns."""
     cupti_version: int | None
-    """As CUPTI numbers it; None where the trace does not say."""
+    """CUPTI version number. None if unknown."""
     cuda_runtime_version: int | None
-    """As CUDA numbers it (13000); None where the trace does not say."""
+    """CUDA runtime version number (13000). None if unknown."""
     cuda_driver_version: int | None
-    """The same of the driver; None where the trace does not say."""
+    """CUDA driver version number. None if unknown."""
     device_names: tuple[str, ...]
-    """The GPUs that the trace lists."""
+    """GPUs listed in the trace."""
     with_stack: bool
-    """Whether Python's stacks were recorded."""
+    """True if Python stacks were recorded."""
     record_shapes: bool
-    """Whether the shapes of arguments were recorded."""
+    """True if shapes of arguments were recorded."""
     problems: tuple[TraceProblem, ...]
-    """Defects, each with the figures that it spoils."""
+    """Defects with the affected figures."""
 
     @property
     def incomplete(self) -> tuple[TraceProblem, ...]:
-        """Those problems that say that events are missing from the trace, or may be."""
+        """Problems that indicate missing events."""
         return tuple(problem for problem in self.problems if problem.code in _INCOMPLETE)
 
     @property
     def stitched(self) -> bool:
-        """Whether durations of replayed kernels hold the gaps between them."""
+        """True if durations of replayed kernels include the gaps between them."""
         return any(problem.code == STITCHED for problem in self.problems)
 
 
 class EventOffsets(Struct, frozen=True):
-    """Where in the trace's file each row stands, so that what no column holds can be read there.
-
-    ``path``: the file. ``pieces``: parts of the document one behind the other, with columns
-    ``first`` (place in traceEvents of the first event in the piece), ``start`` and ``end`` (bytes
-    of the document, decompressed). ``rows``: for each table by its name, the place in traceEvents
-    of each row.
-    """
+    """Locations of the rows in the trace's file, for reading data that no column holds."""
 
     path: Path
+    """The trace file."""
     pieces: pl.DataFrame
+    """Pieces of the document in order: ``first`` (index in traceEvents of the first event),
+    ``start`` and ``end`` (bytes of the decompressed document)."""
     rows: Mapping[str, pl.Series]
+    """Index in traceEvents of each row, by table name."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """One trace as tables; the columns are declared in this module. A dataclass: a kind of it can
-    read each table when it is asked for."""
+    """One trace as tables, with the columns declared in this module.
+
+    A dataclass, so that a subclass can load tables on access.
+    """
 
     info: TraceInfo
-    """What the trace says of itself."""
+    """Metadata of the trace."""
     gpu: pl.DataFrame
-    """Work on the GPU (GPU_COLUMNS)."""
+    """GPU work (GPU_COLUMNS)."""
     runtime: pl.DataFrame
     """Calls of the runtime and driver API (RUNTIME_COLUMNS)."""
     ops: pl.DataFrame
@@ -172,4 +173,4 @@ class Trace:
     python: pl.DataFrame
     """Python frames (PYTHON_COLUMNS)."""
     offsets: EventOffsets | None = None
-    """Where in the file each row stands; None for a trace that was not read from a file."""
+    """Locations of rows in the file. None for a trace that was not read from a file."""

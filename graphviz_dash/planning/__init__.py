@@ -1,2 +1,4 @@
-"""Work on several streams of a GPU, planned: what needs what, which stream issues it, how long it
-takes. Standard library only: collectors use it on machines that have no more."""
+"""Planning of work on several GPU streams: dependencies, stream assignment and predicted times.
+
+Uses the standard library only, because collectors run it on machines with nothing else.
+"""

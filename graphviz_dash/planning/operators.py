@@ -1,4 +1,4 @@
-"""What the operators of a step need of each other, by the memory that each reads and writes."""
+"""Dependencies between the operators of a step, from the memory that each reads and writes."""
 
 from __future__ import annotations
 
@@ -12,37 +12,38 @@ from graphviz_dash.planning.operations import Operation, StreamCosts
 
 
 class Need(StrEnum):
-    """Why an operator must come after another."""
+    """Reason for a dependency."""
 
     READ_AFTER_WRITE = "read after write"
     WRITE_AFTER_READ = "write after read"
     WRITE_AFTER_WRITE = "write after write"
     OPAQUE = "opaque"
-    """One of them may do what its arguments do not show, and keeps its order to all other work."""
+    """One operator may have effects beyond its arguments and keeps its order to all other work."""
     COLLECTIVE = "collective"
-    """Both talk to other ranks, which must meet the same collectives in the same order."""
+    """Both operators communicate with other ranks, which must run the same collectives in the same
+    order."""
 
 
 class Dependency(Struct, frozen=True):
-    """``source`` must have ended before the operator that needs it begins."""
+    """A dependency of an operator: ``source`` must end before it starts."""
 
     source: int
-    """Index of the operator that is needed."""
+    """Index of the required operator."""
     need: Need
-    """What for."""
+    """Reason."""
     storage: int | None
-    """The storage that both reach; None where it is not for memory."""
+    """Storage accessed by both. None if the reason is not memory."""
 
 
 def dependencies(operators: Sequence[Operator]) -> tuple[tuple[Dependency, ...], ...]:
-    """For each operator those that it needs, each once, by index.
+    """Compute the distinct dependencies of each operator, by index.
 
-    Operators without nodes need nothing and are needed by none: a replay does nothing of theirs.
-    Of two that reach the same bytes, one of which writes them, the later needs the earlier, unless
-    a write between them covers all that both reach. A collective needs the one before it, of
-    whatever group. Near-linear where few operators share memory that is not written.
+    Operators without nodes have no dependencies, because a replay does not run them. If two
+    operators access the same bytes and one of them writes, the later depends on the earlier, unless
+    a write in between covers all shared bytes. A collective depends on the previous one of any
+    group. Near-linear if few operators share memory that is not written.
     """
-    needed: list[tuple[Dependency, ...]] = []
+    result: list[tuple[Dependency, ...]] = []
     memory: dict[int, _Accesses] = {}
     barrier: int | None = None
     collective: int | None = None
@@ -50,15 +51,15 @@ def dependencies(operators: Sequence[Operator]) -> tuple[tuple[Dependency, ...],
         needs: dict[int, Dependency] = {}
         if operator.nodes:
             if operator.opaque:
-                since = range(0 if barrier is None else barrier, index)
-                for source in since:
+                sources = range(0 if barrier is None else barrier, index)
+                for source in sources:
                     if operators[source].nodes:
                         needs[source] = Dependency(source, Need.OPAQUE, None)
                 barrier = index
             elif barrier is not None:
                 needs[barrier] = Dependency(barrier, Need.OPAQUE, None)
-            reached = [access for access in operator.accesses if access.begin < access.end]
-            for access in reached:
+            accessed = [access for access in operator.accesses if access.begin < access.end]
+            for access in accessed:
                 accesses = memory.setdefault(access.storage, _Accesses())
                 for source, need in accesses.conflicts(access):
                     needs.setdefault(source, Dependency(source, need, access.storage))
@@ -66,15 +67,15 @@ def dependencies(operators: Sequence[Operator]) -> tuple[tuple[Dependency, ...],
                 if collective is not None:
                     needs.setdefault(collective, Dependency(collective, Need.COLLECTIVE, None))
                 collective = index
-            for access in reached:
+            for access in accessed:
                 memory[access.storage].add(access, index)
             needs.pop(index, None)
-        needed.append(tuple(needs[source] for source in sorted(needs)))
-    return tuple(needed)
+        result.append(tuple(needs[source] for source in sorted(needs)))
+    return tuple(result)
 
 
 def step_operations(operators: Sequence[Operator], costs: StreamCosts) -> list[Operation]:
-    """The operators as the planner takes them: their times begin behind what passes before them."""
+    """Convert operators to operations of the planner, whose times exclude the gap before them."""
     return [
         Operation(
             duration_ns=max(0.0, (operator.device_ns or 0) - costs.follow_ns),
@@ -88,25 +89,25 @@ def step_operations(operators: Sequence[Operator], costs: StreamCosts) -> list[O
 
 
 class _Accesses:
-    """The accesses to one storage that later ones may have to follow."""
+    """Accesses to one storage that later accesses may depend on."""
 
     def __init__(self) -> None:
         self._writes: list[tuple[int, int, int]] = []
         self._reads: list[tuple[int, int, int]] = []
 
     def conflicts(self, access: Access) -> Iterator[tuple[int, Need]]:
-        """The operators that one with this access must follow, and why."""
-        wrote = Need.WRITE_AFTER_WRITE if access.writes else Need.READ_AFTER_WRITE
-        for begin, end, index in self._writes:
-            if begin < access.end and access.begin < end:
-                yield index, wrote
+        """Yield the operators that an operator with this access depends on, with the reason."""
+        write_need = Need.WRITE_AFTER_WRITE if access.writes else Need.READ_AFTER_WRITE
+        for start, end, index in self._writes:
+            if start < access.end and access.begin < end:
+                yield index, write_need
         if access.writes:
-            for begin, end, index in self._reads:
-                if begin < access.end and access.begin < end:
+            for start, end, index in self._reads:
+                if start < access.end and access.begin < end:
                     yield index, Need.WRITE_AFTER_READ
 
     def add(self, access: Access, index: int) -> None:
-        """A write hides the accesses before it that it covers: who follows it follows them."""
+        """Add an access. A write replaces earlier accesses that it covers, which are implied."""
         span = (access.begin, access.end, index)
         if not access.writes:
             self._reads.append(span)

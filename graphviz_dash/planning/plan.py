@@ -1,8 +1,7 @@
-"""A step issued on several streams: what each operator waits for, and when memory is free again.
+"""Plan of a step on several streams: waits of each operator, and release of memory.
 
-Operators are issued in the order of the program, so those of one stream follow each other. What
-comes before an operator is told by the last operator of each stream that does (vector clocks:
-Fidge 1988, Mattern 1989).
+Operators are issued in program order, which is also their order on each stream. Vector clocks
+(Fidge 1988, Mattern 1989) hold the last preceding operator of each stream.
 """
 
 from __future__ import annotations
@@ -16,29 +15,29 @@ from graphviz_dash.model.parallel import Operator, Storage
 from graphviz_dash.planning.operators import Dependency
 
 Clock = list[int]
-"""For each stream the index of its last operator that comes before; -1: none does."""
+"""Index of the last preceding operator per stream, -1 if there is none."""
 
 
 class Plan(Struct, frozen=True):
-    """A step on several streams, by the index of the operator."""
+    """A step on several streams, by operator index."""
 
     streams: int
-    """How many it uses."""
+    """Number of streams."""
     stream: tuple[int, ...]
-    """The stream that an operator is issued on; 0 is the one that captures."""
+    """Stream of each operator. 0 is the capturing stream."""
     waits: tuple[tuple[int, ...], ...]
-    """The operators on other streams whose end it waits for."""
+    """Operators on other streams that each operator waits for."""
     releases: tuple[tuple[int, ...], ...]
-    """The storages whose memory it may take, and whatever follows it on its stream."""
+    """Storages whose memory is free for each operator and for later operators on its stream."""
 
     @property
     def edges(self) -> int:
-        """How many dependencies join streams."""
+        """Number of dependencies between streams."""
         return sum(map(len, self.waits))
 
 
 def line(operators: Sequence[Operator], storages: Sequence[Storage]) -> Plan:
-    """The step on one stream, as any capture has it."""
+    """Build the plan of a step on one stream, like an ordinary capture."""
     return placed(operators, storages, ((),) * len(operators), (0,) * len(operators))
 
 
@@ -48,12 +47,12 @@ def placed(
     needs: Sequence[Sequence[Dependency]],
     wanted: Sequence[int],
 ) -> Plan:
-    """The plan with each operator on the stream that is ``wanted`` for it.
+    """Build the plan with each operator on its stream in ``wanted``.
 
-    Opaque operators go to stream 0, where what no operator shows is launched, and so do
-    collectives, which stay on one stream; operators without nodes go where the memory that they
-    make is used first. Waits are as few as the order on streams allows, and memory is released as
-    early.
+    Opaque operators run on stream 0, where work outside operators is launched. Collectives do too,
+    to stay on one stream. Operators without nodes run on the stream that first uses their memory.
+    The plan has the fewest waits that stream order allows, and releases memory as early as
+    possible.
     """
     stream = _streams(operators, storages, wanted)
     order = _Order(operators, storages, stream)
@@ -70,25 +69,25 @@ def placed(
 def _streams(
     operators: Sequence[Operator], storages: Sequence[Storage], wanted: Sequence[int]
 ) -> list[int]:
-    working = {
+    requested = {
         index: 0 if operator.opaque or operator.is_collective else wanted[index]
         for index, operator in enumerate(operators)
         if operator.nodes
     }
-    number = {lane: rank for rank, lane in enumerate(sorted({0, *working.values()}))}
-    stream = [number[working.get(index, 0)] for index in range(len(operators))]
-    first: dict[int, int] = {}
-    for index in working:
+    number = {lane: rank for rank, lane in enumerate(sorted({0, *requested.values()}))}
+    stream = [number[requested.get(index, 0)] for index in range(len(operators))]
+    first_use: dict[int, int] = {}
+    for index in requested:
         for access in operators[index].accesses:
-            first.setdefault(access.storage, stream[index])
+            first_use.setdefault(access.storage, stream[index])
     for storage, facts in enumerate(storages):
         if facts.maker is not None and not operators[facts.maker].nodes:
-            stream[facts.maker] = first.get(storage, 0)
+            stream[facts.maker] = first_use.get(storage, 0)
     return stream
 
 
 class _Order:
-    """What comes before each operator, as they are put on their streams one after another."""
+    """Predecessors of each operator, as operators are appended to their streams."""
 
     def __init__(
         self, operators: Sequence[Operator], storages: Sequence[Storage], stream: Sequence[int]
@@ -99,16 +98,16 @@ class _Order:
         self._operators, self._storages, self._stream = operators, storages, stream
         self._tail = [-1] * self.count
         self._behind: dict[int, int] = {}
-        """For an operator without nodes, the last before it on its stream."""
+        """For operators without nodes, the previous operator on the stream."""
 
     def append(self, index: int, sources: set[int]) -> None:
-        """Puts an operator on its stream, behind ``sources``."""
-        operator, own = self._operators[index], self._stream[index]
+        """Append an operator to its stream, after ``sources``."""
+        operator, lane = self._operators[index], self._stream[index]
         if operator.nodes:
             sources = sources | set(self._before_memory(operator))
         clock = [-1] * self.count
-        if self._tail[own] >= 0:
-            self._join(clock, self._tail[own])
+        if self._tail[lane] >= 0:
+            self._join(clock, self._tail[lane])
         waited = []
         for source in sorted(sources, reverse=True):
             if clock[self._stream[source]] < source:
@@ -117,16 +116,19 @@ class _Order:
         self.clocks.append(clock)
         self.waits.append(tuple(waited))
         if operator.nodes:
-            self._tail[own] = index
+            self._tail[lane] = index
         else:
-            self._behind[index] = self._tail[own]
+            self._behind[index] = self._tail[lane]
 
     def _before_memory(self, operator: Operator) -> list[int]:
-        """Memory that an operator without nodes took from the allocator is free to use only behind
-        what its stream had done by then."""
+        """Find operators that must finish before the operator may use memory of operators without
+        nodes.
+
+        The allocator provides such memory in the order of its stream.
+        """
         makers = (self._storages[access.storage].maker for access in operator.accesses)
-        behind = (self._behind.get(maker, -1) for maker in makers if maker is not None)
-        return [source for source in behind if source >= 0]
+        predecessors = (self._behind.get(maker, -1) for maker in makers if maker is not None)
+        return [source for source in predecessors if source >= 0]
 
     def _join(self, clock: Clock, source: int) -> None:
         for lane, last in enumerate(self.clocks[source]):
@@ -141,9 +143,11 @@ def _releases(
     stream: Sequence[int],
     clocks: Sequence[Clock],
 ) -> tuple[tuple[int, ...], ...]:
-    """torch's allocator gives a block to the next that asks for one on the stream that took it. So
-    a storage is released before the first operator of that stream which comes after all that use
-    it: so does whatever follows on that stream."""
+    """Compute the storages to release before each operator.
+
+    torch's allocator reuses a block on the stream that allocated it. A storage is therefore
+    released before the first operator of that stream that follows all users of the storage.
+    """
     users: dict[int, list[int]] = {}
     for index, operator in enumerate(operators):
         if operator.nodes:
@@ -156,11 +160,11 @@ def _releases(
     for storage, facts in enumerate(storages):
         if facts.maker is None:
             continue
-        used = users.get(storage, [])
-        last = used[-1] if used else facts.maker
-        later = on_stream[stream[facts.maker]]
-        for index in later[bisect_right(later, last) :]:
-            if all(clocks[index][stream[user]] >= user for user in used):
+        storage_users = users.get(storage, [])
+        last = storage_users[-1] if storage_users else facts.maker
+        candidates = on_stream[stream[facts.maker]]
+        for index in candidates[bisect_right(candidates, last) :]:
+            if all(clocks[index][stream[user]] >= user for user in storage_users):
                 releases[index].append(storage)
                 break
     return tuple(map(tuple, releases))

@@ -1,4 +1,4 @@
-"""What part of a GPU a kernel keeps busy: told from its launch, for a kernel by itself."""
+"""GPU share of a kernel, estimated from its launch parameters."""
 
 from __future__ import annotations
 
@@ -11,56 +11,62 @@ from msgspec import Struct
 from graphviz_dash.planning.operations import Piece
 
 _PRODUCT: Final = re.compile(r"gemm|xmma|cutlass|nvjet|conv|wgrad|dgrad|flash|fmha", re.I)
-"""Kernels whose every warp has something to compute at each instant."""
+"""Kernels in which every warp computes continuously."""
 
 _WARP: Final = 32
 
 _PRODUCT_WARPS: Final = 5.0
-"""Warps of products that fill a multiprocessor: each of its four schedulers issues for one warp at
-a time, and a warp stalls now and then."""
+"""Number of warps that saturate a multiprocessor in matrix products. Each of its four schedulers
+issues for one warp at a time, and warps occasionally stall."""
 
 
 def kernel_share(
     name: str, blocks: int, threads: int, multiprocessors: int, filling_warps: float
 ) -> float:
-    """The part of the multiprocessors that a kernel asks for, 0 to 1: the warps of its ``blocks``
-    of ``threads`` over the ``filling_warps`` that fill one, of which products need fewer."""
-    filling = min(_PRODUCT_WARPS, filling_warps) if _PRODUCT.search(name) else filling_warps
-    # A block runs on one multiprocessor, whatever it asks of it.
-    block = min(-(-threads // _WARP) / filling, 1.0)
-    return min(block * blocks / max(multiprocessors, 1), 1.0)
+    """Estimate a kernel's share of the multiprocessors, 0 to 1.
+
+    The share is the number of warps in ``blocks`` of ``threads``, divided by the ``filling_warps``
+    of each multiprocessor. Matrix products need fewer warps.
+    """
+    saturation_warps = (
+        min(_PRODUCT_WARPS, filling_warps) if _PRODUCT.search(name) else filling_warps
+    )
+    # A block runs on one multiprocessor, regardless of its demand.
+    block_share = min(-(-threads // _WARP) / saturation_warps, 1.0)
+    return min(block_share * blocks / max(multiprocessors, 1), 1.0)
 
 
 class KernelLaunch(Struct, frozen=True):
-    """What a launch asks of the multiprocessors."""
+    """Launch parameters that determine the use of multiprocessors."""
 
     name: str
-    """The kernel's name."""
+    """Name of the kernel."""
     blocks: int
-    """Of the grid."""
+    """Blocks of the grid."""
     threads: int
-    """Of a block."""
+    """Threads per block."""
     registers: int
-    """Of a thread; 0: not known."""
+    """Registers per thread. 0 if unknown."""
     shared_bytes: int
-    """Of a block."""
+    """Shared memory per block, in bytes."""
 
 
 _LATENCY_NS: Final = 1_000.0
-"""What the smallest kernel takes: of that time a kernel needs nothing but its place."""
+"""Duration of the smallest kernel, in ns. During this part of its time, a kernel occupies resources
+without using them."""
 _FILLING_WARPS: Final = 14.0
 _FILLING_PRODUCT_WARPS: Final = 8.0
 _ROWS: Final = re.compile(r"gemmSN|gemv", re.I)
-"""Products with a few rows, which read more than they compute."""
+"""Matrix products with few rows, which read more than they compute."""
 
 _TURNS: Final = re.compile(r"xmma_gemm", re.I)
-"""Products that split their sums over blocks, which may add up in turns."""
+"""Matrix products that split sums over blocks, which may accumulate serially."""
 
 _FEW_BLOCKS: Final = 3
 _MOST_BLOCKS: Final = 32
 _REGISTERS: Final = 65_536
 _DRIVER_SHARED: Final = 1_024
-"""Shared memory of each block that the driver keeps, in bytes."""
+"""Shared memory per block reserved by the driver, in bytes."""
 
 _LIMITS: Final = {
     (7, 5): (1024, 64),
@@ -71,7 +77,7 @@ _LIMITS: Final = {
 }
 _USUAL_LIMITS: Final = (2048, 228)
 """Threads and KiB of shared memory of a multiprocessor (CUDA C++ Programming Guide, "Technical
-Specifications per Compute Capability"); the usual ones are of 9.0 and 10.0."""
+Specifications per Compute Capability"). The default holds for 9.0 and 10.0."""
 
 
 def lasting_share(
@@ -82,13 +88,16 @@ def lasting_share(
     *,
     behind_set: bool = False,
 ) -> float:
-    """The part of the multiprocessors that ``kernel`` takes from others while it runs, 0 to 1: the
-    place that its blocks occupy, or what its warps fill, whichever is more; over the time without
-    its latency, unless so few blocks fit for their shared memory that others must wait for their
-    place meanwhile. A product behind a node that sets memory (``behind_set``) has counters
-    there, by which its blocks add up parts of a sum in turns: they fill nothing, for most wait.
+    """Estimate the share of the multiprocessors that ``kernel`` denies to others while it runs, 0
+    to 1.
 
-    Fitted to 28 kinds of kernels on an H200, up to eight of each at a time (docs/parallel.md).
+    The share is the larger of the occupancy of its blocks and the load of its warps, without the
+    time of its latency. If only few blocks fit because of shared memory, occupancy counts for the
+    full time. A matrix product after a memset node (``behind_set``) uses counters to accumulate
+    partial sums serially; only its occupancy counts, because most blocks wait.
+
+    Fitted to 28 kinds of kernels on an H200, up to eight simultaneous copies of each
+    (docs/parallel.md).
     """
     if not kernel.blocks or duration_ns <= 0:
         return 0.0
@@ -101,9 +110,9 @@ def lasting_share(
         _MOST_BLOCKS,
     )
     is_product = _PRODUCT.search(kernel.name) and not _ROWS.search(kernel.name)
-    filling = _FILLING_PRODUCT_WARPS if is_product else _FILLING_WARPS
+    saturation_warps = _FILLING_PRODUCT_WARPS if is_product else _FILLING_WARPS
     occupied = min(kernel.blocks / (multiprocessors * max(resident, 1)), 1.0)
-    filled = min(min(warps / filling, 1.0) * kernel.blocks / multiprocessors, 1.0)
+    filled = min(min(warps / saturation_warps, 1.0) * kernel.blocks / multiprocessors, 1.0)
     if behind_set and _TURNS.search(kernel.name):
         return occupied
     busy = max(duration_ns - _LATENCY_NS, 0.0) / duration_ns
@@ -118,13 +127,15 @@ def kernel_pieces(
     multiprocessors: int,
     compute_capability: tuple[int, int],
 ) -> tuple[Piece, ...]:
-    """The nodes of an operator that takes ``duration_ns`` in all, None being what is no kernel.
-    Which takes how much is not known: each counts as one, and once more for each time that its
-    threads fill the GPU."""
+    """Split an operator of ``duration_ns`` into its nodes; None marks nodes that are not kernels.
+
+    Individual durations are unknown. Each node has weight 1, plus 1 for each time that its threads
+    fill the GPU.
+    """
     threads, _ = _LIMITS.get(compute_capability, _USUAL_LIMITS)
-    whole = max(multiprocessors, 1) * threads
+    gpu_threads = max(multiprocessors, 1) * threads
     weights = [
-        1.0 if launch is None else 1.0 + launch.blocks * launch.threads / whole
+        1.0 if launch is None else 1.0 + launch.blocks * launch.threads / gpu_threads
         for launch in launches
     ]
     unit_ns = duration_ns / max(1.0, sum(weights))
@@ -138,10 +149,10 @@ def kernel_pieces(
                 unit_ns * weight,
                 multiprocessors,
                 compute_capability,
-                behind_set=ahead is None,
+                behind_set=previous is None,
             ),
         )
-        for launch, weight, ahead in zip(
+        for launch, weight, previous in zip(
             launches, weights, [*launches[:1], *launches[:-1]], strict=True
         )
     )

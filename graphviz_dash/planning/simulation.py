@@ -1,11 +1,10 @@
-"""When each operation would run: behind those it waits for, and sharing the GPU with others.
+"""Simulation of operations with dependencies that share a GPU.
 
-Operations that run at the same time share their engine: as long as they ask for no more than all of
-it, each runs as if alone. Beyond that none gets more of it than another that has less than it asks
-for (max-min fairness: Bertsekas and Gallager, Data Networks, 1987): the few blocks of a small
-kernel find their place beside a large one, which gives way to them. And kernels that run beside
-others take longer however little they ask for: each waits at its begin for what launches blocks,
-and all share caches and memory.
+Concurrent operations share their engine. While total demand is at most the capacity, each runs at
+full speed. Above that, capacity is shared fairly (max-min fairness: Bertsekas and Gallager, Data
+Networks, 1987), so the few blocks of a small kernel run alongside a large one. Concurrent kernels
+are slower even at low demand: each waits for the block scheduler at its start, and all share caches
+and memory.
 """
 
 from __future__ import annotations
@@ -19,31 +18,30 @@ from msgspec import Struct
 from graphviz_dash.planning.operations import Operation
 
 Wait: TypeAlias = tuple[int, float]
-"""The index of an operation, and what passes after its end before the waiting one may begin, in
-ns."""
+"""Index of an operation, and delay in ns between its end and the earliest start of the waiting
+operation."""
 
 _DONE_NS = 1e-6
 _NEVER = float("inf")
 _MOST_BESIDE = 3
-"""More kernels beside one than these lengthen it no further."""
+"""Maximum number of concurrent kernels that slow a kernel."""
 
 
 class Schedule(Struct, frozen=True):
-    """When operations run; instants in ns since the begin of the first."""
+    """Times of operations, in ns since the start of the first one."""
 
     begin: tuple[float, ...]
-    """When each operation begins; 0 for one without nodes."""
+    """Start of each operation; 0 for operations without nodes."""
     end: tuple[float, ...]
-    """When each has ended."""
+    """End of each operation."""
     path: tuple[int, ...]
-    """The operations along the longest way to the last end, in order: each waited for the one
-    before."""
+    """Operations on the critical path, in order."""
     slowed_ns: float
-    """By how much sharing lengthened those."""
+    """Slowdown of the critical path by sharing, in ns."""
 
     @property
     def total_ns(self) -> float:
-        """From the first begin to the last end."""
+        """Time from the first start to the last end."""
         return max(self.end, default=0.0)
 
 
@@ -54,10 +52,14 @@ def simulate(
     crowding: float = 0.0,
     start_ns: float = 0.0,
 ) -> Schedule:
-    """The run of ``operations``, each after all of its ``waits``, which must have no cycle; begins
-    lie at least ``issue_ns`` apart for each node of the one before. A kernel that begins beside
-    others takes ``start_ns`` longer; each kernel beside one, up to three, adds ``crowding`` to what
-    it takes, or its lack of share does, whichever is more."""
+    """Simulate ``operations``, each after all of its ``waits``, which must be acyclic.
+
+    Args:
+        issue_ns: Minimum time between starts, per node of the previous operation.
+        crowding: Relative slowdown per concurrent kernel, up to three. Applies if larger than the
+            slowdown from a reduced share.
+        start_ns: Additional time of a kernel that starts during others.
+    """
     if _is_line(operations, waits, issue_ns):
         return _line(operations, waits)
     return _Run(operations, waits, issue_ns, crowding, start_ns).schedule()
@@ -66,7 +68,7 @@ def simulate(
 def _is_line(
     operations: Sequence[Operation], waits: Sequence[Sequence[Wait]], issue_ns: float
 ) -> bool:
-    """Whether each operation waits for the one before it and no other."""
+    """Return True if each operation waits for exactly the previous one."""
     return (
         not issue_ns
         and all(operation.nodes for operation in operations)
@@ -78,17 +80,17 @@ def _is_line(
 
 
 def _line(operations: Sequence[Operation], waits: Sequence[Sequence[Wait]]) -> Schedule:
-    begin, end, now = [], [], 0.0
+    start, end, now = [], [], 0.0
     for operation, sources in zip(operations, waits, strict=True):
         now += sum(delay for _, delay in sources)
-        begin.append(now)
+        start.append(now)
         now += operation.duration_ns
         end.append(now)
-    return Schedule(tuple(begin), tuple(end), tuple(range(len(operations))), 0.0)
+    return Schedule(tuple(start), tuple(end), tuple(range(len(operations))), 0.0)
 
 
 class _Run:
-    """The state of a simulation at one instant."""
+    """State of a simulation."""
 
     def __init__(
         self,
@@ -109,60 +111,62 @@ class _Run:
         self._begin, self._end = [0.0] * count, [0.0] * count
         self._may_begin = [0.0] * count
         self._last = [-1] * count
-        """For each the operation that it waited for last."""
+        """For each operation, the wait that ended last."""
         self._ready = [
             (0.0, index)
             for index, operation in enumerate(operations)
             if operation.nodes and not self._waiting[index]
         ]
         self._left: dict[int, float] = {}
-        """What is left of each running operation, in ns alone."""
+        """Remaining time of each running operation at full speed, in ns."""
         self._wanted: dict[int, float] = {}
-        """What runs asks for of each engine."""
+        """Total demand of the running operations per engine."""
 
     def schedule(self) -> Schedule:
         now = launcher_free = 0.0
         while self._ready or self._left:
             speeds = self._speeds()
-            left = min(
+            time_to_finish = min(
                 (left_ns / speeds[index] for index, left_ns in self._left.items()), default=_NEVER
             )
-            next_begin = max(self._ready[0][0], launcher_free) if self._ready else _NEVER
-            then = min(now + left, next_begin)
+            next_start = max(self._ready[0][0], launcher_free) if self._ready else _NEVER
+            next_time = min(now + time_to_finish, next_start)
             for index in self._left:
-                self._left[index] -= (then - now) * speeds[index]
-            begins = next_begin <= now + left
-            now = then
-            if begins:
+                self._left[index] -= (next_time - now) * speeds[index]
+            starts_next = next_start <= now + time_to_finish
+            now = next_time
+            if starts_next:
                 launcher_free = now + self._start(now) * self._issue_ns
             else:
                 self._finish(now)
         return self._result()
 
     def _speeds(self) -> dict[int, float]:
-        """How fast each running operation goes: 1 is as if alone."""
+        """Compute the speed of each running operation, relative to exclusive use."""
         speeds = {}
         for engine in self._wanted:
             running = [index for index in self._left if self._operations[index].engine == engine]
-            beside = 0 if engine else min(len(running) - 1, _MOST_BESIDE)
-            crowded = 1.0 / (1.0 + self._crowding * beside)
+            concurrent = 0 if engine else min(len(running) - 1, _MOST_BESIDE)
+            contention_speed = 1.0 / (1.0 + self._crowding * concurrent)
             running.sort(key=lambda index: self._operations[index].share)
-            room = 1.0
+            capacity = 1.0
             for rank, index in enumerate(running):
                 share = self._operations[index].share
-                given = min(share, room / (len(running) - rank))
-                room -= given
-                speeds[index] = min(given / share if share else 1.0, crowded)
+                granted = min(share, capacity / (len(running) - rank))
+                capacity -= granted
+                speeds[index] = min(granted / share if share else 1.0, contention_speed)
         return speeds
 
     def _start(self, now: float) -> int:
         _, index = heapq.heappop(self._ready)
         operation = self._operations[index]
         self._begin[index] = now
-        beside = not operation.engine and any(
+        has_concurrent = not operation.engine and any(
             not self._operations[other].engine for other in self._left
         )
-        self._left[index] = operation.duration_ns + beside * operation.nodes * self._start_ns
+        self._left[index] = (
+            operation.duration_ns + has_concurrent * operation.nodes * self._start_ns
+        )
         self._wanted[operation.engine] = self._wanted.get(operation.engine, 0.0) + operation.share
         return operation.nodes
 
@@ -176,7 +180,7 @@ class _Run:
                     self._may_begin[follower], self._last[follower] = now + delay, index
                 if not self._waiting[follower]:
                     heapq.heappush(self._ready, (self._may_begin[follower], follower))
-        # Summed anew, so that rounding never adds up.
+        # Recomputed, so that rounding errors do not accumulate.
         self._wanted = {}
         for index in self._left:
             operation = self._operations[index]

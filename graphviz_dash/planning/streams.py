@@ -1,10 +1,9 @@
-"""Which stream issues each operation of a step, so that a replay takes the least time.
+"""Stream assignment of a step's operations that minimises replay time.
 
-A stream runs its operations in the order of the program, so that whatever is ahead of an operation
-on its stream holds it up, needed or not. Finding the best choice is NP-hard. Three ways to choose
-are tried, and the one whose simulated replay is shortest is taken: the stream where an operation
-begins first (list scheduling, Graham 1969, in the order of the program), chains of operations that
-need each other, laid onto streams as intervals, and the chains that the program itself leads to.
+A stream runs its operations in program order, so each delays the next one with or without a
+dependency. The optimum is NP-hard. Three heuristics are tried, and the assignment with the shortest
+simulated replay is selected: the stream with the earliest start (list scheduling, Graham 1969, in
+program order), dependency chains packed onto streams as intervals, and chains in program order.
 """
 
 from __future__ import annotations
@@ -20,31 +19,33 @@ from graphviz_dash.planning.operations import Operation, StreamCosts, least_time
 from graphviz_dash.planning.simulation import Schedule, Wait, simulate
 
 _WHOLE: Final = 0.9
-"""Of the line's time, a bound that leaves next to nothing to gain."""
+"""Fraction of the serial time above which a bound leaves no worthwhile gain."""
 
 _Choice: TypeAlias = Callable[[Sequence[Operation], int, StreamCosts], list[int]]
 
 
 class StreamPlan(Struct, frozen=True):
-    """Operations on streams, and what a replay of them would be."""
+    """Operations on streams, with their simulated replay."""
 
     stream: tuple[int, ...]
-    """For each operation its stream, numbered from 0 without gaps; 0 for one without nodes."""
+    """Stream of each operation, numbered from 0 without gaps; 0 for operations without nodes."""
     schedule: Schedule
-    """When each would run."""
+    """Simulated times."""
 
     @property
     def streams(self) -> int:
-        """How many streams it uses."""
+        """Number of streams."""
         return max(self.stream, default=0) + 1
 
 
 def plan_streams(
     operations: Sequence[Operation], streams: int, costs: StreamCosts
 ) -> tuple[StreamPlan, ...]:
-    """The best plans on 1, 2, ... up to ``streams`` streams: none takes longer than the one before
-    it, which it repeats where more streams bring nothing. Near-linear in operations and needs, for
-    each number of streams."""
+    """Compute the best plans on 1, 2, ... up to ``streams`` streams.
+
+    No plan is slower than the previous one, which is repeated if more streams have no benefit.
+    Near-linear in operations and dependencies, per number of streams.
+    """
     plans = [_simulated(operations, [0] * len(operations), replace(costs, issue_ns=0.0))]
     for count in range(2, streams + 1):
         plans.append(
@@ -61,15 +62,18 @@ def plan_streams(
 
 
 def replay_ns(operations: Sequence[Operation], stream: Sequence[int], costs: StreamCosts) -> float:
-    """What a replay of ``operations`` takes on these streams."""
+    """Predict the replay time of ``operations`` on these streams, in ns."""
     issue_ns = costs.issue_ns if len(set(stream)) > 1 else 0.0
     waits = stream_waits(operations, stream, costs)
     return simulate(operations, waits, issue_ns, costs.crowding, costs.start_ns).total_ns
 
 
 def line_verdict(operations: Sequence[Operation], costs: StreamCosts) -> Verdict:
-    """Why several streams gain nothing, by what bounds them of the line as the same model has it:
-    measured times of the line and of its operators are never quite of one sum."""
+    """Explain why several streams have no benefit, from the bounds of the serial step.
+
+    Uses predicted serial time, because measured times of the step and of its operators do not add
+    up exactly.
+    """
     line_ns = replay_ns(operations, [0] * len(operations), costs)
     least = least_time(operations, costs)
     if least.path_ns >= _WHOLE * line_ns:
@@ -80,8 +84,8 @@ def line_verdict(operations: Sequence[Operation], costs: StreamCosts) -> Verdict
 def stream_waits(
     operations: Sequence[Operation], stream: Sequence[int], costs: StreamCosts
 ) -> list[list[Wait]]:
-    """What each operation waits for on its ``stream``: the one ahead of it there, and of those that
-    it needs the ones on other streams."""
+    """Compute the waits of each operation: the previous one on its stream, and dependencies on
+    other streams."""
     waits: list[list[Wait]] = []
     tail: dict[int, int] = {}
     for index, operation in enumerate(operations):
@@ -102,8 +106,10 @@ def stream_waits(
 def _simulated(
     operations: Sequence[Operation], stream: Sequence[int], costs: StreamCosts
 ) -> StreamPlan:
-    used = {lane for operation, lane in zip(operations, stream, strict=True) if operation.nodes}
-    number = {lane: rank for rank, lane in enumerate(sorted(used))}
+    used_lanes = {
+        lane for operation, lane in zip(operations, stream, strict=True) if operation.nodes
+    }
+    number = {lane: rank for rank, lane in enumerate(sorted(used_lanes))}
     lanes = tuple(
         number[lane] if operation.nodes else 0
         for operation, lane in zip(operations, stream, strict=True)
@@ -115,8 +121,8 @@ def _simulated(
 
 
 def _earliest(operations: Sequence[Operation], streams: int, costs: StreamCosts) -> list[int]:
-    """Each operation where it begins first; of equals behind one that it needs, else behind the one
-    that ended last."""
+    """Assign each operation to the stream with the earliest start. Ties prefer a stream that ends
+    with a dependency, then the stream that ended last."""
     tail = [-1] * streams
     chosen = [0] * len(operations)
     end = [0.0] * len(operations)
@@ -125,62 +131,66 @@ def _earliest(operations: Sequence[Operation], streams: int, costs: StreamCosts)
             continue
         choices = []
         for lane in _allowed(operation, streams):
-            ahead = tail[lane]
-            free = end[ahead] + costs.follow_ns if ahead >= 0 else 0.0
-            begin = max(
+            previous = tail[lane]
+            free_at = end[previous] + costs.follow_ns if previous >= 0 else 0.0
+            start = max(
                 (
                     end[source] + (costs.follow_ns if chosen[source] == lane else costs.cross_ns)
                     for source in operation.after
                 ),
                 default=0.0,
             )
-            choices.append((max(begin, free), ahead not in operation.after, -free, lane))
-        begin, *_, lane = min(choices)
+            choices.append((max(start, free_at), previous not in operation.after, -free_at, lane))
+        start, *_, lane = min(choices)
         chosen[index], tail[lane] = lane, index
-        end[index] = begin + operation.duration_ns
+        end[index] = start + operation.duration_ns
     return chosen
 
 
 def _chains(operations: Sequence[Operation], streams: int, costs: StreamCosts) -> list[int]:
-    """Chains of operations that each go on with the follower that has the longest way to the end,
-    laid onto streams by when they could run."""
-    rest = _longest_rest(operations, costs)
-    heir = [-1] * len(operations)
+    """Assign dependency chains to streams by their possible times. A chain continues with the
+    follower that has the longest remaining path."""
+    remaining = _longest_rest(operations, costs)
+    successor = [-1] * len(operations)
     for index, operation in enumerate(operations):
         for source in operation.after:
-            # Of equals the later: what the program calls next is the more likely to have a chain of
-            # its own.
-            if heir[source] < 0 or rest[index] >= rest[heir[source]]:
-                heir[source] = index
-    begin, end = _soonest(operations, costs)
+            # Ties prefer the later operation: the next call of the program is more likely to start
+            # a new chain.
+            if successor[source] < 0 or remaining[index] >= remaining[successor[source]]:
+                successor[source] = index
+    start, end = _soonest(operations, costs)
     chain_of = [-1] * len(operations)
     chains: list[list[int]] = []
     for index, operation in enumerate(operations):
         if not operation.nodes:
             continue
-        ahead = [source for source in operation.after if heir[source] == index]
-        source = max(ahead, key=end.__getitem__, default=-1)
+        predecessors = [source for source in operation.after if successor[source] == index]
+        source = max(predecessors, key=end.__getitem__, default=-1)
         if source < 0:
             chain_of[index] = len(chains)
             chains.append([])
         else:
             chain_of[index] = chain_of[source]
         chains[chain_of[index]].append(index)
-    free = [0.0] * streams
+    free_at = [0.0] * streams
     lane_of: list[int] = []
     for chain in chains:
-        first, last = begin[chain[0]], end[chain[-1]]
+        chain_start, chain_end = start[chain[0]], end[chain[-1]]
         allowed = min((_allowed(operations[index], streams) for index in chain), key=len)
-        fits = [lane for lane in allowed if free[lane] <= first]
-        lane = max(fits, key=free.__getitem__) if fits else min(allowed, key=free.__getitem__)
+        available = [lane for lane in allowed if free_at[lane] <= chain_start]
+        lane = (
+            max(available, key=free_at.__getitem__)
+            if available
+            else min(allowed, key=free_at.__getitem__)
+        )
         lane_of.append(lane)
-        free[lane] = max(free[lane], first) + (last - first)
+        free_at[lane] = max(free_at[lane], chain_start) + (chain_end - chain_start)
     return [lane_of[chain] if chain >= 0 else 0 for chain in chain_of]
 
 
 def _continued(operations: Sequence[Operation], streams: int, costs: StreamCosts) -> list[int]:
-    """Each operation behind one that it needs and that is the last on its stream, else on the
-    stream with the least work."""
+    """Assign each operation after a dependency that ends a stream, otherwise to the stream with the
+    least work."""
     tail = [-1] * streams
     load = [0.0] * streams
     chosen = [0] * len(operations)
@@ -188,15 +198,14 @@ def _continued(operations: Sequence[Operation], streams: int, costs: StreamCosts
         if not operation.nodes:
             continue
         allowed = _allowed(operation, streams)
-        behind = [lane for lane in allowed if tail[lane] in operation.after]
-        lane = min(behind or allowed, key=load.__getitem__)
+        continuing = [lane for lane in allowed if tail[lane] in operation.after]
+        lane = min(continuing or allowed, key=load.__getitem__)
         chosen[index], tail[lane] = lane, index
         load[lane] += operation.duration_ns + costs.follow_ns
     return chosen
 
 
 def _allowed(operation: Operation, streams: int) -> range:
-    """The streams that an operation may be issued on."""
     return range(streams if operation.streams is None else min(operation.streams, streams))
 
 
@@ -204,24 +213,26 @@ _CHOICES: Final[tuple[_Choice, ...]] = (_earliest, _chains, _continued)
 
 
 def _longest_rest(operations: Sequence[Operation], costs: StreamCosts) -> list[float]:
-    """What each operation and the longest way behind it take."""
-    behind = [0.0] * len(operations)
-    rest = [0.0] * len(operations)
+    """Compute the duration of each operation including the longest path after it."""
+    remaining_after = [0.0] * len(operations)
+    remaining = [0.0] * len(operations)
     for index in range(len(operations) - 1, -1, -1):
-        rest[index] = operations[index].duration_ns + behind[index]
+        remaining[index] = operations[index].duration_ns + remaining_after[index]
         for source in operations[index].after:
-            behind[source] = max(behind[source], rest[index] + costs.follow_ns)
-    return rest
+            remaining_after[source] = max(
+                remaining_after[source], remaining[index] + costs.follow_ns
+            )
+    return remaining
 
 
 def _soonest(
     operations: Sequence[Operation], costs: StreamCosts
 ) -> tuple[list[float], list[float]]:
-    """When each operation begins and ends on as many streams as it likes."""
-    begin, end = [0.0] * len(operations), [0.0] * len(operations)
+    """Compute the times of each operation on unlimited streams."""
+    start, end = [0.0] * len(operations), [0.0] * len(operations)
     for index, operation in enumerate(operations):
-        begin[index] = max(
+        start[index] = max(
             (end[source] + costs.follow_ns for source in operation.after), default=0.0
         )
-        end[index] = begin[index] + operation.duration_ns
-    return begin, end
+        end[index] = start[index] + operation.duration_ns
+    return start, end

@@ -12,7 +12,7 @@ from graphviz_dash.model.absence import Fact, manifest_name
 from graphviz_dash.model.run import Absent, ExecutionMode, Failure, Pass, Run
 from tests.analysis.frames import clean_timings, make_experiment, make_run
 
-NO_REPLAYS = Absent("traced pass", "no trace of replays was imported")
+NO_REPLAYS = Absent("traced pass", "no replay trace was imported")
 NO_MEMORY = Failure(Pass.MEMORY, "OutOfMemoryError", "CUDA out of memory", None, "")
 
 
@@ -72,7 +72,7 @@ class TestReasons:
             ExecutionMode.RECORDED,
             absent=(
                 Absent("graphs", "no debug DOT was imported"),
-                Absent("capture pass", "no trace of a capture was imported"),
+                Absent("capture pass", "no capture trace was imported"),
             ),
         )
         assert why_missing(imported, Fact.GRAPHS).reason == "no debug DOT was imported"
@@ -95,10 +95,10 @@ class TestReasons:
 @pytest.mark.parametrize(
     ("untraced", "reason"),
     [
-        (make_run("graph", absent=(NO_REPLAYS,)), "no trace of replays was imported"),
+        (make_run("graph", absent=(NO_REPLAYS,)), "no replay trace was imported"),
         (
             make_run("graph", failures=(NO_MEMORY,), absent=(NO_REPLAYS,)),
-            "no trace of replays was imported",
+            "no replay trace was imported",
         ),
         (make_run("graph", failures=(NO_MEMORY,)), "the bundle has no traced pass"),
     ],

@@ -21,5 +21,5 @@ def test_one_without_a_recording_is_refused(tmp_path: Path) -> None:
         "recordings": [],
     }
     file.write_bytes(msgspec.json.encode(empty))
-    with pytest.raises(InputError, match=r"no recording in it.*--write-baseline"):
+    with pytest.raises(InputError, match=r"no recording.*--write-baseline"):
         read_baseline(file)

@@ -30,7 +30,7 @@ class TestGraphs:
 
     def test_nodes_out_of_order(self, bundle: Path) -> None:
         replace_graph(bundle, msgspec.structs.replace(GRAPH, nodes=GRAPH.nodes[::-1]))
-        assert refusal(bundle).found == "node 2 at place 0"
+        assert refusal(bundle).found == "node 2 at position 0"
 
     @pytest.mark.parametrize("ends", [(0, 3), (3, 0), (1, 1), (0, (1 << 63) - 1)])
     def test_an_edge_to_nowhere(self, bundle: Path, ends: tuple[int, int]) -> None:
@@ -94,11 +94,11 @@ class TestParameters:
             ),
             (
                 GraphNode(2, NodeKind.MEM_FREE, MemFreeParams(1)),
-                "node 2 frees what node 1 allocated",
+                "node 2 frees memory of node 1",
             ),
             (
                 GraphNode(2, NodeKind.MEM_FREE, MemFreeParams(9)),
-                "node 2 frees what node 9 allocated",
+                "node 2 frees memory of node 9",
             ),
             (GraphNode(2, NodeKind.KERNEL, None, ("graph-0.2",)), "of kind Kernel with bodies"),
             (
@@ -113,7 +113,7 @@ class TestParameters:
             *(
                 (
                     GraphNode(2, NodeKind.KERNEL, operands=operands),
-                    "operands that are empty, out of order or overlap",
+                    "operands that are empty, out of order or overlapping",
                 )
                 for operands in (
                     (Operand(0, 0, 0),),

@@ -17,7 +17,7 @@ CHANGED = {
     "live": ((LiveExtent(1, 0, 512, Owner.TENSORS),), "one of the 1 listed"),
     "graphs": (
         (msgspec.structs.replace(MEMORY_PASS.graphs[0], extents=(Extent(0, 512, 512),)),),
-        "a stretch inside its 2097152 bytes",
+        "a range within its 2097152 bytes",
     ),
 }
 

@@ -37,7 +37,7 @@ def test_a_bundle_without_it_is_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "found"),
     [
-        (ObserverPass(2, (WATCHED,)), "every series is observed"),
+        (ObserverPass(2, (WATCHED,)), "every series has an observer"),
         (ObserverPass(2, (ALONE, replace(WATCHED, steps=()))), "0 steps"),
         (ObserverPass(1, (ALONE,)), "2 rows of 'none'"),
         (ObserverPass(2, (ALONE, replace(WATCHED, device_ns=(1, 2, 3)))), "3 rows"),

@@ -32,10 +32,10 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
     [
         ({"stream": (0, 1)}, "2 streams and 3 waits of 3 operators"),
         ({"waits": ((2,), (), ())}, "operator 0 waits for"),
-        ({"storages": PLAN.storages[:3]}, "operator 2 reaches a storage that is not there"),
+        ({"storages": PLAN.storages[:3]}, "operator 2 accesses a missing storage"),
         (
             {"storages": (*PLAN.storages[:3], replace(PLAN.storages[3], maker=9))},
-            "a storage made by no operator",
+            "a storage created by a missing operator",
         ),
     ],
 )

@@ -50,8 +50,8 @@ def test_the_same_pass_gives_the_same_bytes(tmp_path: Path) -> None:
 BAD_IDS: dict[str, tuple[tuple[GraphIds, ...], str]] = {
     "unknown graph": ((GraphIds("graph-7", (1,), (0, 1, 2)),), "'graph-7'"),
     "twice": ((IDS[0], IDS[0]), "once"),
-    "too few nodes": ((GraphIds("graph-0", (1,), (0, 1)),), "2 different ids"),
-    "one id for two nodes": ((GraphIds("graph-0", (1,), (0, 1, 1)),), "2 different ids"),
+    "too few nodes": ((GraphIds("graph-0", (1,), (0, 1)),), "2 distinct ids"),
+    "one id for two nodes": ((GraphIds("graph-0", (1,), (0, 1, 1)),), "2 distinct ids"),
 }
 
 
@@ -114,7 +114,7 @@ def test_iterations_are_divided_by_process() -> None:
         (lambda _: b"{}", "gzip"),
         (lambda content: content[:-12], "gzip"),
         (lambda _: gzip.compress(b"{}"), "missing required field"),
-        (lambda _: gzip.compress(b'{"steps": '), "not readable as JSON"),
+        (lambda _: gzip.compress(b'{"steps": '), "invalid JSON"),
     ],
 )
 def test_damage_is_an_input_error(

@@ -32,22 +32,22 @@ class TestFolder:
 
     def test_an_empty_folder(self, tmp_path: Path) -> None:
         assert not is_bundle(tmp_path)
-        assert refusal(tmp_path).found == "no manifest.json in it"
+        assert refusal(tmp_path).found == "no manifest.json"
 
     def test_an_experiment_names_its_runs(self, tmp_path: Path) -> None:
         for number in range(9):
             (tmp_path / f"run-{number}").mkdir()
             (tmp_path / f"run-{number}" / "manifest.json").touch()
         runs = ", ".join(f"run-{number}" for number in range(8))
-        assert refusal(tmp_path).advice == f"Runs in it: {runs} and others."
+        assert refusal(tmp_path).advice == f"Runs in this folder: {runs} and others."
 
     def test_a_folder_called_manifest(self, tmp_path: Path) -> None:
         (tmp_path / "manifest.json").mkdir()
-        assert refusal(tmp_path).found == "no manifest.json in it"
+        assert refusal(tmp_path).found == "no manifest.json"
 
     def test_a_pipe_called_manifest_does_not_hang(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "manifest.json")
-        assert refusal(tmp_path).found == "no manifest.json in it"
+        assert refusal(tmp_path).found == "no manifest.json"
 
     def test_a_path_with_a_line_break_stays_on_one_line(self, tmp_path: Path) -> None:
         assert "a\\nb\\x1b[31m" in str(refusal(tmp_path / "a\nb\x1b[31m"))
@@ -270,7 +270,7 @@ class TestParts:
 
         (bundle / "traces/capture.json.gz").rename(bundle / "traces/capture-2.json.gz")
         edit_manifest(bundle, move)
-        assert refusal(bundle).found == "traces of captures 2"
+        assert refusal(bundle).found == "capture traces 2"
 
     @pytest.mark.parametrize("place", ["clean.json", "traces/capture.json.gz"])
     def test_truncated(self, bundle: Path, place: str) -> None:

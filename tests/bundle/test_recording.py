@@ -55,7 +55,7 @@ def a_graph(**fields: object) -> RecordedGraph:
     [
         ((a_graph(), a_graph()), "'graph-0' twice"),
         ((a_graph(nodes=4),), f"4 nodes of 'graph-0', which has {len(GRAPH.nodes)}"),
-        ((a_graph(graph="graph-9"),), "3 nodes of 'graph-9', which is not there"),
+        ((a_graph(graph="graph-9"),), "3 nodes of 'graph-9', which is missing"),
         ((a_graph(window_replays=61),), "61 of 60 replays"),
     ],
 )

@@ -50,5 +50,5 @@ def test_a_body_is_no_graph_to_update(tmp_path: Path) -> None:
     holder = msgspec.structs.replace(GRAPH, nodes=(child, *GRAPH.nodes[1:]))
     pair = GraphUpdate("graph-0", "graph-0.1", DriverAnswer("SUCCESS"), (), ())
     path = write_bundle(tmp_path / "run", graphs=(holder, body), updates=GraphUpdates((pair,)))
-    with pytest.raises(InputError, match="launched by itself"):
+    with pytest.raises(InputError, match="a top-level graph"):
         read_bundle(path)

@@ -134,7 +134,7 @@ def test_an_existing_target_is_refused_and_kept(tmp_path: Path, there: str) -> N
         BundleWriter(target)
 
     assert refusal.value.where == str(target)
-    assert refusal.value.found == "something is already there"
+    assert refusal.value.found == "the path already exists"
     assert "\n" not in str(refusal.value)
     assert _contents(tmp_path) == before
 
@@ -148,7 +148,7 @@ def test_a_target_that_appears_meanwhile_is_kept(tmp_path: Path) -> None:
             target.mkdir()
             writer.commit(MANIFEST)
 
-    with pytest.raises(InputError, match="appeared"):
+    with pytest.raises(InputError, match="was created meanwhile"):
         write()
     assert list(tmp_path.iterdir()) == [target]
     assert list(target.iterdir()) == []

@@ -45,7 +45,7 @@ def test_each_command_that_reads_the_trace_tells(
     assert result.code == 0, result.err
     told = [line for line in result.err.splitlines() if line.startswith("Warning: graph: ")]
     (line,) = told
-    assert "The trace is cut off: JSON that ends too early, after" in line
+    assert "The trace is truncated: JSON ends unexpectedly after" in line
 
 
 def test_a_prediction_from_a_cut_trace_tells(folder: Path, invoke: Invoke) -> None:
@@ -54,15 +54,15 @@ def test_a_prediction_from_a_cut_trace_tells(folder: Path, invoke: Invoke) -> No
     (folder / "cut.json").write_bytes(text[: len(text) * 9 // 10])
     result = invoke("predict", "cut.json")
     assert result.code == 0
-    assert "Warning: cut.json: The trace is cut off" in result.err
+    assert "Warning: cut.json: The trace is truncated" in result.err
 
 
 @pytest.mark.usefixtures("cut")
 def test_validate_and_the_weak_figures_tell_too(invoke: Invoke) -> None:
-    assert "The trace is cut off" in invoke("validate", EXPERIMENT).out
-    assert "The trace is cut off" in invoke("compare", EXPERIMENT).out
+    assert "The trace is truncated" in invoke("validate", EXPERIMENT).out
+    assert "The trace is truncated" in invoke("compare", EXPERIMENT).out
 
 
 @pytest.mark.usefixtures("folder")
 def test_nothing_is_said_of_whole_traces(invoke: Invoke) -> None:
-    assert "cut off" not in invoke("compare", EXPERIMENT).err
+    assert "truncated" not in invoke("compare", EXPERIMENT).err

@@ -94,10 +94,10 @@ def _long_name(experiment: Path) -> bytes:
         (_damaged_member, "not a readable zip file"),
         (_damaged_bundle, "clean.json"),
         (_two_experiments, "runs in 2 folders"),
-        (_without_runs, "no manifest.json in a folder of its own; .* unpack them"),
+        (_without_runs, "no folder with a manifest.json; .* Unpack files"),
         (_encrypted, "without a password"),
         (_twice, "not a readable zip file"),
-        (lambda path: packed(path, "../").getvalue(), "no manifest.json"),
+        (lambda path: packed(path, "../").getvalue(), "no folder with a manifest.json"),
         (_long_name, "not a readable zip file"),
     ],
 )
@@ -156,7 +156,7 @@ def test_all_together_is_limited(
     experiment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archives, "MAX_UNPACKED_BYTES", 2_000)
-    with pytest.raises(InputError, match="what its manifest says, at most"):
+    with pytest.raises(InputError, match="the size in its manifest, at most"):
         unpack_experiment(packed(experiment), tmp_path / "out", "large.zip")
 
 

@@ -88,7 +88,7 @@ def test_an_archive_leaves_nothing_in_the_cache(
 def test_a_bad_file_is_the_same_error_without_its_folder(tmp_path: Path, folder: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("hello")
-    with pytest.raises(InputError, match=r"^notes.txt: a file of no kind that is known; expected"):
+    with pytest.raises(InputError, match=r"^notes.txt: a file of unknown kind; expected"):
         import_confined([file], folder)
     assert list(folder.parent.iterdir()) == []
 
@@ -96,14 +96,14 @@ def test_a_bad_file_is_the_same_error_without_its_folder(tmp_path: Path, folder:
 @pytest.mark.parametrize(
     ("act", "said"),
     [
-        ("[0] * (1 << 40)", "takes more memory"),
-        ("os.kill(os.getpid(), signal.SIGKILL)", "takes more memory"),
-        ("os.kill(os.getpid(), signal.SIGSEGV)", r"crashed its reader \(SIGSEGV\)"),
-        ("os.abort()", r"crashed its reader \(SIGABRT\)"),
-        ("os._exit(0)", "ended its reader"),
-        ("raise ValueError('unforeseen')", "ended its reader"),
-        ("any(iter(int, 1))", "takes more than 1 s"),
-        ("time.sleep(1000)", "takes more than 1 s"),
+        ("[0] * (1 << 40)", "needs more memory"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "needs more memory"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", r"crashed the import process \(SIGSEGV\)"),
+        ("os.abort()", r"crashed the import process \(SIGABRT\)"),
+        ("os._exit(0)", "stopped the import process"),
+        ("raise ValueError('unforeseen')", "stopped the import process"),
+        ("any(iter(int, 1))", "needs more than 1 s"),
+        ("time.sleep(1000)", "needs more than 1 s"),
     ],
 )
 def test_whatever_it_does_is_one_line(
@@ -141,9 +141,9 @@ def test_what_takes_too_much_of_the_servers_memory_is_refused(tmp_path: Path, fo
     with pytest.raises(InputError) as caught:
         unpack_confined(archive, folder, "toy.zip", Bounds(opened_bytes=1 << 20))
     assert str(caught.value) == (
-        "toy.zip: a file whose pages take more of the server's memory than an upload may; expected "
-        "one that is opened within 0.0 GiB. Open it with a server of your own: graphviz-dash serve "
-        "FOLDER."
+        "toy.zip: a file whose pages need more server memory than the upload limit; expected a "
+        "file that can be opened within 0.0 GiB. Open it with a separate server: graphviz-dash "
+        "serve FOLDER."
     )
 
 

@@ -53,11 +53,11 @@ def test_a_bad_file_is_refused_in_its_parts(tmp_path: Path) -> None:
     *_, refused = messages(request(tmp_path / "notes.txt"))
     assert refused["type"] == "refused"
     assert refused["where"] == str(tmp_path / "notes.txt")
-    assert refused["found"] == "a file of no kind that is known"
+    assert refused["found"] == "a file of unknown kind"
 
 
 def test_what_would_have_been_small_enough_is_told(tmp_path: Path) -> None:
-    assert smaller(request(tmp_path / "x")) == "one that is read within 2.0 GiB and 60 s"
+    assert smaller(request(tmp_path / "x")) == "a file that can be read within 2.0 GiB and 60 s"
 
 
 def test_the_bounds_are_those_of_the_request(

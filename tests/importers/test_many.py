@@ -39,7 +39,7 @@ class TestMany:
         replay(folder / "a.json.gz", ("other",))
         (refused,) = import_many(places, tmp_path / "out", threads)
         assert isinstance(refused, NotImported)
-        assert "a run is already there" in refused.reason
+        assert "the run already exists" in refused.reason
 
     def test_long_names_and_names_that_are_alike_are_runs_of_their_own(
         self, tmp_path: Path

@@ -63,7 +63,7 @@ def test_without_a_dot_graphs_are_inferred_and_said_to_be(tmp_path: Path) -> Non
     alone = run_contents(group(capture_part), DEFAULT_LIMITS)
     assert alone.graphs == ()
     (reason,) = (absent.reason for absent in alone.absent if absent.fact == Fact.GRAPHS)
-    assert "no trace of replays" in reason
+    assert "without a replay trace" in reason
 
 
 def test_memory_of_a_snapshot_is_of_one_moment() -> None:

@@ -111,7 +111,7 @@ def test_tables_of_two_files_never_mix(tmp_path: Path, cache: TraceCache) -> Non
     again = open_trace(path, cache=cache)
     cache.clear()
     replay_trace().write(path)
-    with pytest.raises(InputError, match="another trace than the one that was opened"):
+    with pytest.raises(InputError, match="a different trace from the one opened"):
         again.gpu  # noqa: B018
 
 

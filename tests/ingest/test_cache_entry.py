@@ -109,5 +109,5 @@ def test_an_entry_that_was_removed_meanwhile_and_a_trace_that_changed(
     (entry / "ops.parquet").unlink()
     assert again.ops.equals(trace.ops)
     assert damages == [None]
-    with pytest.raises(InputError, match="another trace than the one that was opened"):
+    with pytest.raises(InputError, match="a different trace from the one opened"):
         changed.ops  # noqa: B018

@@ -36,7 +36,7 @@ def test_what_is_no_limit(text: str) -> None:
 
 
 def test_the_error_says_how(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=f"raise it: {VARIABLE}=events=NUMBER"):
+    with pytest.raises(InputError, match=f"raise the limit: set {VARIABLE}=events=NUMBER"):
         read_trace(replay(tmp_path / "a.json.gz"), Limits(events=3))
 
 

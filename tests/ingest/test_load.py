@@ -142,16 +142,19 @@ def test_folders_that_may_not_be_entered_are_passed_over(tmp_path: Path) -> None
         assert find_experiments(tmp_path) == [tmp_path / "a"]
         with pytest.raises(InputError, match="closed: permission denied"):
             load_experiment(tmp_path / "closed")
-    with locked(tmp_path / "a" / "eager"), pytest.raises(InputError, match="no run in it"):
+    with locked(tmp_path / "a" / "eager"), pytest.raises(InputError, match="no run"):
         load_experiment(tmp_path / "a")
 
 
 REFUSED_FOLDERS: dict[str, tuple[Callable[[Path], Path], str]] = {
     "no folder": (lambda root: root / "absent", "no such folder"),
     "a file": (lambda root: root / "file", "a file; expected the folder of an experiment"),
-    "an empty folder": (lambda root: root / "empty", "no run in it.*graphviz-dash collect"),
-    "a single run": (lambda root: root / "toy" / "eager", r"a single run;.*Give .*toy instead"),
-    "the folder above": (lambda root: root, "no run directly in it;.*Experiments in it: toy"),
+    "an empty folder": (lambda root: root / "empty", "no run.*graphviz-dash collect"),
+    "a single run": (lambda root: root / "toy" / "eager", r"a single run;.*Use .*toy instead"),
+    "its parent folder": (
+        lambda root: root,
+        "no run directly in the folder;.*Experiments below it: toy",
+    ),
     "too long a name": (lambda root: root / ("x" * 5_000), "expected the folder of an experiment"),
     "a loop of links": (lambda root: root / "loop", "expected the folder of an experiment"),
 }
@@ -200,18 +203,18 @@ def link_away(run: Path) -> None:
 
 DAMAGED_RUNS: dict[str, tuple[Callable[[Path], object], str]] = {
     "no manifest": (lambda r: (r / "manifest.json").unlink(), "no manifest.json"),
-    "empty manifest": (lambda r: (r / "manifest.json").write_bytes(b""), "not readable as JSON"),
-    "cut manifest": (lambda r: (r / "manifest.json").write_text('{"format": "gr'), "not readable"),
+    "empty manifest": (lambda r: (r / "manifest.json").write_bytes(b""), "invalid JSON"),
+    "cut manifest": (lambda r: (r / "manifest.json").write_text('{"format": "gr'), "invalid JSON"),
     "binary manifest": (lambda r: (r / "manifest.json").write_bytes(b"\xff\xfe\0"), "manifest"),
     "newer version": (
         lambda r: edit(r, lambda m: m.update(version=READABLE[-1] + 1)),
         f"version {READABLE[-1] + 1}.*Install a newer",
     ),
     "foreign format": (lambda r: edit(r, lambda m: m.update(format="other")), "format 'other'"),
-    "path with ..": (lambda r: entry(r, path="../../etc/passwd"), "fixed places"),
-    "absolute path": (lambda r: entry(r, path="/etc/passwd"), "fixed places"),
-    "path with a backslash": (lambda r: entry(r, path="traces\\replay.json.gz"), "fixed places"),
-    "path with NUL": (lambda r: entry(r, path="traces/replay.json.gz\0"), "fixed places"),
+    "path with ..": (lambda r: entry(r, path="../../etc/passwd"), "fixed paths"),
+    "absolute path": (lambda r: entry(r, path="/etc/passwd"), "fixed paths"),
+    "path with a backslash": (lambda r: entry(r, path="traces\\replay.json.gz"), "fixed paths"),
+    "path with NUL": (lambda r: entry(r, path="traces/replay.json.gz\0"), "fixed paths"),
     "trace is a link": (link_away, "a symbolic link"),
     "trace is missing": (lambda r: (r / "traces/replay.json.gz").unlink(), "missing"),
     "trace is a byte short": (
@@ -231,7 +234,7 @@ DAMAGED_RUNS: dict[str, tuple[Callable[[Path], object], str]] = {
     "mode of no kind": (lambda r: edit(r, lambda m: m.update(mode="\x1b[31mfast")), "mode|enum"),
     "trace cut, hash right": (
         lambda r: replace_trace(r, gzip.compress(b'{"traceEvents": [{"ph": "X"')),
-        "replay.json.gz: JSON that ends too early",
+        "replay.json.gz: JSON ends unexpectedly",
     ),
     "trace is no trace, hash right": (
         lambda r: replace_trace(r, gzip.compress(b'{"hello": 1}')),

@@ -37,7 +37,7 @@ def test_what_is_refused(tmp_path: Path, text: str, said: str) -> None:
 
 def test_no_text(tmp_path: Path) -> None:
     (tmp_path / "traffic.bin").write_bytes(b"1\n\xff")
-    with pytest.raises(InputError, match="no UTF-8 at byte 2"):
+    with pytest.raises(InputError, match="invalid UTF-8 at byte 2"):
         read_traffic(tmp_path / "traffic.bin")
     with pytest.raises(InputError, match="No such file"):
         read_traffic(tmp_path / "absent")

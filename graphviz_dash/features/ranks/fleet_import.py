@@ -1,4 +1,4 @@
-"""The tables of a fleet: a summary of every rank's trace, made in parallel, kept as Parquet."""
+"""Tables of a fleet: summaries of all ranks' traces, computed in parallel and stored as Parquet."""
 
 from __future__ import annotations
 
@@ -34,22 +34,24 @@ from graphviz_dash.ingest.parquet import UNREADABLE
 from graphviz_dash.model.run import FileRole, Manifest
 
 CHECKSUMS: Final = "SHA256SUMS"
-"""The file beside the tables by which damage is seen, as sha256sum writes and checks it: at some
-damaged files Polars ends the process."""
+"""Checksum file next to the tables, in the format of sha256sum. Detects damage before Polars reads
+the files, because some damaged files crash it."""
 FAILED: Final = pl.Schema({"source": pl.String, "reason": pl.String})
 
 
 class Unread(Struct, frozen=True):
-    """A file or bundle of which there is no summary, and why."""
+    """A file or bundle without a summary."""
 
     source: str
+    """Address of the file or bundle."""
     reason: str
+    """Reason."""
     no_trace: bool = False
-    """Whether it is no trace of replays, and need not be one."""
+    """True if it is not expected to be a replay trace."""
 
 
 class Fleet(Struct, frozen=True):
-    """The tables, and what could not be read."""
+    """Tables of a fleet and unreadable files."""
 
     tables: dict[str, pl.DataFrame]
     failed: tuple[Unread, ...]
@@ -67,11 +69,12 @@ def collect_fleet(
     limits: Limits = DEFAULT_LIMITS,
     announce: Callable[[int, int], None] = lambda done, of: None,
 ) -> Fleet:
-    """The tables of the traces and bundles at ``locations``, summarised on the executors that
-    ``make`` gives. ``announce`` is called with how many are done, and of how many.
+    """Summarise the traces and bundles at ``locations`` on the executors created by ``make``.
+
+    ``announce`` receives the number of completed tasks and their total.
 
     Raises:
-        InputError: no trace among them.
+        InputError: No trace among them.
     """
     readable = [location for location in locations if not location.unreadable]
     tasks = [
@@ -103,37 +106,35 @@ def collect_fleet(
 
 
 def _names(locations: Sequence[Location]) -> list[str]:
-    """A name for each location: the last part of its address, with as much of what is before it as
-    makes it unlike the others."""
+    """Name each location by the shortest suffix of its address that distinguishes all."""
     parts = [_parts(location) for location in locations]
     names: list[str] = []
     for depth in range(1, max(map(len, parts), default=1) + 1):
-        names = ["/".join(own[-depth:]) for own in parts]
+        names = ["/".join(segments[-depth:]) for segments in parts]
         if len(set(names)) == len(names):
             break
     return names
 
 
 def _parts(location: Location) -> list[str]:
-    *above, last = location.address.rpartition("://")[2].strip("/").split("/")
-    return [*above, last if location.bundle else run_name(stem(Path(last)))]
+    *parents, last = location.address.rpartition("://")[2].strip("/").split("/")
+    return [*parents, last if location.bundle else run_name(stem(Path(last)))]
 
 
 def _summary(task: _Task) -> RankSummary | Unread:
-    """The summary of one location; runs on a worker."""
     location = task.location
     with (
         tempfile.TemporaryDirectory(prefix="graphviz-dash-fleet-") as scratch,
-        local_copy(location, Path(scratch)) as here,
+        local_copy(location, Path(scratch)) as local_path,
     ):
         if not location.bundle:
-            return _of_trace(here, task)
-        manifest = read_manifest(here)
+            return _of_trace(local_path, task)
+        manifest = read_manifest(local_path)
         entry = next((e for e in manifest.files if e.role is FileRole.REPLAY_TRACE), None)
         if entry is None:
-            return Unread(location.address, "a bundle without a trace of replays", no_trace=True)
+            return Unread(location.address, "a bundle without a replay trace", no_trace=True)
         world = manifest.group.world_size if manifest.group else None
-        trace = read_trace(checked_file(here, entry), task.limits)
+        trace = read_trace(checked_file(local_path, entry), task.limits)
         gpu = manifest.environment.gpu.name if manifest.environment.gpu else None
         job = _job(manifest, task.name, job_name(world, gpu, None))
         return summarise(
@@ -142,8 +143,11 @@ def _summary(task: _Task) -> RankSummary | Unread:
 
 
 def _job(manifest: Manifest, name: str, machine: str | None) -> str | None:
-    """What a bundle called ``name`` has in common with the other ranks of its job: of a recorded
-    program its run's name too, for two programs on one ``machine`` are no ranks of each other."""
+    """Return the job name shared by the ranks of bundle ``name``.
+
+    For a recorded program it includes the run's name, because two programs on one ``machine`` are
+    not ranks of each other.
+    """
     group = manifest.group
     if group is not None and group.job is not None:
         return group.job
@@ -160,7 +164,7 @@ def _of_trace(file: Path, task: _Task) -> RankSummary | Unread:
     address = task.location.address
     row = recognised_format(file, task.limits)
     if row is None:
-        return Unread(address, "a file of no kind that is known", no_trace=True)
+        return Unread(address, "a file of unknown kind", no_trace=True)
     if row.kind is not SourceKind.KINETO:
         return Unread(address, f"a {row.kind.value}", no_trace=True)
     trace = read_trace(file, task.limits)
@@ -177,60 +181,60 @@ def _failed(task: _Task, reason: str) -> Unread:
 
 
 def write_fleet(fleet: Fleet, folder: Path) -> None:
-    """Keeps the tables in ``folder``; each file is written whole or not at all.
+    """Write the tables to ``folder``, each file atomically.
 
     Raises:
-        OSError: the disk refuses, and the error names the file.
+        OSError: Writing failed; names the file.
     """
     failed = [{"source": unread.source, "reason": unread.reason} for unread in fleet.failed]
     tables = {**fleet.tables, "failed": pl.DataFrame(failed, schema=FAILED, orient="row")}
     folder.mkdir(parents=True, exist_ok=True)
     checksums = []
     for name, table in tables.items():
-        # Into memory first: the engine's own error for a full disk is no OSError.
-        written = io.BytesIO()
-        table.write_parquet(written)
-        content = written.getvalue()
+        # Written to memory first: the engine does not raise OSError for a full disk.
+        buffer = io.BytesIO()
+        table.write_parquet(buffer)
+        content = buffer.getvalue()
         write_beside(folder / f"{name}.parquet", content)
         checksums.append(f"{sha256(content).hexdigest()}  {name}.parquet\n")
     write_beside(folder / CHECKSUMS, "".join(checksums).encode())
 
 
 def is_fleet(folder: Path) -> bool:
-    """Whether tables of a fleet lie in ``folder``."""
+    """Return True if ``folder`` contains tables of a fleet."""
     return all((folder / f"{name}.parquet").is_file() for name in TABLES)
 
 
 def read_fleet(folder: Path) -> Fleet:
-    """The tables in ``folder``.
+    """Read the tables in ``folder``.
 
     Raises:
-        InputError: a table is missing, damaged or of another shape.
+        InputError: A table is missing, damaged or has another schema.
     """
     tables = {}
-    expected = "a table that graphviz-dash fleet wrote"
+    expected = "a table written by graphviz-dash fleet"
     try:
         checksums = (folder / CHECKSUMS).read_bytes().split(b"\n")
     except OSError as error:
-        expected = "what this version's fleet wrote"
-        advice = "ask the traces again"
+        expected = "tables written by this version of graphviz-dash fleet"
+        advice = "re-run the query on the traces"
         raise InputError(folder / CHECKSUMS, str(error), expected, advice) from error
     for name, schema in {**TABLES, "failed": FAILED}.items():
         file = folder / f"{name}.parquet"
         try:
             content = file.read_bytes()
             if f"{sha256(content).hexdigest()}  {name}.parquet".encode() not in checksums:
-                raise InputError(file, f"it is not as {CHECKSUMS} beside it says", expected)
+                raise InputError(file, f"it does not match {CHECKSUMS}", expected)
             tables[name] = pl.read_parquet(content)
         except UNREADABLE as error:
             raise InputError(file, str(error), expected) from error
         if tables[name].schema != schema:
-            raise InputError(file, "a table of other columns", "one of this version's")
+            raise InputError(file, "unexpected columns", "a table of this version")
     failed = tables.pop("failed")
     return Fleet(tables, tuple(Unread(*row) for row in failed.iter_rows()))
 
 
 def answers(fleet: Fleet) -> tuple[FleetAnswer, ...]:
-    """What the tables say, of each mode by itself."""
+    """Analyse the tables, separately for each mode."""
     tables = fleet.tables
     return fleet_answers(tables["ranks"].lazy(), tables["graphs"].lazy(), tables["kernels"].lazy())

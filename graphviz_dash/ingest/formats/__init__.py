@@ -1,1 +1,1 @@
-"""Other foreign formats: debug DOT, Nsight Systems, snapshots, graph data."""
+"""Readers of other foreign formats: debug DOT, Nsight Systems, snapshots, graph data."""

@@ -1,8 +1,9 @@
-"""Captured graphs from the driver's debug DOT (cudaGraphDebugDotPrint, CUDAGraph.debug_dump).
+"""Reader of captured graphs from the driver's debug DOT (cudaGraphDebugDotPrint,
+CUDAGraph.debug_dump).
 
-With the verbose flags a node tells its parameters; without them its kind and, for a kernel, its
-name. What the text does not tell is None. It says nothing of an edge's ports and type, so every
-edge is read as a full dependency.
+With the verbose flags, nodes include their parameters; otherwise only kind and kernel name. Missing
+values are None. Ports and types of edges are never included, so all edges are read as full
+dependencies.
 """
 
 from __future__ import annotations
@@ -75,16 +76,16 @@ _CHILD_WORDS: Final = ("GRAPH", "CHILD_GRAPH", "CHILDGRAPH")
 
 
 def read_debug_dot(path: Path, limits: Limits = DEFAULT_LIMITS) -> tuple[CapturedGraph, ...]:
-    """The graphs of a debug DOT, each followed by those in its nodes.
+    """Read the graphs of a debug DOT, each followed by its bodies.
 
     Raises:
-        InputError: unreadable, no such text, a node of a kind that is not known, an edge to a node
-            that is not there, a graph inside itself, or more than ``limits`` allow.
+        InputError: Unreadable, not a debug DOT, a node of unknown kind, an edge to a missing node,
+            a graph inside itself, or more than ``limits`` allow.
     """
     text = read_text(path, limits)
     try:
         return _graphs(text, path, limits)
-    except ValueError as error:  # Python refuses integers of thousands of digits
+    except ValueError as error:  # Python rejects integers of thousands of digits
         raise InputError(path, "a number of thousands of digits", _EXPECTED) from error
 
 
@@ -98,79 +99,81 @@ def _graphs(content: str, path: Path, limits: Limits) -> tuple[CapturedGraph, ..
             for body in _bodies(label)}  # fmt: skip
     roots = [number for number in texts if number not in held]
     if not roots:
-        raise InputError(path, "graphs that are all inside others", "a graph that is in none")
+        raise InputError(path, "only graphs inside other graphs", "a top-level graph")
     for root_index, number in enumerate(roots):
         reading.add(number, f"graph-{root_index}", None)
     return _with_names(reading.graphs)
 
 
 def _check_whole(content: str, texts: dict[int, DotText], path: Path) -> None:
-    """InputError for a text that ends before all its graphs do."""
-    opened = len(_OPENING.findall(content))
-    if len(_CLOSING.findall(content)) < opened:
+    """Reject a text that ends before all its graphs do."""
+    opening_count = len(_OPENING.findall(content))
+    if len(_CLOSING.findall(content)) < opening_count:
         nodes = sum(len(text.labels) for text in texts.values())
         edges = sum(len(text.edges) for text in texts.values())
         raise InputError(
             path,
-            f"a text that is cut off: it ends within a graph, after {counted(nodes, 'whole node')} "
+            f"truncated text: it ends within a graph, after {counted(nodes, 'complete node')} "
             f"and {counted(edges, 'edge')}",
-            "the whole text of cudaGraphDebugDotPrint",
-            "It was cut while it was written or copied: write or copy it anew.",
+            "the complete text of cudaGraphDebugDotPrint",
+            "It was truncated while it was written or copied. Write or copy it again.",
         )
 
 
 class _Reading(Struct):
-    """Graphs made of one file's text."""
+    """Graphs parsed from one file."""
 
     path: Path
     """The file."""
     limits: Limits
-    """What may be read."""
+    """Limits for reading."""
     texts: dict[int, DotText]
-    """Each graph of the file as text, by its number."""
+    """Text of each graph in the file, by number."""
     graphs: list[CapturedGraph] = field(default_factory=list)
-    """What was made so far."""
+    """Graphs parsed so far."""
     nodes: int = 0
-    """Their nodes, counted where they are held."""
+    """Number of their nodes; shared bodies count for each parent."""
 
     def add(self, number: int, ident: str, parent: tuple[str, int] | None, depth: int = 0) -> None:
-        """Adds one graph and then its bodies. A graph that two nodes hold is added for each."""
+        """Add one graph and then its bodies. A graph with two parent nodes is added twice."""
         text = self.texts.get(number)
         if text is None:
-            raise InputError(self.path, f"a node that holds graph_{number}", "a graph of the file")
+            raise InputError(
+                self.path, f"a node that contains graph_{number}", "a graph in the file"
+            )
         if depth > self.limits.nesting:
             raise self.limits.refuse(self.path, "nesting", "graphs nested too deeply")
         self.nodes += len(text.labels)
         if self.nodes > self.limits.nodes:
             raise self.limits.refuse(self.path, "nodes", f"{self.nodes:,} nodes or more")
         index = {name: node_index for node_index, name in enumerate(text.labels)}
-        nodes, inside = [], []
+        nodes, body_graphs = [], []
         for node_index, label in enumerate(text.labels.values()):
             bodies = _bodies(label)
             child = _kind(label) is NodeKind.CHILD_GRAPH
             ids = tuple(
-                f"{ident}.{node_index}" if child else f"{ident}.{node_index}.{which}"
-                for which in range(len(bodies))
+                f"{ident}.{node_index}" if child else f"{ident}.{node_index}.{body_index}"
+                for body_index in range(len(bodies))
             )
-            inside += [
+            body_graphs += [
                 (body, name, (ident, node_index)) for body, name in zip(bodies, ids, strict=True)
             ]
             nodes.append(self._node(node_index, label, ids))
         self.graphs.append(
             CapturedGraph(ident, tuple(nodes), self._edges(text, index), READ_BY, parent)
         )
-        for body, name, holder in inside:
-            self.add(body, name, holder, depth + 1)
+        for body, name, holder_node in body_graphs:
+            self.add(body, name, holder_node, depth + 1)
 
     def _node(self, node_index: int, label: str, bodies: tuple[str, ...]) -> GraphNode:
         kind = _kind(label)
         if kind is None:
-            actual = f"a node of unknown kind: {' '.join(label.split())[:80]}"
-            raise InputError(self.path, actual, _EXPECTED)
-        longest = self.limits.string_length
-        if len(label) > longest:
-            actual = f"a label of {len(label):,} characters"
-            raise self.limits.refuse(self.path, "string_length", actual)
+            found = f"a node of unknown kind: {' '.join(label.split())[:80]}"
+            raise InputError(self.path, found, _EXPECTED)
+        max_length = self.limits.string_length
+        if len(label) > max_length:
+            found = f"a label of {len(label):,} characters"
+            raise self.limits.refuse(self.path, "string_length", found)
         return GraphNode(node_index, kind, _params(kind, label, len(bodies)), bodies)
 
     def _edges(self, text: DotText, index: dict[int, int]) -> tuple[GraphEdge, ...]:
@@ -184,7 +187,7 @@ class _Reading(Struct):
 
 
 def _bodies(label: str) -> tuple[int, ...]:
-    """The numbers of the graphs that a node holds."""
+    """Parse the numbers of the graphs that a node contains."""
     kind, bodies = dot_bodies(label)
     if kind is not None:
         return bodies
@@ -198,16 +201,19 @@ def _lines(label: str) -> list[str]:
 
 
 def _kind(label: str) -> NodeKind | None:
-    """A record names its kind first. Without flags the second line is the kind, the graph that a
-    node holds, or the name of a kernel."""
+    """Parse the kind of a node.
+
+    A record starts with its kind. Without flags, the second line is the kind, the contained graph,
+    or the name of a kernel.
+    """
     lines = _lines(label)
     if not lines:
         return None
     record = lines[0].startswith("{")
-    first = lines[0].lstrip("{").split("|")[0].strip() if record else ""
-    if record and not first and len(lines) > 1:
-        first = lines[1].lstrip("|{ ").split("|")[0].strip()
-    word = first if record else lines[1] if len(lines) > 1 else ""
+    first_field = lines[0].lstrip("{").split("|")[0].strip() if record else ""
+    if record and not first_field and len(lines) > 1:
+        first_field = lines[1].lstrip("|{ ").split("|")[0].strip()
+    word = first_field if record else lines[1] if len(lines) > 1 else ""
     for kind, words in _WORDS:
         if word.upper() in words:
             return kind
@@ -231,11 +237,11 @@ def _params(kind: NodeKind, label: str, bodies: int) -> Params | None:
 
 
 def _kernel(label: str) -> KernelParams | None:
-    named = _verbose_launch(label) or _plain_launch(label)
-    if named is None:
+    launch = _verbose_launch(label) or _plain_launch(label)
+    if launch is None:
         return None
-    name = _ESCAPE.sub(r"\1", named[0]).strip()
-    sizes = [_dim3(*extents) for extents in _DIM.findall(named[1])]
+    name = _ESCAPE.sub(r"\1", launch[0]).strip()
+    sizes = [_dim3(*extents) for extents in _DIM.findall(launch[1])]
     flags = {word: _integer(value) for word, value in _FLAG.findall(label)}
     grid, block, shared = sizes if len(sizes) == 3 else (None, None, None)
     return KernelParams(
@@ -250,22 +256,24 @@ def _kernel(label: str) -> KernelParams | None:
 
 
 def _verbose_launch(label: str) -> tuple[str, str] | None:
-    """The kernel of a record and its launch, as in ``{ID | 0 | fill\\<\\<\\<4,32,0\\>\\>\\>}``.
+    r"""Split the kernel name and launch of a record, as in ``{ID
+     0
+     fill\\<\\<\\<4,32,0\\>\\>\\>}``.
 
-    Cut by plain searches: each character is looked at a fixed number of times.
+    Uses plain searches, so that each character is visited a fixed number of times.
     """
     head = _ID.search(label)
     if head is None:
         return None
     name, opening, rest = label[head.end() :].partition(_LAUNCH)
-    launch, ending, behind = rest.partition(_LAUNCH_END)
-    if not opening or not ending or not behind.lstrip().startswith("}"):
+    launch, ending, remainder = rest.partition(_LAUNCH_END)
+    if not opening or not ending or not remainder.lstrip().startswith("}"):
         return None
     return name, launch
 
 
 def _plain_launch(label: str) -> tuple[str, str] | None:
-    """The kernel on the second line and, where it stands behind the name, its launch."""
+    """Split the kernel name on the second line and its launch, if present."""
     lines = _lines(label)
     if len(lines) < 2 or lines[0].startswith("{"):
         return None
@@ -276,7 +284,7 @@ def _plain_launch(label: str) -> tuple[str, str] | None:
 
 
 def _integer(digits: str) -> int | None:
-    """A number of 64 bits; None for a longer one."""
+    """Parse a 64-bit number. None for longer ones."""
     value = int(digits) if len(digits) <= _MOST_DIGITS else _LARGEST + 1
     return value if abs(value) <= _LARGEST else None
 
@@ -334,7 +342,6 @@ def _memset(label: str) -> MemsetParams | None:
 
 
 def _with_names(graphs: list[CapturedGraph]) -> tuple[CapturedGraph, ...]:
-    """``graphs`` with the kernels' names demangled."""
     kernels = [
         node.params for graph in graphs for node in graph.nodes
         if isinstance(node.params, KernelParams)

@@ -1,9 +1,9 @@
-"""What ``torch.cuda.CUDAGraph.get_graph_data()`` returns, as JSON or pickled (export_graph_data).
+"""Reader of the result of ``torch.cuda.CUDAGraph.get_graph_data()``, as JSON or pickle
+(export_graph_data).
 
 Source of the fields: pytorch/pytorch ``torch/cuda/graphs.py`` (since 2.13; ``grid_dim`` and
-``block_dim`` since September 2026). The ids are those of the executable graph, which is what a
-trace shows, so that replays are matched by id where the trace has it. Bodies of child graphs and
-conditionals are not in it.
+``block_dim`` since September 2026). The ids are those of the executable graph, as in traces, so
+replays can be matched by id. Bodies of child graphs and conditionals are not included.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from graphviz_dash.model.node_ids import GraphIds
 
 READ_BY: Final = "torch.cuda.CUDAGraph.get_graph_data"
 
-_EXPECTED: Final = "what torch.cuda.CUDAGraph.get_graph_data returns"
+_EXPECTED: Final = "a result of torch.cuda.CUDAGraph.get_graph_data"
 _LOW_HALF: Final = (1 << 32) - 1
 _DEPENDENCY_BYTES: Final = 64
 _KINDS: Final = {
@@ -47,7 +47,7 @@ _KINDS: Final = {
     "mem_alloc": NodeKind.MEM_ALLOC,
     "mem_free": NodeKind.MEM_FREE,
 }
-# For other kinds torch writes the enumerator of cuda-python as it prints.
+# For other kinds, torch writes the printed enumerator of cuda-python.
 _OTHERS: Final = (
     ("Conditional", NodeKind.CONDITIONAL),
     ("SemaphoresSignal", NodeKind.SEMAPHORE_SIGNAL),
@@ -62,21 +62,21 @@ class _Node(msgspec.Struct):
     """An entry of ``nodes``."""
 
     index: Count
-    """Its place among the nodes."""
+    """Position among the nodes."""
     node_type: str
     """A key of _KINDS, or an enumerator of cuda-python as text."""
     node_id: Count
-    """The id in the executable; its low half is what a trace shows."""
+    """Id in the executable graph. Traces show its lower half."""
     dependencies: list[Count]
-    """Indices of the nodes before it."""
+    """Indices of the nodes it depends on."""
     kernel_name: str | None = None
-    """Of a kernel, mangled; None for other nodes."""
+    """Mangled kernel name. None for other nodes."""
     event_ptr: int | None = None
-    """The event of a record or wait; None for other nodes."""
+    """Event of a record or wait. None for other nodes."""
     grid_dim: Dim3 | None = None
-    """Of a kernel, in blocks; None before September 2026."""
+    """Blocks per dimension of a kernel. None before September 2026."""
     block_dim: Dim3 | None = None
-    """Of a kernel, in threads; None before September 2026."""
+    """Threads per dimension of a kernel's block. None before September 2026."""
 
 
 class _Data(msgspec.Struct):
@@ -85,10 +85,10 @@ class _Data(msgspec.Struct):
 
 
 def read_graph_data(path: Path, limits: Limits = DEFAULT_LIMITS) -> tuple[CapturedGraph, GraphIds]:
-    """The graph in the JSON file at ``path``, and the ids of its executable.
+    """Read the graph in the JSON file at ``path``, and the ids of its executable graph.
 
     Raises:
-        InputError: as :func:`graph_data`, or no JSON.
+        InputError: As in :func:`graph_data`, or not JSON.
     """
     return _graph(read_json(path, limits, _Data, _EXPECTED), path, limits)
 
@@ -96,11 +96,11 @@ def read_graph_data(path: Path, limits: Limits = DEFAULT_LIMITS) -> tuple[Captur
 def graph_data(
     value: Any, path: Path, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[CapturedGraph, GraphIds]:
-    """The graph that ``value`` describes, read from ``path``, and the ids of its executable.
+    """Convert ``value``, read from ``path``, to a graph and the ids of its executable graph.
 
     Raises:
-        InputError: a missing field or one of another type, a node of a kind that is not known, a
-            dependency on a node that is not there, or more than ``limits`` allow.
+        InputError: A missing field or one of another type, a node of unknown kind, a dependency on
+            a missing node, or more than ``limits`` allow.
     """
     _check_size(value, path, limits)
     try:
@@ -111,7 +111,7 @@ def graph_data(
 
 
 def _check_size(value: Any, path: Path, limits: Limits) -> None:
-    """A pickle can name one list a million times, so what would be copied is counted before."""
+    """Check the size before copying, because a pickle can reference one list a million times."""
     nodes = value.get("nodes") if isinstance(value, dict) else None
     if not isinstance(nodes, list):
         return
@@ -133,16 +133,18 @@ def _graph(data: _Data, path: Path, limits: Limits) -> tuple[CapturedGraph, Grap
     nodes, edges = [], []
     for position, node in enumerate(data.nodes):
         if node.index != position:
-            raise InputError(path, f"node {node.index} at place {position}", "nodes by their index")
+            raise InputError(
+                path, f"node {node.index} at position {position}", "nodes in index order"
+            )
         kind = _kind(node.node_type)
         if kind is None:
             raise InputError(path, f"a node of type {node.node_type!r}", _EXPECTED)
         nodes.append(GraphNode(position, kind, _params(node, kind, names, events)))
-        for before in node.dependencies:
-            if before >= len(data.nodes) or before == position:
-                actual = f"node {position}, which depends on node {before}"
-                raise InputError(path, actual, "dependencies on other nodes of the graph")
-            edges.append(GraphEdge(before, position))
+        for source in node.dependencies:
+            if source >= len(data.nodes) or source == position:
+                found = f"node {position}, which depends on node {source}"
+                raise InputError(path, found, "dependencies on other nodes of the graph")
+            edges.append(GraphEdge(source, position))
     graph = CapturedGraph("graph-0", tuple(nodes), tuple(dict.fromkeys(edges)), READ_BY)
     ids = tuple(node.node_id & _LOW_HALF for node in data.nodes)
     return graph, GraphIds("graph-0", (data.exec_graph_id,), ids)

@@ -1,5 +1,5 @@
-"""What torch's caching allocator held, from a snapshot that ``torch.cuda.memory._dump_snapshot``
-wrote (a pickle, read as plain data) or that was written as JSON.
+"""Reader of allocator snapshots from ``torch.cuda.memory._dump_snapshot`` (a pickle, read as plain
+data) or JSON.
 
 Source of the fields: pytorch/pytorch ``torch/cuda/memory.py`` (``_snapshot``, ``TraceEntry``).
 """
@@ -19,7 +19,7 @@ from graphviz_dash.model.graph import Count
 from graphviz_dash.model.memory import DEFAULT_POOL, PoolId
 from graphviz_dash.model.run import MemoryUse, PoolUse
 
-_EXPECTED: Final = "what torch.cuda.memory._dump_snapshot writes"
+_EXPECTED: Final = "a snapshot from torch.cuda.memory._dump_snapshot"
 _EVENT_BYTES: Final = 100
 _ALLOCATED: Final = {"alloc": 1, "free_completed": -1}
 _RESERVED: Final = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
@@ -42,24 +42,25 @@ class _Snapshot(msgspec.Struct):
 
 
 def read_memory_snapshot(path: Path, limits: Limits = DEFAULT_LIMITS) -> MemoryUse:
-    """The snapshot in the JSON file at ``path``.
+    """Read the snapshot in the JSON file at ``path``.
 
     Raises:
-        InputError: as :func:`memory_use`, or no JSON.
+        InputError: As in :func:`memory_use`, or not JSON.
     """
-    # Before torch 2.0 it is a list: the segments alone.
+    # Before torch 2.0, a snapshot is a list of segments.
     value = read_json(path, limits, _Snapshot | list[_Segment], _EXPECTED)  # type: ignore[arg-type]
     return _memory_use(_Snapshot(value) if isinstance(value, list) else value)
 
 
 def memory_use(value: Any, path: Path, limits: Limits = DEFAULT_LIMITS) -> MemoryUse:
-    """What ``value``, read from ``path``, says: bytes now, by pool; the peaks are those of the
-    recorded history, None where none was recorded, or one of several devices.
+    """Convert ``value``, read from ``path``, to current bytes by pool and peaks.
+
+    Peaks come from the recorded history. None without a history, or with several devices.
 
     Raises:
-        InputError: a missing field or one of another type, or more than ``limits`` allow.
+        InputError: A missing field or one of another type, or more than ``limits`` allow.
     """
-    if isinstance(value, list):  # torch before 2.0: the segments alone
+    if isinstance(value, list):  # torch before 2.0: segments only
         value = {"segments": value}
     _check_size(value, path, limits)
     try:
@@ -72,7 +73,7 @@ def memory_use(value: Any, path: Path, limits: Limits = DEFAULT_LIMITS) -> Memor
 def _memory_use(snapshot: _Snapshot) -> MemoryUse:
     allocated = sum(segment.allocated_size for segment in snapshot.segments)
     reserved = sum(segment.total_size for segment in snapshot.segments)
-    # Of several devices each has a history of its own, and their peaks are of different moments.
+    # Several devices have separate histories, with peaks at different times.
     recorded = [trace for trace in snapshot.device_traces if trace]
     history = recorded[0][::-1] if len(recorded) == 1 else []
     return MemoryUse(
@@ -85,7 +86,7 @@ def _memory_use(snapshot: _Snapshot) -> MemoryUse:
 
 
 def _check_size(value: Any, path: Path, limits: Limits) -> None:
-    """A pickle can name one list a million times, so lists are counted before they are copied."""
+    """Check the size before copying, because a pickle can reference one list a million times."""
     if not isinstance(value, dict):
         raise InputError(path, f"a {type(value).__name__}", _EXPECTED)
     traces = value.get("device_traces")
@@ -98,7 +99,7 @@ def _check_size(value: Any, path: Path, limits: Limits) -> None:
 
 
 def _peak(now: int, latest_first: list[_Event], signs: dict[str, int]) -> int | None:
-    """The highest value in the recorded history, which is walked back from ``now``."""
+    """Compute the maximum of the recorded history, walking back from ``now``."""
     changes = [signs[event.action] * event.size for event in latest_first if event.action in signs]
     if not changes:
         return None
@@ -113,11 +114,11 @@ def _pools(segments: list[_Segment]) -> Iterator[PoolUse]:
     by_pool: dict[PoolId, list[_Segment]] = {}
     for segment in segments:
         by_pool.setdefault(segment.segment_pool_id, []).append(segment)
-    for pool, own in sorted(by_pool.items()):
+    for pool, pool_segments in sorted(by_pool.items()):
         if pool != DEFAULT_POOL:
             yield PoolUse(
                 id=pool,
-                segments=len(own),
-                reserved_bytes=sum(segment.total_size for segment in own),
-                allocated_bytes=sum(segment.allocated_size for segment in own),
+                segments=len(pool_segments),
+                reserved_bytes=sum(segment.total_size for segment in pool_segments),
+                allocated_bytes=sum(segment.allocated_size for segment in pool_segments),
             )

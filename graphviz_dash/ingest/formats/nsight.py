@@ -1,13 +1,12 @@
-"""Nsight Systems' SQLite export, written anew as Kineto traces, one for each process with GPU work.
+"""Converter of Nsight Systems' SQLite exports to Kineto traces, one per process with GPU work.
 
 Source of the schema: Nsight Systems user guide, "SQLite Schema Reference" (export schema 3.x; 2.x
-and the first one lack some columns). Read are CUPTI_ACTIVITY_KIND_KERNEL, _MEMCPY, _MEMSET,
-_RUNTIME and _GRAPH_TRACE, NVTX_EVENTS, StringIds, TARGET_INFO_GPU and
-TARGET_INFO_SESSION_START_TIME. A report has only those tables whose events occurred, and old ones
-lack columns: what is missing is absent.
+and the first one lack some columns). Reads CUPTI_ACTIVITY_KIND_KERNEL, _MEMCPY, _MEMSET, _RUNTIME
+and _GRAPH_TRACE, NVTX_EVENTS, StringIds, TARGET_INFO_GPU and TARGET_INFO_SESSION_START_TIME.
+Reports contain only tables with events, and old ones lack columns; missing data is omitted.
 
-The file is foreign: it is opened read-only, only plain tables are read, one at a time and without
-any function of SQL, and what a table may cost is bounded.
+The file is untrusted: it is opened read-only, only plain tables are read, one at a time and without
+SQL functions, and the cost of each table is limited.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 
 _EXPECTED: Final = "a SQLite export of Nsight Systems (nsys export --type sqlite)"
-_WITH_CUDA: Final = "one that was recorded with --trace=cuda while the program used a GPU"
+_WITH_CUDA: Final = "one recorded with --trace=cuda while the program used a GPU"
 _OF_NSIGHT: Final = frozenset(
     {"TARGET_INFO_SESSION_START_TIME", "META_DATA_EXPORT", "EXPORT_META_DATA"}
 )
-"""Tables that every export has, whatever was recorded."""
+"""Tables present in every export."""
 _KERNEL: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
 _MEMCPY: Final = "CUPTI_ACTIVITY_KIND_MEMCPY"
 _MEMSET: Final = "CUPTI_ACTIVITY_KIND_MEMSET"
@@ -39,7 +38,7 @@ _RUNTIME: Final = "CUPTI_ACTIVITY_KIND_RUNTIME"
 _GRAPHS: Final = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 _ACTIVITIES: Final = (_KERNEL, _MEMCPY, _MEMSET, _RUNTIME, _GRAPHS)
 
-_PUSH_POP: Final = 59  # NvtxPushPopRange; start/end ranges (60) need not nest, marks have no end
+_PUSH_POP: Final = 59  # NvtxPushPopRange; start/end ranges (60) may not nest, marks have no end
 _ID_BITS: Final = 24
 _ID_MASK: Final = (1 << _ID_BITS) - 1
 _VERSION: Final = re.compile(r"_v\d+$")
@@ -58,18 +57,18 @@ _ALLOWED: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ})
 
 
 class NsightTrace(Struct):
-    """A Kineto trace that was written."""
+    """A Kineto trace written from a report."""
 
     pid: int | None
-    """Of this process; None where the report does not tell processes."""
+    """Process id. None if the report does not contain processes."""
     path: Path
-    """Where it lies, compressed by gzip."""
+    """Path of the gzip-compressed trace."""
     kernels: int = 0
-    """Kernels in it, graphs traced as a whole among them."""
+    """Number of kernels, including graphs traced as single units."""
     whole_graphs: int = 0
-    """Graph launches that were traced as one slice (graph level)."""
+    """Number of graph launches traced as single units (graph level)."""
     events: int = 0
-    """Events but annotations and operators."""
+    """Number of events, except annotations and operators."""
 
 
 class _Out(Struct):
@@ -79,21 +78,21 @@ class _Out(Struct):
 
 
 class _Gpu(Struct, frozen=True):
-    """A row of TARGET_INFO_GPU; None where the report does not say."""
+    """A row of TARGET_INFO_GPU. None for missing values."""
 
     id: int
-    """The device's number."""
+    """Number of the device."""
     name: str
-    """As the driver names it."""
+    """Name from the driver."""
     memory: int | None
-    """Bytes of the whole device."""
+    """Total device memory in bytes."""
     multiprocessors: int | None
-    """How many it has."""
+    """Number of multiprocessors."""
     capability: tuple[int | None, int | None]
-    """Major and minor number."""
+    """Major and minor version."""
 
     def kineto(self) -> dict[str, Any]:
-        """As an entry of deviceProperties."""
+        """Convert to an entry of deviceProperties."""
         fields = {
             "id": self.id,
             "name": self.name,
@@ -108,23 +107,23 @@ class _Gpu(Struct, frozen=True):
 def convert_nsight(
     path: Path, folder: Path, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[NsightTrace, ...]:
-    """Writes a gzip-compressed Kineto trace into ``folder`` for each process of the report.
+    """Write a gzip-compressed Kineto trace to ``folder`` for each process of the report.
 
-    Times are exact. Kernels carry grid, block, shared memory, registers, and the ids of graph and
-    node where the report has them (``--cuda-graph-trace=node``); a launch traced as a whole becomes
-    one row of the GPU named "CUDA graph". NVTX push/pop ranges become annotations.
+    Times are exact. Kernels have grid, block, shared memory, registers, and graph and node ids if
+    the report has them (``--cuda-graph-trace=node``). A launch traced as a single unit becomes one
+    GPU row named "CUDA graph". NVTX push/pop ranges become annotations.
 
     Raises:
-        InputError: no such database, none of its tables, a value of the wrong type, or more than
+        InputError: Not such a database, no supported table, a value of the wrong type, or more than
             ``limits`` allow.
     """
     try:
         with closing(_opened(path, limits)) as database:
             return _Reading(path, folder, limits, database).run()
     except (sqlite3.Error, UnicodeError, MemoryError) as error:
-        # The module decodes its own messages; a damaged size is memory that there is not.
-        reason = str(error) or "it takes more memory than there is"
-        raise InputError(path, f"not readable as SQLite ({reason})", _EXPECTED) from error
+        # The module decodes its messages itself. A corrupted size causes a MemoryError.
+        reason = str(error) or "not enough memory"
+        raise InputError(path, f"invalid SQLite ({reason})", _EXPECTED) from error
 
 
 def _opened(path: Path, limits: Limits) -> sqlite3.Connection:
@@ -146,22 +145,22 @@ class _Reading(Struct):
     path: Path
     """The report."""
     folder: Path
-    """Where traces are written."""
+    """Folder for traces."""
     limits: Limits
-    """What may be read."""
+    """Limits for reading."""
     database: sqlite3.Connection
     """The report, opened read-only."""
     strings: dict[int, str] = field(default_factory=dict)
-    """The table StringIds."""
+    """Content of the table StringIds."""
     out: dict[int | None, _Out] = field(default_factory=dict)
-    """The trace of each process."""
+    """Trace of each process."""
     events: int = 0
-    """Rows read so far, of all tables."""
+    """Number of rows read so far, of all tables."""
     processes: bool = True
-    """Whether work on the GPU says of which process it is."""
+    """True if GPU work contains its process."""
 
     def run(self) -> tuple[NsightTrace, ...]:
-        """Reads every table once, in the order in which it stands."""
+        """Read each table once, in its order."""
         tables = self._tables()
         if not tables & set(_ACTIVITIES):
             if tables & _OF_NSIGHT:
@@ -193,10 +192,10 @@ class _Reading(Struct):
             for out in self.out.values():
                 out.file.write("\n]}\n")
                 out.file.close()
-        worked = [out.trace for out in self.out.values() if out.trace.events]
-        if not worked:
+        traces = [out.trace for out in self.out.values() if out.trace.events]
+        if not traces:
             raise self._without_cuda()
-        return tuple(sorted(worked, key=lambda one: -1 if one.pid is None else one.pid))
+        return tuple(sorted(traces, key=lambda one: -1 if one.pid is None else one.pid))
 
     def _without_cuda(self) -> InputError:
         return InputError(
@@ -233,20 +232,20 @@ class _Reading(Struct):
         return json.dumps(fields)[:-1] + ', "traceEvents": [\n'
 
     def _columns(self, table: str) -> set[str]:
-        # Without a row: the first one is computed as soon as the statement is executed.
+        # LIMIT 0, because executing the statement computes the first row.
         cursor = self.database.execute(f'SELECT * FROM "{table}" LIMIT 0')
-        return {about[0] for about in cursor.description}
+        return {column[0] for column in cursor.description}
 
     def _rows(self, table: str, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-        """The rows of a table; a column that it lacks is None in each. No other column is read:
-        a file can compute thousands of them for each row."""
+        """Iterate over the rows of a table. A missing column is None. Reads only these columns,
+        because a file can define thousands of computed ones."""
         present = self._columns(table)
-        # Names stand in this module, none of them comes from the file.
+        # All names are constants of this module, none comes from the file.
         selected = [f'"{column}"' if column in present else "NULL" for column in columns]
         for row in self.database.execute(f'SELECT {", ".join(selected)} FROM "{table}"'):
             self.events += 1
             if self.events > self.limits.events:
-                raise self.limits.refuse(self.path, "events", "more rows in its tables")
+                raise self.limits.refuse(self.path, "events", "more rows")
             yield row
 
     def _put(self, pid: int | None, event: dict[str, Any], head: str) -> None:
@@ -254,7 +253,7 @@ class _Reading(Struct):
         out = self.out.get(pid)
         if out is None:
             if event["cat"] not in ("kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime"):
-                return  # a process that only has ranges
+                return  # a process with ranges only
             target = self.folder / f"nsight-{len(self.out)}.json.gz"
             file: TextIO = igzip.open(  # type: ignore[no-untyped-call]
                 target, "wt", compresslevel=2, encoding="utf-8"
@@ -270,14 +269,12 @@ class _Reading(Struct):
 
     def _time(self, table: str, start: Any, end: Any) -> tuple[int, int]:
         if not (isinstance(start, int) and isinstance(end, int) and start <= end):
-            actual = f"{table} with an event from {str(start)[:30]} to {str(end)[:30]}"
-            raise InputError(
-                self.path, actual, "times in nanoseconds, the end not before the start"
-            )
+            found = f"{table} with an event from {str(start)[:30]} to {str(end)[:30]}"
+            raise InputError(self.path, found, "times in nanoseconds with the end after the start")
         return start, end
 
     def _name(self, *idents: Any) -> str:
-        """The text of the first id that is known."""
+        """Return the text of the first known id."""
         for ident in idents:
             if isinstance(ident, int) and ident in self.strings:
                 return self.strings[ident]
@@ -286,12 +283,13 @@ class _Reading(Struct):
     def _gpu(
         self, table: str, columns: Sequence[str]
     ) -> Iterator[tuple[int | None, dict[str, Any], dict[str, Any], list[Any]]]:
-        """Process, event without name and category, its arguments, and the columns asked for."""
+        """Yield process, event without name and category, its arguments, and the values of
+        ``columns``."""
         common = ("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid")
         ids = ("graphId", "graphNodeId")
         for row in self._rows(table, (*common, *ids, *columns)):
-            start, end, device, context, stream, correlation, pid, graph, node, *rest = row
-            begin, stop = self._time(table, start, end)
+            start, end, device, context, stream, correlation, pid, graph, node, *values = row
+            begin_ns, end_ns = self._time(table, start, end)
             args = {
                 "device": _size(device) or 0,
                 "context": _size(context),
@@ -304,19 +302,19 @@ class _Reading(Struct):
                 "ph": "X",
                 "pid": args["device"],
                 "tid": args["stream"],
-                "ts": begin,
-                "dur": stop - begin,
+                "ts": begin_ns,
+                "dur": end_ns - begin_ns,
                 "args": args,
             }
-            yield _pid(pid), event, args, rest
+            yield _pid(pid), event, args, values
 
     def _kernels(self, table: str) -> Iterator[tuple[int | None, dict[str, Any]]]:
         columns = (
             *("demangledName", "shortName", "gridX", "gridY", "gridZ", "blockX", "blockY"),
             *("blockZ", "registersPerThread", "staticSharedMemory", "dynamicSharedMemory"),
         )
-        for pid, event, args, rest in self._gpu(table, columns):
-            name, short, gx, gy, gz, bx, by, bz, registers, static, dynamic = rest
+        for pid, event, args, values in self._gpu(table, columns):
+            name, short, gx, gy, gz, bx, by, bz, registers, static, dynamic = values
             grid, block = [gx, gy, gz], [bx, by, bz]
             args["grid"] = grid if all(_size(extent) is not None for extent in grid) else None
             args["block"] = block if all(_size(extent) is not None for extent in block) else None
@@ -327,8 +325,8 @@ class _Reading(Struct):
 
     def _copies(self, table: str) -> Iterator[tuple[int | None, dict[str, Any]]]:
         columns = ("bytes", "copyKind", "srcKind", "dstKind")
-        for pid, event, args, rest in self._gpu(table, columns):
-            size, kind, source, target = rest
+        for pid, event, args, values in self._gpu(table, columns):
+            size, kind, source, target = values
             args["bytes"] = _size(size)
             name = f"Memcpy {_COPIES.get(kind, 'unknown')}"
             if source in _MEMORIES and target in _MEMORIES:
@@ -343,26 +341,26 @@ class _Reading(Struct):
 
     def _whole_graphs(self, table: str) -> Iterator[tuple[int | None, dict[str, Any]]]:
         for pid, event, args, (executed,) in self._gpu(table, ("graphExecId",)):
-            shown = args["graph id"] if _size(executed) is None else executed
-            args["graph id"] = shown
-            name = f"CUDA graph {shown}, as a whole"
+            graph_id = args["graph id"] if _size(executed) is None else executed
+            args["graph id"] = graph_id
+            name = f"CUDA graph {graph_id}, as a whole"
             yield pid, {**event, "cat": "kernel", "name": name, "whole": True}
 
     def _calls(self, table: str) -> Iterator[tuple[int | None, dict[str, Any]]]:
         columns = ("start", "end", "globalTid", "correlationId", "nameId")
         for start, end, thread, correlation, name in self._rows(table, columns):
-            begin, stop = self._time(table, start, end)
-            called = _VERSION.sub("", self._name(name))
+            begin_ns, end_ns = self._time(table, start, end)
+            api_name = _VERSION.sub("", self._name(name))
             yield (
                 _pid(thread),
                 {
                     "ph": "X",
-                    "cat": "cuda_driver" if _DRIVER.match(called) else "cuda_runtime",
-                    "name": called,
+                    "cat": "cuda_driver" if _DRIVER.match(api_name) else "cuda_runtime",
+                    "name": api_name,
                     "pid": _pid(thread) or 0,
                     "tid": _tid(thread),
-                    "ts": begin,
-                    "dur": stop - begin,
+                    "ts": begin_ns,
+                    "dur": end_ns - begin_ns,
                     "args": {"correlation": _size(correlation)},
                 },
             )
@@ -372,7 +370,7 @@ class _Reading(Struct):
         for start, end, kind, thread, text, ident in self._rows(table, columns):
             if end is None or (kind is not None and kind != _PUSH_POP):
                 continue
-            begin, stop = self._time(table, start, end)
+            begin_ns, end_ns = self._time(table, start, end)
             name = text if isinstance(text, str) else self._name(ident)
             category, name, args = _range(name)
             yield (
@@ -383,17 +381,19 @@ class _Reading(Struct):
                     "name": name,
                     "pid": _pid(thread) or 0,
                     "tid": _tid(thread),
-                    "ts": begin,
-                    "dur": stop - begin,
+                    "ts": begin_ns,
+                    "dur": end_ns - begin_ns,
                     "args": args,
                 },
             )
 
 
 def _range(name: str) -> tuple[str, str, dict[str, Any]]:
-    """Category, name and arguments of an NVTX range; torch.autograd.profiler.emit_nvtx (and
-    ``nsys profile --pytorch``) makes one for each operator, such as "aten::mm, seq = 5, op_id = 9,
-    sizes = [[2, 3], [3, 4]]"."""
+    """Parse category, name and arguments of an NVTX range.
+
+    torch.autograd.profiler.emit_nvtx (and ``nsys profile --pytorch``) creates one per operator,
+    such as "aten::mm, seq = 5, op_id = 9, sizes = [[2, 3], [3, 4]]".
+    """
     match = _OPERATOR.fullmatch(name)
     if match is None:
         return "user_annotation", name, {}
@@ -407,7 +407,7 @@ def _range(name: str) -> tuple[str, str, dict[str, Any]]:
 
 
 def _line(event: dict[str, Any]) -> str:
-    """One event as Kineto writes it; times are decimal microseconds."""
+    """Format one event in Kineto's format, with times in decimal microseconds."""
     args = {key: value for key, value in event["args"].items() if value is not None}
     fields = {
         "ph": event["ph"],
@@ -430,14 +430,14 @@ def _microseconds(ns: int) -> str:
 
 
 def _size(value: Any) -> int | None:
-    """A count, size or id; None for anything else."""
+    """Return a count, size or id. None for other values."""
     is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST
     return value if is_count and isinstance(value, int) else None
 
 
 def _pid(serialised: Any) -> int | None:
-    """The process in a serialised GlobalId (8 bits of hardware, 8 of virtual machine, 24 of the
-    process and 24 of the thread)."""
+    """Extract the process from a serialised GlobalId (8 bits hardware, 8 virtual machine, 24
+    process, 24 thread)."""
     is_integer = isinstance(serialised, int) and not isinstance(serialised, bool)
     return (serialised >> _ID_BITS) & _ID_MASK if is_integer else None
 

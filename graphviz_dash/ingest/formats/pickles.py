@@ -1,9 +1,9 @@
-"""Pickles of plain data, read without unpickling.
+"""Reader of pickles of plain data, without unpickling.
 
-``pickle`` calls whatever a file asks it to. This reads the opcodes itself and knows only those that
-make numbers, texts and containers; every other one, among them all that look up or call something,
-ends the reading. So there is nothing here that a file could make run. Source of the opcodes:
-CPython's ``pickletools``.
+``pickle`` calls any function that a file names. This reader interprets the opcodes itself and
+supports only those that create numbers, texts and containers. All others, including those that look
+up or call something, are errors, so a file cannot run code. Source of the opcodes: CPython's
+``pickletools``.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _EXPECTED: Final = "a pickle of plain data: numbers, texts, lists, tuples, sets 
 _LONGEST_INTEGER: Final = 1 << 512
 _MARK: Final = object()
 _KEYS: Final = frozenset({int, float, bool, str, bytes, type(None)})
-"""What may be a key or an element of a set. No tuples: the hash of one is made of those of all in
-it, so that a hundred bytes can ask for more than a computer ever finishes."""
+"""Allowed types of keys and set elements. Tuples are excluded: a tuple's hash covers its elements,
+so a hundred bytes can cause unbounded work."""
 
 _OPERATION_BYTES: Final = 100
-"""What the value of one operation takes, roughly, with its place in a container."""
+"""Approximate memory of one operation's value, including its place in a container."""
 
 _VALUES: Final = frozenset(
     {
@@ -67,49 +67,51 @@ _FETCH: Final = frozenset({"GET", "BINGET", "LONG_BINGET"})
 
 
 def read_pickle(path: Path, limits: Limits = DEFAULT_LIMITS) -> Any:
-    """The value in the pickle at ``path``, of builtin types only.
+    """Read the value in the pickle at ``path``, of builtin types only.
 
     Raises:
-        InputError: no pickle, one that is cut or that asks for anything but plain data, or more
-            than ``limits`` allow; ``limits.events`` bounds the opcodes.
+        InputError: Not a pickle, truncated, an operation beyond plain data, or more than ``limits``
+            allow; ``limits.events`` limits the opcodes.
     """
     machine = _Machine(path, limits)
-    most_operations = limits.memory_bytes // _OPERATION_BYTES
+    max_operations = limits.memory_bytes // _OPERATION_BYTES
     content = io.BytesIO(read_bytes(path, limits))
     try:
-        for number, (opcode, argument, at) in enumerate(pickletools.genops(content)):
+        for number, (opcode, argument, position) in enumerate(pickletools.genops(content)):
             if number >= limits.events:
-                raise limits.refuse(path, "events", "a pickle of more operations")
-            if number >= most_operations:
-                raise limits.refuse(path, "memory_bytes", "a pickle of more operations")
+                raise limits.refuse(path, "events", "a pickle with more operations")
+            if number >= max_operations:
+                raise limits.refuse(path, "memory_bytes", "a pickle with more operations")
             if opcode.name == "STOP":
                 return machine.result()
-            machine.step(opcode.name, argument, at or 0)
+            machine.step(opcode.name, argument, position or 0)
     except (ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
-        # What a machine meets in a pickle that no pickler wrote; InputError is none of these.
+        # Raised for pickles that no pickler wrote. InputError is none of these.
         raise InputError(path, f"a damaged pickle ({error})", _EXPECTED) from error
-    raise InputError(path, "a pickle that ends too early", _EXPECTED)
+    raise InputError(path, "a truncated pickle", _EXPECTED)
 
 
 class _Machine:
-    """The stack and memo of a pickle; one method for all opcodes that make plain data."""
+    """Stack and memo of a pickle, for opcodes that create plain data."""
 
     def __init__(self, path: Path, limits: Limits) -> None:
         self._path = path
         self._limits = limits
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
-        self._depths: dict[int, tuple[int, Any]] = {}  # of tuples in tuples, by id; they stay alive
+        self._depths: dict[int, tuple[int, Any]] = {}  # of nested tuples by id, which stay alive
 
     def result(self) -> Any:
-        """What is left at the end."""
+        """Return the final value."""
         if len(self._stack) != 1 or self._stack[0] is _MARK:
-            raise InputError(self._path, "a pickle of no single value", _EXPECTED)
+            raise InputError(self._path, "a pickle without a single value", _EXPECTED)
         return self._stack[0]
 
     def step(self, name: str, argument: Any, at: int) -> None:
-        """One opcode. KeyError, IndexError, TypeError or ValueError for one that makes no sense
-        here."""
+        """Execute one opcode.
+
+        KeyError, IndexError, TypeError or ValueError if it is invalid at this point.
+        """
         stack = self._stack
         if name in _VALUES:
             stack.append(self._checked(argument))
@@ -156,11 +158,10 @@ class _Machine:
                     self._path,
                     f"the operation {name} at byte {at:,}, which could run code",
                     _EXPECTED,
-                    "Pickles are read as data here, never executed.",
+                    "Pickles are only read as data and never executed.",
                 )
 
     def _add(self, name: str) -> None:
-        """Puts values into the container below them."""
         if name == "SETITEM":
             value, key = self._pop(), self._pop()
             _hashable((key,))
@@ -178,12 +179,14 @@ class _Machine:
                 self._of(set).update(_hashable(items))
 
     def _tuple(self, items: list[Any]) -> tuple[Any, ...]:
-        """``items`` as a tuple, unless tuples would lie in it too deep: what walks through them, as
-        C code does to compare or free them, would overflow the stack."""
+        """Create a tuple from ``items``, unless tuples are nested too deeply.
+
+        C code that compares or frees deeply nested tuples would overflow the stack.
+        """
         value = tuple(items)
-        inside = [self._depths.get(id(item), (1, None))[0] for item in items if type(item) is tuple]
-        if inside:
-            depth = 1 + max(inside)
+        depths = [self._depths.get(id(item), (1, None))[0] for item in items if type(item) is tuple]
+        if depths:
+            depth = 1 + max(depths)
             if depth > self._limits.nesting:
                 raise self._limits.refuse(self._path, "nesting", "tuples nested too deeply")
             self._depths[id(value)] = (depth, value)
@@ -192,16 +195,16 @@ class _Machine:
     def _checked(self, value: Any) -> Any:
         if isinstance(value, str | bytes | bytearray):
             if len(value) > self._limits.string_length:
-                actual = f"a text of {len(value):,} characters"
-                raise self._limits.refuse(self._path, "string_length", actual)
+                found = f"a text of {len(value):,} characters"
+                raise self._limits.refuse(self._path, "string_length", found)
         elif isinstance(value, int) and abs(value) >= _LONGEST_INTEGER:
-            raise ValueError("an absurd number")
+            raise ValueError("a number out of range")
         return value
 
     def _top(self) -> Any:
         value = self._stack[-1]
         if value is _MARK:
-            raise ValueError("a mark where a value should be")
+            raise ValueError("a mark instead of a value")
         return value
 
     def _pop(self) -> Any:
@@ -212,11 +215,11 @@ class _Machine:
     def _of(self, kind: type[Any]) -> Any:
         value = self._top()
         if type(value) is not kind:
-            raise ValueError(f"a {type(value).__name__} where a {kind.__name__} should be")
+            raise ValueError(f"a {type(value).__name__} instead of a {kind.__name__}")
         return value
 
     def _marked(self) -> list[Any]:
-        """What was pushed since the last mark, both taken away."""
+        """Pop and return the values since the last mark, and the mark."""
         stack = self._stack
         mark = len(stack) - 1
         while stack[mark] is not _MARK:
@@ -235,7 +238,7 @@ def _pairs(items: list[Any]) -> dict[Any, Any]:
 
 
 def _hashable(keys: Sequence[Any]) -> Sequence[Any]:
-    """``keys``; ValueError unless all are scalars."""
+    """Return ``keys``, or raise ValueError unless all are scalars."""
     for key in keys:
         if type(key) not in _KEYS:
             raise ValueError(f"a {type(key).__name__} as a key")

@@ -1,6 +1,6 @@
-"""The foreign formats, one row each: how a file of it is recognised by its content, and its reader.
+"""Registry of foreign formats: detection by content, and reader.
 
-A file's name is not looked at. A new format is a reader in a module of its own beside this one, a
+File names are ignored. To add a format, write a reader in a separate module next to this one, a
 :class:`SourceKind`, and a row of :data:`FORMATS`.
 """
 
@@ -44,7 +44,7 @@ _EXPECTED: Final = (
 
 
 class SourceKind(StrEnum):
-    """The foreign files that are read; the value stands in a bundle's manifest."""
+    """Supported foreign files. The values are stored in bundle manifests."""
 
     KINETO = "Kineto trace"
     DEBUG_DOT = "CUDA debug DOT"
@@ -53,65 +53,65 @@ class SourceKind(StrEnum):
     MEMORY_SNAPSHOT = "torch.cuda.memory snapshot"
     TORCH_TRACE = "TORCH_TRACE log"
     PICKLE = "pickle"
-    """Either of the two before; its content tells, which only a reader of pickles knows."""
+    """Graph data or a memory snapshot; only the content distinguishes them."""
 
 
 class ForeignContent(Struct, frozen=True):
-    """What one foreign file holds of one process."""
+    """Content of one foreign file for one process."""
 
     kind: SourceKind
-    """What the file is; never PICKLE."""
+    """Kind of file; never PICKLE."""
     trace_file: Path | None = None
-    """A Kineto trace on this disk: the file itself, or what it was converted into; None without
-    a trace."""
+    """Path of a Kineto trace: the file itself, or its conversion. None without a trace."""
     trace: Trace | None = None
-    """The tables of ``trace_file``."""
+    """Tables of ``trace_file``."""
     label: str = ""
-    """What tells this process from others of the same file; empty where there is one."""
+    """Suffix that distinguishes processes of the same file. Empty for a single process."""
     graphs: tuple[CapturedGraph, ...] = ()
-    """Captured graphs, named graph-0, graph-1 and so on."""
+    """Captured graphs, with ids graph-0, graph-1, ..."""
     ids: GraphIds | None = None
-    """The ids that a trace shows of the only graph's nodes; None where the file has none."""
+    """Node ids of the only graph as shown in traces. None if not included."""
     memory: MemoryUse | None = None
-    """What torch's allocator held; None where the file is no snapshot."""
+    """Allocator statistics. None if the file is not a snapshot."""
     compilation: Compilation | None = None
-    """What torch.compile did; None where the file is no log of it."""
+    """Results of torch.compile. None if the file is not a log."""
 
 
 class ForeignFormat(Struct, frozen=True):
     """A row of the registry."""
 
     kind: SourceKind
-    """What files of this format are."""
+    """Kind of the files."""
     sniff: Callable[[bytes], bool]
-    """Whether the first bytes of a file, decompressed, are of this format."""
+    """Returns True if the first decompressed bytes of a file have this format."""
     read: Callable[[Path, Path, Limits], tuple[ForeignContent, ...]]
-    """The content of a file, for each process in it; the second argument is a folder for what is
-    converted. Raises InputError."""
+    """Reads the content of a file for each of its processes. The second argument is a folder for
+    converted files. Raises InputError."""
     method: str | None
-    """How it is read, as a manifest says it; None: the bundle holds the file as it was."""
+    """Reading method in the manifest. None if the bundle contains the file unchanged."""
 
 
 def recognised_format(path: Path, limits: Limits = DEFAULT_LIMITS) -> ForeignFormat | None:
-    """The format of the file at ``path``, by its first bytes, decompressed; None: none of ours.
+    """Detect the format of the file at ``path`` from its first decompressed bytes. None if
+    unsupported.
 
     Raises:
-        InputError: an empty file, or one that cannot be read.
+        InputError: An empty or unreadable file.
     """
     with ByteStream(path, limits) as stream:
         head = stream.read(_HEAD_BYTES)
         damage = stream.damage
     if not head:
-        actual = damage.description if damage else "an empty file"
-        raise InputError(path, actual, _EXPECTED)
+        found = damage.description if damage else "an empty file"
+        raise InputError(path, found, _EXPECTED)
     return next((row for row in FORMATS if row.sniff(head)), None)
 
 
 def foreign_format(path: Path, limits: Limits = DEFAULT_LIMITS) -> ForeignFormat:
-    """As :func:`recognised_format`.
+    """Detect the format of a file.
 
     Raises:
-        InputError: as there, or a file of no known kind.
+        InputError: As in :func:`recognised_format`, or a file of unknown kind.
     """
     row = recognised_format(path, limits)
     if row is None:
@@ -119,44 +119,44 @@ def foreign_format(path: Path, limits: Limits = DEFAULT_LIMITS) -> ForeignFormat
         if path.suffix in (".nsys-rep", ".qdrep"):
             advice = f"Export it first: nsys export --type sqlite {path.name}"
         elif path.name.endswith(".xplane.pb"):
-            advice = "Of the profiles of JAX and TensorFlow none is read: record with nsys instead."
-        raise InputError(path, "a file of no kind that is known", _EXPECTED, advice)
+            advice = "Profiles of JAX and TensorFlow are not supported. Record with nsys instead."
+        raise InputError(path, "a file of unknown kind", _EXPECTED, advice)
     return row
 
 
 def read_foreign(
     path: Path, scratch: Path, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[ForeignContent, ...]:
-    """The content of the foreign file at ``path``, for each process in it; ``scratch`` is a folder
-    for what is converted.
+    """Read the foreign file at ``path`` for each of its processes.
+
+    ``scratch`` is a folder for converted files.
 
     Raises:
-        InputError: a file of no known kind, one that cannot be read, or more than ``limits`` or
-            this machine's memory allow.
+        InputError: A file of unknown kind, unreadable, or more than ``limits`` or this machine's
+            memory allow.
     """
     try:
         return foreign_format(path, limits).read(path, scratch, limits)
     except MemoryError as error:
-        actual = "a file that takes more memory than there is"
-        raise InputError(path, actual, "a smaller file") from error
+        found = "a file that needs more memory than available"
+        raise InputError(path, found, "a smaller file") from error
     except RecursionError as error:
         raise InputError(path, "a file nested too deeply", "a flatter file") from error
 
 
 def reading_method(kind: SourceKind) -> str | None:
-    """How files of ``kind`` are read, as a manifest says it; None: they are kept as they are."""
+    """Return the manifest's reading method of ``kind``. None if files are stored unchanged."""
     return next(row.method for row in FORMATS if row.kind is kind)
 
 
 def _read_kineto(path: Path, _: Path, limits: Limits) -> tuple[ForeignContent, ...]:
-    # With the engine of tables, which other formats do without.
+    # Imports Polars, which other formats do not need.
     from graphviz_dash.ingest.kineto.reader import read_trace
 
     return (ForeignContent(SourceKind.KINETO, path, read_trace(path, limits)),)
 
 
 def _read_nsight(path: Path, scratch: Path, limits: Limits) -> tuple[ForeignContent, ...]:
-    """A trace for each process of the report."""
     from graphviz_dash.ingest.kineto.reader import read_trace
 
     processes = convert_nsight(path, scratch, limits)
@@ -191,7 +191,6 @@ def _read_torch_trace(path: Path, _: Path, limits: Limits) -> tuple[ForeignConte
 
 
 def _read_pickle(path: Path, _: Path, limits: Limits) -> tuple[ForeignContent, ...]:
-    """What is pickled: the data of a graph, or a memory snapshot."""
     value = read_pickle(path, limits)
     if isinstance(value, dict) and "exec_graph_id" in value:
         graph, ids = graph_data(value, path, limits)
@@ -209,7 +208,7 @@ FORMATS: Final = (
         SourceKind.NSIGHT,
         lambda head: head.startswith(_SQLITE),
         _read_nsight,
-        "written anew as a Kineto trace; what no table of it names is left out",
+        "converted to a Kineto trace without unsupported tables",
     ),
     ForeignFormat(
         SourceKind.PICKLE,
@@ -241,7 +240,7 @@ FORMATS: Final = (
         _read_torch_trace,
         "read as a log",
     ),
-    # Any other JSON: whether it holds events, only the reader can tell.
+    # Any other JSON: only the reader can detect events.
     ForeignFormat(SourceKind.KINETO, _is_json, _read_kineto, None),
 )
-"""The rows, in the order in which they are tried."""
+"""Formats in the order of detection."""

@@ -1,4 +1,4 @@
-"""Small foreign files, plain or compressed, read whole within limits."""
+"""Reader of small foreign files, plain or compressed, within limits."""
 
 from __future__ import annotations
 
@@ -14,56 +14,56 @@ from graphviz_dash.ingest.limits import Limits
 T = TypeVar("T")
 
 MOST_BYTES: Final = 1 << 30
-"""More is refused whatever the limits allow: such a file is held in memory as a whole."""
+"""Size limit independent of other limits, because the content is held in memory."""
 
 _EXPANSION_FROM_BYTES: Final = 4 << 20
-"""Decompressed size from which ``Limits.expansion`` is looked at here: all of it is held at once.
-"""
+"""Decompressed size from which ``Limits.expansion`` applies here, because the content is held in
+memory."""
 
 _CONTAINER_BYTES: Final = 64
 _VALUE_BYTES: Final = 36
-"""What an array or object, and a number or text in it, take at least when they are decoded."""
+"""Minimum memory of a decoded array or object, and of a value in it."""
 
 
 def read_bytes(path: Path, limits: Limits) -> bytes:
-    """The content of ``path``, decompressed.
+    """Read and decompress the content of ``path``.
 
     Raises:
-        InputError: unreadable, damaged, or more than the limits allow.
+        InputError: Unreadable, damaged, or more than the limits allow.
     """
-    most = min(MOST_BYTES, limits.memory_bytes // 4)
+    max_bytes = min(MOST_BYTES, limits.memory_bytes // 4)
     parts = []
-    left = most
+    remaining = max_bytes
     with ByteStream(path, limits, expansion_from=_EXPANSION_FROM_BYTES) as stream:
         while data := stream.read():
             parts.append(data)
-            left -= len(data)
-            if left < 0:
-                raise InputError(path, "a larger text", f"at most {most:,} bytes of it")
+            remaining -= len(data)
+            if remaining < 0:
+                raise InputError(path, "a larger text", f"at most {max_bytes:,} bytes")
         if stream.damage is not None:
-            raise InputError(path, stream.damage.description, "a whole file")
+            raise InputError(path, stream.damage.description, "a complete file")
     return b"".join(parts)
 
 
 def read_text(path: Path, limits: Limits) -> str:
-    """The content of ``path`` as text; bytes that are not UTF-8 become the replacement character.
+    """Read the content of ``path`` as text, with invalid UTF-8 replaced.
 
     Raises:
-        InputError: as :func:`read_bytes`.
+        InputError: As in :func:`read_bytes`.
     """
     return read_bytes(path, limits).decode("utf-8", "replace")
 
 
 def read_json(path: Path, limits: Limits, kind: type[T], expected: str) -> T:
-    """The JSON in ``path`` as a ``kind``; fields that this does not name are passed over unmade.
+    """Decode the JSON in ``path`` as ``kind``, skipping unknown fields.
 
     Raises:
-        InputError: as :func:`read_bytes`, no such JSON (``expected`` says what it should be), or
-            more values than the limits allow.
+        InputError: As in :func:`read_bytes`, invalid JSON (``expected`` describes it), or more
+            values than the limits allow.
     """
     data = read_bytes(path, limits)
     containers = data.count(b"{") + data.count(b"[")
-    # Counted in strings too: an upper bound, found before a single value is made.
+    # Separators in strings count too: an upper bound before any value is created.
     values = containers + data.count(b",")
     needed = len(data) + containers * _CONTAINER_BYTES + values * _VALUE_BYTES
     if needed > limits.memory_bytes:

@@ -1,7 +1,7 @@
-"""The structured trace of torch.compile: what TORCH_TRACE writes, and tlparse reads.
+"""Reader of torch.compile's structured trace, written by TORCH_TRACE and read by tlparse.
 
-A line for each record: a prefix of torch's logs and JSON; the lines of its payload follow, each
-behind a tab. The text has no version: records and fields that are not known are passed over.
+Each record is a line with a prefix of torch's logs and JSON, followed by the lines of its payload,
+each after a tab. The text has no version; unknown records and fields are skipped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from graphviz_dash.ingest.limits import Limits
 from graphviz_dash.model.compilation import Compilation, CompilationFact, FactSource
 
 HEAD: Final = re.compile(rb"[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ \S+\] \{\"")
-"""How such a file begins."""
+"""Start of such a file."""
 
 _RECORD: Final = re.compile(r"[VDIWEC]\d{4} [\d:.]+ \d+ \S+\] (?P<json>\{.*)$")
 _EXPECTED: Final = "the records of a TORCH_TRACE log"
@@ -33,15 +33,15 @@ _TOLD: Final = (
     CompilationFact.GRAPHS,
     CompilationFact.SKIPS,
 )
-_NOT_TOLD: Final = "TORCH_TRACE tells nothing of it; graphviz-dash collect -- python ... does"
+_NOT_TOLD: Final = "not in TORCH_TRACE logs; use graphviz-dash collect -- python ..."
 
 
 def read_torch_trace(path: Path, limits: Limits) -> Compilation:
-    """What the log at ``path`` tells of Dynamo and Inductor; a log that ends amid a record is read
-    up to there.
+    """Read the facts about Dynamo and Inductor in the log at ``path``. A truncated log is read up
+    to its last record.
 
     Raises:
-        InputError: no record in it, or more than the limits allow.
+        InputError: No record, or more than the limits allow.
     """
     log = CompileLog(shorter)
     count = 0
@@ -51,7 +51,7 @@ def read_torch_trace(path: Path, limits: Limits) -> Compilation:
             raise limits.refuse(path, "events", "more records")
         log.record(metadata, payload)
     if not count:
-        raise InputError(path, "no record in it", _EXPECTED)
+        raise InputError(path, "no record", _EXPECTED)
     return Compilation(
         torch=log.torch,
         sources=tuple(
@@ -67,7 +67,7 @@ def read_torch_trace(path: Path, limits: Limits) -> Compilation:
 
 
 def _records(path: Path, limits: Limits) -> Iterator[tuple[dict[str, Any], str]]:
-    """The JSON and the payload of each record, of which at most 4 MiB are kept."""
+    """Yield JSON and payload of each record. Payloads are truncated to 4 MiB."""
     metadata: dict[str, Any] | None = None
     payload: list[str] = []
     size = 0
@@ -93,12 +93,12 @@ def _json(text: str) -> dict[str, Any] | None:
 
 
 def _lines(path: Path, limits: Limits) -> Iterator[str]:
-    left = b""
+    remainder = b""
     with ByteStream(path, limits) as stream:
         while data := stream.read():
-            *lines, left = (left + data).split(b"\n")
+            *lines, remainder = (remainder + data).split(b"\n")
             yield from (line.decode("utf-8", "replace") for line in lines)
-            if len(left) > limits.event_bytes:
+            if len(remainder) > limits.event_bytes:
                 raise limits.refuse(path, "event_bytes", "a longer line")
-    if left:
-        yield left.decode("utf-8", "replace")
+    if remainder:
+        yield remainder.decode("utf-8", "replace")

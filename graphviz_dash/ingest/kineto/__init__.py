@@ -1,1 +1,1 @@
-"""Kineto JSON in, trace tables out."""
+"""Reader of Kineto JSON into trace tables."""

@@ -1,8 +1,8 @@
-"""Columns of 64-bit integers that grow, kept in as few bytes as their numbers need.
+"""Growing columns of 64-bit integers, stored compactly.
 
-Most numbers of a trace are small or near each other, and memory that is new to a process costs
-more than what is done in it: of a block of some thousand rows the least number is kept once, and
-what the others are above it in as few bytes as they need.
+Most numbers of a trace are small or close together, and newly mapped memory costs more than the
+work on it. Each block of some thousand rows stores its minimum once, and the differences in as few
+bytes as possible.
 """
 
 from __future__ import annotations
@@ -19,54 +19,54 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 _WIDTHS: Final = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
-"""Types that are smaller than a 64-bit integer."""
+"""Types smaller than a 64-bit integer."""
 
 
 class Block(NamedTuple):
-    """Numbers of a column, one behind the other."""
+    """Consecutive numbers of a column."""
 
     rows: int
-    """How many."""
+    """Number of rows."""
     base: int
-    """The least of them, or less."""
+    """Lower bound of the values."""
     above: npt.NDArray[Any] | None
-    """What each is above ``base``; None: all are ``base``."""
+    """Differences to ``base``. None if all values equal ``base``."""
     gaps: bool
-    """Whether a 0 in ``above`` stands for :data:`ABSENT`."""
+    """True if 0 in ``above`` represents :data:`ABSENT`."""
 
 
 def narrowed(values: Ints) -> Block:
-    """``values``, not empty, as a block; it may keep ``values`` itself."""
+    """Compress ``values``, which are not empty, to a block. May keep a reference to ``values``."""
     rows = len(values)
-    least, most = int(values.min()), int(values.max())
-    if least == most:
-        return Block(rows, least, None, False)
-    gaps = least == ABSENT
+    minimum, maximum = int(values.min()), int(values.max())
+    if minimum == maximum:
+        return Block(rows, minimum, None, False)
+    gaps = minimum == ABSENT
     absent = values == ABSENT if gaps else None
     if absent is not None:
-        # One less than the least that is there, so that 0 is free for those that are not.
-        least = int(values.min(where=~absent, initial=most)) - 1
+        # One below the minimum, so that 0 can represent absent values.
+        minimum = int(values.min(where=~absent, initial=maximum)) - 1
     for width in _WIDTHS:
-        if most - least <= np.iinfo(width).max:
-            above = (values - least).astype(width)  # what is absent overflows, and is set below
+        if maximum - minimum <= np.iinfo(width).max:
+            offsets = (values - minimum).astype(width)  # absent values overflow and are set below
             if absent is not None:
-                above[absent] = 0
-            return Block(rows, least, above, gaps)
+                offsets[absent] = 0
+            return Block(rows, minimum, offsets, gaps)
     return Block(rows, 0, values, False)
 
 
 def widened(blocks: Sequence[Block], out: Ints | None = None) -> Ints:
-    """The numbers of ``blocks``, one behind the other, in ``out`` if it is given."""
+    """Expand ``blocks`` to one array, using ``out`` if given."""
     if out is None:
         out = np.empty(sum(block.rows for block in blocks), np.int64)
-    at = 0
-    for rows, base, above, gaps in blocks:
-        into = out[at : at + rows]
-        at += rows
-        if above is None:
-            into.fill(base)
+    position = 0
+    for rows, base, offsets, gaps in blocks:
+        target = out[position : position + rows]
+        position += rows
+        if offsets is None:
+            target.fill(base)
             continue
-        np.add(above, np.int64(base), out=into)
+        np.add(offsets, np.int64(base), out=target)
         if gaps:
-            into[above == 0] = ABSENT
+            target[offsets == 0] = ABSENT
     return out

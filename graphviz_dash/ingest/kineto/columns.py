@@ -1,4 +1,4 @@
-"""Events into the columns of tables, piece by piece: what each process that reads a trace does."""
+"""Conversion of events to table columns, piece by piece, in each process that reads a trace."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ SCHEMAS: Final = {
     "annotations": ANNOTATION_COLUMNS,
     "python": PYTHON_COLUMNS,
 }
-"""Columns of each table of :class:`Trace`, by its name."""
+"""Columns of each table of :class:`Trace`, by name."""
 
 KINDS: Final = ("kernel", "memcpy", "memset")
-"""The values of the column ``kind``, in the order of their numbers."""
+"""Values of the column ``kind``, in the order of their codes."""
 
 _KERNEL, _MEMCPY, _MEMSET = range(3)
 
-# Kineto's categories, those of torch before 1.12 among them.
+# Kineto's categories, including those of torch before 1.12.
 _TABLE_OF: Final = {
     "kernel": "gpu",
     "Kernel": "gpu",
@@ -79,11 +79,11 @@ _NO_SHAPE: Final = (ABSENT, ABSENT, ABSENT)
 
 
 class EventColumns:
-    """Events of a trace as columns: those of some of its pieces, in order.
+    """Events of some pieces of a trace as columns, in order.
 
-    ``tables``: by the names of :data:`SCHEMAS`. ``events``: entries of traceEvents in each piece.
-    ``skipped``: events that no table holds, by category or, without one, by their kind.
-    ``unusable``: how many are left out because one of their values cannot be, by what that is.
+    ``tables``: by the names of :data:`SCHEMAS`. ``events``: number of traceEvents per piece.
+    ``skipped``: events without a table, by category or else by phase. ``unusable``: omitted events
+    with an invalid value, by description.
     """
 
     def __init__(self, where: object, *, exact: bool) -> None:
@@ -95,29 +95,30 @@ class EventColumns:
         self.events: list[int] = []
 
     def add(self, events: list[Event]) -> None:
-        """Adds a piece, without the events of it that cannot be used.
+        """Add a piece, omitting unusable events.
 
         Raises:
-            NeedsExactTimesError: as :meth:`TableColumns.times`; nothing is of use then.
+            NeedsExactTimesError: As in :meth:`TableColumns.times`; the columns are unusable
+                afterwards.
         """
         try:
-            others = self._stage(events)
+            without_table = self._stage(events)
         except UnusableEventError:
             self._discard()
             causes = self._causes(events)
             self.unusable.update(causes.values())
             usable = [UNUSABLE if at in causes else event for at, event in enumerate(events)]
-            others = self._stage(usable)
+            without_table = self._stage(usable)
         for table in self.tables.values():
             table.commit()
         self.events.append(len(events))
-        self._count_skipped(others)
+        self._count_skipped(without_table)
 
     def _stage(self, events: list[Event]) -> list[Event]:
-        """Puts a piece into the tables, to be committed; the events that are of none.
+        """Stage a piece in the tables and return the events without a table.
 
         Raises:
-            NeedsExactTimesError, UnusableEventError: as :meth:`TableColumns.times`.
+            NeedsExactTimesError, UnusableEventError: As in :meth:`TableColumns.times`.
         """
         number_of = _NUMBER_OF.get
         numbers = bytes(
@@ -136,8 +137,7 @@ class EventColumns:
             table.discard()
 
     def _causes(self, events: list[Event], first: int = 0) -> dict[int, str]:
-        """Why the events that cannot be used are so, by their index: found by halving, since they
-        are few where there are any."""
+        """Find the reasons of unusable events, by index, by bisection because they are rare."""
         try:
             self._stage(events)
         except UnusableEventError as error:
@@ -151,7 +151,7 @@ class EventColumns:
         return self._causes(events[:half], first) | self._causes(events[half:], first + half)
 
     def settle(self) -> None:
-        """To be called when the last piece was added."""
+        """Finish after the last piece."""
         for table in self.tables.values():
             table.settle()
 
@@ -163,74 +163,81 @@ class EventColumns:
 
 
 def _chosen(events: list[Event], numbers: bytes, number: int) -> tuple[list[Event], bytes]:
-    """The events with this number, and their indices, packed."""
+    """Select the events with this number, and their packed indices."""
     if number not in numbers:
         return [], b""
-    here = np.frombuffer(numbers, np.uint8) == number
-    return list(compress(events, here.tobytes())), np.flatnonzero(here).astype(np.int64).tobytes()
+    selected = np.frombuffer(numbers, np.uint8) == number
+    return list(compress(events, selected.tobytes())), np.flatnonzero(selected).astype(
+        np.int64
+    ).tobytes()
 
 
 def joined(parts: Sequence[EventColumns], owners: Sequence[int]) -> EventColumns:
-    """The pieces of ``parts`` as one: ``owners`` says for each piece, in the file's order, which of
-    the parts has it. Uses up ``parts``."""
-    whole = EventColumns(parts[0].where, exact=parts[0].exact)
-    turns = [iter(part.events) for part in parts]
-    whole.events = [next(turns[owner]) for owner in owners]
-    whole.skipped = sum((part.skipped for part in parts), Counter())
-    whole.unusable = sum((part.unusable for part in parts), Counter())
-    first = np.fromiter(accumulate(whole.events[:-1], initial=0), np.int64, len(owners))
-    pieces = np.argsort(np.array(owners), kind="stable")  # those of one part behind the other's
+    """Merge the pieces of ``parts``. ``owners`` is the part of each piece, in file order. Consumes
+    ``parts``."""
+    merged = EventColumns(parts[0].where, exact=parts[0].exact)
+    event_counts = [iter(part.events) for part in parts]
+    merged.events = [next(event_counts[owner]) for owner in owners]
+    merged.skipped = sum((part.skipped for part in parts), Counter())
+    merged.unusable = sum((part.unusable for part in parts), Counter())
+    first_events = np.fromiter(accumulate(merged.events[:-1], initial=0), np.int64, len(owners))
+    pieces = np.argsort(np.array(owners), kind="stable")  # one part after the other
     for name in SCHEMAS:
-        whole.tables[name] = _joined([part.tables[name] for part in parts], pieces)
-        whole.tables[name].first = first[pieces]
-    return whole
+        merged.tables[name] = _joined([part.tables[name] for part in parts], pieces)
+        merged.tables[name].first = first_events[pieces]
+    return merged
 
 
 def span_of(tables: Iterable[TableColumns]) -> tuple[int, int]:
-    """When the first event begins and the last one ends, in ns; ``tables`` have rows."""
-    begin, end = [], []
+    """Compute the start of the first event and the end of the last one, in ns. ``tables`` must have
+    rows."""
+    starts, ends = [], []
     for table in tables:
         ts = widened(table.blocks["ts"])
-        begin.append(int(ts.min()))
+        starts.append(int(ts.min()))
         ts += widened(table.blocks["dur"])
-        end.append(int(ts.max()))
-    return min(begin), max(end)
+        ends.append(int(ts.max()))
+    return min(starts), max(ends)
 
 
 def _joined(tables: Sequence[TableColumns], pieces: Ints) -> TableColumns:
-    """``pieces``: the numbers in the file of the tables' pieces, one table behind the other."""
-    whole, *others = tables
-    whole.whole_microseconds = all(t.whole_microseconds for t in tables if any(t.rows))
+    """Merge tables. ``pieces`` are the file positions of the tables' pieces, one table after the
+    other."""
+    merged, *others = tables
+    merged.whole_microseconds = all(t.whole_microseconds for t in tables if any(t.rows))
     for table in others:
-        meanings = {
-            "name": np.frombuffer(whole.names.encode(table.names.values), np.int64),
+        new_codes = {
+            "name": np.frombuffer(merged.names.encode(table.names.values), np.int64),
             **dict.fromkeys(
-                _TEXTS, np.frombuffer(whole.texts.encode(table.texts.values), np.int64)
+                _TEXTS, np.frombuffer(merged.texts.encode(table.texts.values), np.int64)
             ),
         }
         for column, blocks in table.blocks.items():
-            meaning = meanings.get(column)
-            whole.blocks[column] += (
-                blocks if meaning is None else [_renumbered(block, meaning) for block in blocks]
+            column_codes = new_codes.get(column)
+            merged.blocks[column] += (
+                blocks
+                if column_codes is None
+                else [_renumbered(block, column_codes) for block in blocks]
             )
-        whole.rows += table.rows
+        merged.rows += table.rows
     if others:
-        whole.file_order = _file_order(np.array(whole.rows, np.int64), pieces)
-    return whole
+        merged.file_order = _file_order(np.array(merged.rows, np.int64), pieces)
+    return merged
 
 
 def _renumbered(block: Block, meanings: Ints) -> Block:
-    codes = np.maximum(widened([block]), -1)  # the last one is for what is absent
+    codes = np.maximum(widened([block]), -1)  # the last one is for absent values
     return narrowed(np.append(meanings, ABSENT)[codes])
 
 
 def _file_order(rows: Ints, pieces: Ints) -> Ints:
-    """The rows in the file's order: ``rows`` of each piece, and which piece of the file it is."""
+    """Compute the file order of rows, from the number of ``rows`` of each piece and its position in
+    the file."""
     starts = np.cumsum(rows) - rows
-    there = np.argsort(pieces)
-    rows, starts = rows[there], starts[there]
-    before = np.cumsum(rows) - rows
-    order: Ints = np.arange(rows.sum()) + np.repeat(starts - before, rows)
+    order_of_pieces = np.argsort(pieces)
+    rows, starts = rows[order_of_pieces], starts[order_of_pieces]
+    offsets = np.cumsum(rows) - rows
+    order: Ints = np.arange(rows.sum()) + np.repeat(starts - offsets, rows)
     return order
 
 
@@ -238,14 +245,14 @@ def _gpu(table: TableColumns, events: list[Event], exact: bool) -> None:
     args = [event.args for event in events]
     table.times(events, exact=exact)
     table.put("kind", pack("q", [_KIND_OF[event.cat] for event in events]))
-    # Old traces name device and stream only by the process and thread they draw them in.
+    # Old traces identify device and stream only by the process and thread of their lanes.
     for column, thread in (("device", "pid"), ("stream", "tid")):
         packed = table.integers(READ_ARGS[column](args), column)
         if (missing := _missing(packed)).size:
             fallback = table.integers(READ_EVENT[thread](events), thread)
             packed = _replaced(packed, missing, np.frombuffer(fallback, np.int64)[missing])
         if column == "device" and np.abs(np.frombuffer(packed, np.int64)).max() > _LARGEST_DEVICE:
-            raise UnusableEventError("an absurd device")
+            raise UnusableEventError("a device out of range")
         table.put(column, packed)
     table.arguments(args, "correlation", "shared", "registers", "bytes")
     _external_ids(table, args)
@@ -300,7 +307,7 @@ _FILL: Final = {
 
 
 def _external_ids(table: TableColumns, args: Sequence[Args]) -> None:
-    """Adds the External id, under the name that older torch gave it if need be."""
+    """Add the External id, or its name in older versions of torch."""
     packed = table.integers(READ_ARGS["external_id"](args), "external_id")
     if (missing := _missing(packed)).size:
         older = READ_ARGS["old_external_id"]([args[row] for row in missing.tolist()])
@@ -310,33 +317,31 @@ def _external_ids(table: TableColumns, args: Sequence[Args]) -> None:
 
 
 def _missing(packed: bytes) -> Ints:
-    """The indices of ABSENT."""
     return np.flatnonzero(np.frombuffer(packed, np.int64) == ABSENT)
 
 
 def _replaced(packed: bytes, indices: Ints, values: Ints) -> bytes:
-    """``packed`` with other ``values`` at ``indices``."""
     numbers = np.frombuffer(packed, np.int64).copy()
     numbers[indices] = values
     return numbers.tobytes()
 
 
 def _extents(shapes: Sequence[tuple[int, int, int] | str | None], attribute: str) -> list[Ints]:
-    """Three columns of grids or blocks; ABSENT where there is none."""
+    """Split grids or blocks into three columns, with ABSENT for missing ones."""
     extents = [_NO_SHAPE if isinstance(shape, str) else shape or _NO_SHAPE for shape in shapes]
     try:
         flat = pack("q", list(chain.from_iterable(extents)))
     except struct.error as error:
-        raise UnusableEventError(f"an absurd {attribute}") from error
+        raise UnusableEventError(f"a {attribute} out of range") from error
     return list(np.frombuffer(flat, np.int64).reshape(-1, 3).T)
 
 
 def _graph_ids(args: Sequence[Args]) -> tuple[bytes, bytes]:
-    """Graph and node ids, packed, as the bits of unsigned numbers; ABSENT where the trace tells
-    none.
+    """Pack graph and node ids as the bits of unsigned numbers, with ABSENT for missing ones.
 
-    Kineto writes 0 for work that comes from no graph, and a node either as its number within the
-    graph or as ``graph id << 32 | number``; both come out as the number.
+    Kineto writes 0 for work outside graphs, and a node either as its number within the graph or as
+    ``graph id << 32
+     number``. Both are converted to the number.
     """
     graphs, nodes = [arg.graph_id for arg in args], [arg.graph_node_id for arg in args]
     if not any(graphs) and not any(nodes):
@@ -346,11 +351,11 @@ def _graph_ids(args: Sequence[Args]) -> tuple[bytes, bytes]:
         graph = np.frombuffer(pack("Q", graphs), np.uint64)
         node = np.frombuffer(pack("Q", nodes), np.uint64)
     except struct.error as error:
-        raise UnusableEventError("an absurd graph id") from error
+        raise UnusableEventError("a graph id out of range") from error
     graph = np.where(graph == 0, node >> np.uint64(32), graph)
-    outside = (graph == 0) & (node == 0)
+    is_outside = (graph == 0) & (node == 0)
     number = (node & np.uint64(0xFFFF_FFFF)).astype(np.int64)
-    number[outside] = ABSENT
+    number[is_outside] = ABSENT
     graph_ids = graph.view(np.int64).copy()
     graph_ids[graph == 0] = ABSENT
     return graph_ids.tobytes(), number.tobytes()

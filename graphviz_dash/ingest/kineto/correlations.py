@@ -1,5 +1,6 @@
-"""Correlation ids of calls held against those of the work on GPUs: as sorted arrays, in a tenth of
-the memory and time that joins of the tables take.
+"""Matching of correlation ids between calls and GPU work with sorted arrays.
+
+Uses a tenth of the memory and time of joining the tables.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ import polars as pl
 from graphviz_dash.ingest.kineto.column_blocks import Flags, Ints
 from graphviz_dash.ingest.kineto.events import ABSENT
 
-_SPARSE: Final = 8  # ids of a process are near each other: up to here a byte for each in between
+_SPARSE: Final = 8  # ids of a process are close together: use a byte per id up to this ratio
 _SMALL: Final = 1 << 16
 
 
 def among(ids: pl.Series, reference: pl.Series) -> pl.Series:
-    """Which of ``ids`` stand in ``known`` too; none that is null."""
+    """Test which ``ids`` are in ``reference``. False for null."""
     present = ids.is_not_null().to_numpy()
     members = np.zeros(len(ids), np.bool_)
     members[present] = _within(ids.drop_nulls().to_numpy(), reference.drop_nulls().to_numpy())
@@ -25,40 +26,39 @@ def among(ids: pl.Series, reference: pl.Series) -> pl.Series:
 
 
 def _within(values: Ints, reference: Ints) -> Flags:
-    """What np.isin tells, which since numpy 2.3 takes ten times as long."""
+    """Compute np.isin, which is ten times slower since numpy 2.3."""
     if not len(reference):
         return np.zeros(len(values), np.bool_)
-    least, most = int(reference.min()), int(reference.max())
-    if most - least > _SPARSE * len(reference) + _SMALL:
+    minimum, maximum = int(reference.min()), int(reference.max())
+    if maximum - minimum > _SPARSE * len(reference) + _SMALL:
         reference = np.sort(reference)
         indices = np.searchsorted(reference, values)
         indices[indices == len(reference)] = 0
         return np.equal(reference[indices], values)
-    marks = np.zeros(most - least + 1, np.bool_)
-    marks[reference - least] = True
-    inside = (values >= least) & (values <= most)
-    inside[inside] = marks[values[inside] - least]
+    marks = np.zeros(maximum - minimum + 1, np.bool_)
+    marks[reference - minimum] = True
+    inside = (values >= minimum) & (values <= maximum)
+    inside[inside] = marks[values[inside] - minimum]
     return inside
 
 
 def repeated(ids: pl.Series) -> tuple[pl.Series, int]:
-    """Those of ``ids`` that stand there several times, each once, and how many rows they fill;
-    null is no id."""
+    """Find the distinct repeated ``ids`` and the number of their rows, ignoring null."""
     distinct, counts = np.unique(ids.drop_nulls().to_numpy(), return_counts=True)
-    several = counts > 1
-    return pl.Series(distinct[several], dtype=pl.Int64), int(counts[several].sum())
+    is_repeated = counts > 1
+    return pl.Series(distinct[is_repeated], dtype=pl.Int64), int(counts[is_repeated].sum())
 
 
 class Calls:
-    """For each correlation id of ``runtime`` when its first call began and its last one returned.
+    """Start of the first call and return of the last call, by correlation id of ``runtime``.
 
-    ``begin`` and ``end``: for each of ``work``, rows of ``gpu`` that have a call, in their order.
+    ``begin`` and ``end``: for each of ``work``, the rows of ``gpu`` that have a call, in order.
     """
 
     def __init__(self, runtime: pl.DataFrame, gpu: pl.DataFrame) -> None:
         identified = runtime.select("correlation", "ts", "dur").drop_nulls("correlation")
         ids = identified["correlation"].to_numpy()
-        wanted = gpu["correlation"].fill_null(ABSENT).to_numpy()
+        work_ids = gpu["correlation"].fill_null(ABSENT).to_numpy()
         if not len(ids):
             self.work: Ints = np.empty(0, np.int64)
             self.begin: Ints = self.work
@@ -68,9 +68,9 @@ class Calls:
         ids = ids[order]
         starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
         ids = ids[starts]
-        indices = np.searchsorted(ids, wanted)
+        indices = np.searchsorted(ids, work_ids)
         indices[indices == len(ids)] = 0
-        self.work = np.flatnonzero(ids[indices] == wanted)
+        self.work = np.flatnonzero(ids[indices] == work_ids)
         ts = identified["ts"].to_numpy()[order]
         self.begin = np.minimum.reduceat(ts, starts)[indices[self.work]]
         ts += identified["dur"].to_numpy()[order]

@@ -1,6 +1,5 @@
-"""What Kineto writes for one event, and how it is decoded: fast where the types are as they should
-be, patiently where an older or foreign writer differs.
-"""
+"""Kineto's event format and its decoder: fast for expected types, tolerant of older or foreign
+writers."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 ABSENT: Final = -(1 << 63)
-"""Stands for an argument that the event does not have; becomes null in the tables."""
+"""Placeholder for a missing argument, null in the tables."""
 
 NO_TIME: Final = math.nan
 NO_RAW: Final = Raw(b"")
@@ -27,64 +26,66 @@ _UNSIGNED = ("graph_id", "graph_node_id")
 _OF_WORK = frozenset(
     ("device", "stream", "grid", "block", "shared", "registers", "bytes", *_UNSIGNED)
 )
-"""Arguments kept of work on a GPU only; elsewhere the same names stand for other things."""
+"""Arguments kept for GPU work only. Elsewhere these names have other meanings."""
 
 _OR_TEXT = frozenset(("stream", "grid", "bytes"))
-"""Arguments whose text is decoded too, so that the fast way need not be left for it."""
+"""Arguments whose text is decoded too, to stay in the fast path."""
 
 GPU_CATEGORIES: Final = frozenset(
     ("kernel", "Kernel", "gpu_memcpy", "Memcpy", "gpu_memset", "Memset")
 )
-"""Of work on a GPU; those of torch before 1.12 among them."""
+"""Categories of GPU work, including those of torch before 1.12."""
 _CONTROL = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f]")
 
 
 ThreadId: TypeAlias = int | str
-"""What Kineto writes as the process or thread of an event: a number, for its own lanes a text."""
+"""Process or thread of an event: a number, or a text for Kineto's own lanes."""
 
 
 class Args(Struct, frozen=True, gc=False):
-    """The arguments that the tables keep, by Kineto's names; older torch wrote two otherwise.
-    ABSENT, NO_RAW or the default named here where the event has none."""
+    """Arguments kept in the tables, by Kineto's names. Older torch uses different names for two of
+    them. A missing argument is ABSENT, NO_RAW or the default."""
 
     external_id: int = field(default=ABSENT, name="External id")
-    """The operator around a call, and the call behind work on a GPU."""
+    """Id of the operator around a call, or behind GPU work."""
     old_external_id: int = field(default=ABSENT, name="external id")
     """The same before torch 1.12."""
     correlation: int = ABSENT
-    """What a call and the work that it launched have in common."""
+    """Id shared by a call and the work that it launched."""
     device: int = ABSENT
-    """The GPU's number."""
+    """Number of the GPU."""
     stream: int | str = ABSENT
-    """The stream's number; older ROCm writes the address of a call's stream."""
+    """Number of the stream. Older ROCm writes the address of a call's stream."""
     grid: tuple[int, int, int] | str | None = None
-    """Blocks of a launch; torch.compile writes "grid(100,)" of an operator."""
+    """Blocks of a launch. torch.compile writes "grid(100,)" for an operator."""
     block: tuple[int, int, int] | None = None
     """Threads of a block."""
     shared: int = field(default=ABSENT, name="shared memory")
-    """Bytes a block, static and dynamic together."""
+    """Static and dynamic shared memory per block, in bytes."""
     registers: int = field(default=ABSENT, name="registers per thread")
-    """Of a kernel."""
+    """Registers per thread of a kernel."""
     bytes: int | str = ABSENT
-    """Of a memcpy or memset; ROCm writes text into some runtime calls, which no table keeps."""
+    """Bytes of a memcpy or memset. ROCm writes text for some runtime calls, which no table keeps.
+    """
     graph_id: int = field(default=0, name="graph id")
-    """The executable graph, unsigned; 0: of none."""
+    """Id of the executable graph, unsigned. 0 for work outside graphs."""
     graph_node_id: int = field(default=0, name="graph node id")
-    """The node, alone or with the graph in its upper half, unsigned; 0: of none."""
+    """Node id, alone or with the graph id in its upper half, unsigned. 0 for work outside graphs.
+    """
     sequence: int = field(default=ABSENT, name="Sequence number")
-    """Autograd's number, by which forward and backward are paired."""
+    """Autograd's sequence number, which pairs forward and backward."""
     forward_tid: int = field(default=ABSENT, name="Fwd thread id")
-    """The thread of the forward operator."""
+    """Thread of the forward operator."""
     input_dims: Raw = field(default=NO_RAW, name="Input Dims")
     """Shapes of an operator's inputs, as JSON."""
     old_input_dims: Raw = field(default=NO_RAW, name="Input dims")
     """The same in older torch."""
     input_types: Raw = field(default=NO_RAW, name="Input type")
-    """Their types, as JSON."""
+    """Types of an operator's inputs, as JSON."""
     python_id: int = field(default=ABSENT, name="Python id")
-    """A call of a Python function."""
+    """Id of a Python function call."""
     python_parent_id: int | None = field(default=ABSENT, name="Python parent id")
-    """The call around it; None for the outermost."""
+    """Id of the calling Python function. None for the outermost."""
 
 
 NO_ARGS: Final = Args()
@@ -94,21 +95,21 @@ class Event(Struct, gc=False):
     """One entry of traceEvents."""
 
     ph: str = ""
-    """The phase: X for a slice."""
+    """Phase; X for a slice."""
     cat: str = ""
     """Kineto's category."""
     name: str = ""
-    """Of the kernel, call, operator or range."""
+    """Name of the kernel, call, operator or range."""
     pid: ThreadId = ABSENT
-    """The process, or the device of work on a GPU."""
+    """Process id, or the device of GPU work."""
     tid: ThreadId = ABSENT
-    """The thread, or the stream of work on a GPU."""
+    """Thread id, or the stream of GPU work."""
     ts: int | float | Decimal = NO_TIME
-    """Start in microseconds, as a number of any kind."""
+    """Start in microseconds, as a number of any type."""
     dur: int | float | Decimal = NO_TIME
     """Duration in microseconds."""
     args: Args = NO_ARGS
-    """The arguments that are kept."""
+    """Arguments kept in the tables."""
 
 
 class _FastEvent(Event, gc=False):
@@ -126,7 +127,7 @@ _exact = msgspec.json.Decoder(list[_ExactEvent])
 
 
 def _number(text: str) -> float | Decimal:
-    """A number with its digits; one beyond any use as a float, for Decimal traps such exponents."""
+    """Parse a number exactly. Huge numbers become floats, because Decimal traps such exponents."""
     value = float(text)
     return Decimal(text) if abs(value) < _LARGEST else value
 
@@ -135,19 +136,19 @@ _untyped = msgspec.json.Decoder(float_hook=_number)
 
 
 class UnusableEventError(Exception):
-    """An event has a value that cannot be, which is named: it is left out and counted."""
+    """Invalid value of an event, with a description. The event is omitted and counted."""
 
 
 UNUSABLE: Final = Event(cat="unusable")
-"""Stands in its place for an event that is left out."""
+"""Placeholder for an omitted event."""
 
 
 class EventDecoder:
-    """Decodes pieces of traceEvents of one trace, and counts what it had to leave out.
+    """Decodes pieces of one trace's traceEvents and counts omitted data.
 
-    ``exact`` is set by the caller when times turn out too large for floats to hold nanoseconds.
-    ``unreadable`` counts arguments, by name, whose value is of no use and which become null, and
-    ``unusable`` events that are left out, by what is the matter.
+    The caller sets ``exact`` if times are too large for floats with nanosecond precision.
+    ``unreadable`` counts invalid arguments, which become null, by name. ``unusable`` counts omitted
+    events, by problem.
     """
 
     def __init__(self) -> None:
@@ -156,25 +157,25 @@ class EventDecoder:
         self.unusable: Counter[str] = Counter()
 
     def strict(self, piece: bytes) -> list[Event]:
-        """A JSON array of events; raises DecodeError or UnicodeDecodeError for other text."""
+        """Decode a JSON array of events. Raises DecodeError or UnicodeDecodeError."""
         decoder = _exact if self.exact else _fast
         try:
             events: list[Event] = decoder.decode(piece)  # type: ignore[assignment]
         except msgspec.ValidationError:
-            # Text may still be no JSON further on: then this raises and the cut was wrong.
+            # Later text may not be JSON. Then this raises, because the cut was wrong.
             events = list(map(self._event, _items(_untyped.decode(piece))))
         return events
 
     def lenient(self, piece: bytes) -> list[Event]:
-        """As :meth:`strict`, and reads NaN, Infinity, raw control characters and broken UTF-8 too.
-        JSONDecodeError for what is not even that."""
+        """Decode like :meth:`strict`, but accept NaN, Infinity, raw control characters and invalid
+        UTF-8. Raises JSONDecodeError for other text."""
         text = piece.decode("utf-8", "replace")
         items = _items(json.loads(text, strict=False, parse_float=_number))
         return list(map(self._event, items))
 
     def unchecked(self, piece: bytes) -> list[Event] | None:
-        """The events of a piece that was cut where it looked right. None: the cut was wrong, or
-        something else is the matter that only a reader of the whole can tell."""
+        """Decode a piece cut at a likely position. None if the cut was wrong, or if the problem
+        requires reading the complete document."""
         try:
             if not piece.isascii():
                 piece.decode()
@@ -186,7 +187,7 @@ class EventDecoder:
         if _CONTROL.search(piece):
             return None
         try:
-            return self.lenient(piece)  # NaN and its like
+            return self.lenient(piece)  # NaN and similar
         except (ValueError, RecursionError):
             return None
 
@@ -199,7 +200,7 @@ class EventDecoder:
 
     def _read(self, item: Any) -> Event:
         if not isinstance(item, dict):
-            raise UnusableEventError("no object")
+            raise UnusableEventError("not an object")
         args = item.get("args")
         return Event(
             ph=_text(item, "ph"),
@@ -221,15 +222,17 @@ class EventDecoder:
             if isinstance(value, str) and attribute in _OR_TEXT:
                 values[attribute] = _without_surrogates(value)
                 continue
-            read = _reader(attribute)(value)
-            if read is None:
+            converted = _reader(attribute)(value)
+            if converted is None:
                 self.unreadable[name] += 1
             elif (
-                isinstance(read, int) and not -_INT64 < read < _INT64 and attribute not in _UNSIGNED
+                isinstance(converted, int)
+                and not -_INT64 < converted < _INT64
+                and attribute not in _UNSIGNED
             ):
-                raise UnusableEventError(f"an absurd {name}")
+                raise UnusableEventError(f"a {name} out of range")
             else:
-                values[attribute] = read
+                values[attribute] = converted
         return Args(**values)
 
 
@@ -244,24 +247,24 @@ def _text(item: dict[str, Any], key: str) -> str:
 
 def _time(item: dict[str, Any], key: str) -> int | float | Decimal:
     value = item.get(key, NO_TIME)
-    # Times of events that no table keeps are never looked at.
+    # Times of events without a table are not checked.
     if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
         return value
     if item.get("ph") != "X":
         return NO_TIME
-    raise UnusableEventError(f"a {key} that is text" if isinstance(value, str) else f"no {key}")
+    raise UnusableEventError(f"a {key} as text" if isinstance(value, str) else f"no {key}")
 
 
 _ARGUMENTS = {info.encode_name: info.name for info in msgspec.structs.fields(Args)}
 
 
 def _items(decoded: Any) -> list[Any]:
-    assert isinstance(decoded, list)  # the text began with a bracket
+    assert isinstance(decoded, list)  # the text starts with a bracket
     return decoded
 
 
 def _integer(value: Any) -> int | None:
-    """An integer from a number or the text of one; None: it is none."""
+    """Convert a number or its text to an integer. None for other values."""
     if isinstance(value, str):
         try:
             return int(value)
@@ -270,8 +273,8 @@ def _integer(value: Any) -> int | None:
     if isinstance(value, float | Decimal):
         if not abs(float(value)) < _LARGEST:  # NaN and Infinity too
             return None
-        whole = int(value)
-        return whole if value == whole else None
+        integer = int(value)
+        return integer if value == integer else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
@@ -299,7 +302,7 @@ def _thread(value: Any) -> ThreadId:
 
 
 def _without_surrogates(text: str) -> str:
-    """Half a surrogate pair, which JSON can escape but UTF-8 cannot hold, becomes U+FFFD."""
+    """Replace lone surrogates, which JSON can escape but UTF-8 cannot encode, by U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:

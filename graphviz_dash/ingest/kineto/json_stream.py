@@ -1,11 +1,11 @@
-"""One large array inside a JSON document, decoded piece by piece as the document is read.
+"""Streaming decoder of one large array inside a JSON document.
 
-A piece ends where the text looks like ``}, {"``, whatever the white space, and is accepted only if
-it decodes as a list of whole elements: a cut inside a string leaves a quote open and one inside a
-nested value leaves a bracket open, so a wrong cut can never decode, and the one before it is tried.
+Pieces end where the text looks like ``}, {"``, with any white space, and are accepted only if they
+decode as a list of complete elements. A cut inside a string leaves a quote open and one inside a
+nested value leaves a bracket open, so a wrong cut never decodes, and the previous one is tried.
 
-A document that is cut or damaged is read up to its last whole element before the damage, which
-``ArrayReader.damage`` then tells.
+A truncated or damaged document is read up to its last complete element before the damage, which
+``ArrayReader.damage`` describes.
 """
 
 from __future__ import annotations
@@ -33,35 +33,36 @@ _VALUE = re.compile(rb"\s*:\s*(\S)")
 _SPACE = b" \t\r\n"
 _CONTROL = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f]")
 _BOM = b"\xef\xbb\xbf"
-_IMPORT_IT = "Of a report of Nsight Systems make a run first: graphviz-dash import FILE -o FOLDER."
-_WINDOWS = (4 << 10, 64 << 10)  # from the end: where the last cuts of a piece are looked for
-_TRIES = 6  # such cuts tried, each at the cost of decoding a piece
-_LONGEST_WORD = 400  # digits of a number, or letters of a word, that a chunk's end may cut
-_END_TRIES = 64  # array ends tried; each "} ]" in the fields behind the array costs one
+_IMPORT_IT = "Import an Nsight Systems report first: graphviz-dash import FILE -o FOLDER."
+_WINDOWS = (4 << 10, 64 << 10)  # windows at the end of a piece that are searched for cuts
+_TRIES = 6  # maximum cuts to try, each at the cost of decoding a piece
+_LONGEST_WORD = 400  # maximum length of a number or word that the end of a chunk may cut
+_END_TRIES = 64  # maximum array ends to try; each "} ]" in the fields after the array counts
 
 Decode = Callable[[bytes], list[T]]
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError)
-"""What a strict decoder raises for text that is not JSON."""
+"""Exceptions of a strict decoder for text that is not JSON."""
 NOT_EVEN_ALMOST_JSON = (ValueError,)
-"""What a lenient decoder, the standard library's, raises (JSONDecodeError is one)."""
+"""Exceptions of a lenient decoder from the standard library (JSONDecodeError is one)."""
 
 
 class ArrayReader(Generic[T]):
-    """Reads the array under the top-level ``key`` of the document in ``stream``; a document that is
-    an array itself counts as one, without fields.
+    """Reads the array under the top-level ``key`` of the document in ``stream``.
 
-    ``strict`` decodes most pieces and raises what :data:`NOT_JSON` names; ``lenient`` is asked for
-    those pieces that ``strict`` refuses at every cut.
+    A document that is itself an array is read as such an array without fields.
 
-    ``span`` says in which bytes of the document, decompressed, the piece given last stands. Once
-    iteration has ended, ``fields`` holds the other top-level fields, wherever they stand in the
-    file. ``damage`` says why the document was not read to its end, if so, and ``read_bytes`` how
-    much of it was. ``repaired`` says that text was accepted that holds control characters or bytes
-    that are not UTF-8, as zeroed blocks do.
+    ``strict`` decodes most pieces and raises :data:`NOT_JSON`; ``lenient`` decodes pieces that
+    ``strict`` rejects at every cut.
 
-    ``hand_over``, where it is set, is offered each piece before it is decoded here, cut where it
-    looks right. If it returns true the piece is its own to decode and check, and None is given in
-    its place. What this reader does or says after a piece that turns out to be wrong means nothing.
+    ``span`` is the byte range of the last piece in the decompressed document. After iteration,
+    ``fields`` contains the other top-level fields, independent of their position in the file.
+    ``damage`` describes why the document was not read to its end, if so, and ``read_bytes`` is the
+    size of the part that was read. ``repaired`` is true if accepted text contained control
+    characters or invalid UTF-8, as in zeroed blocks.
+
+    If set, ``hand_over`` is called with each likely piece before it is decoded. If it returns true,
+    the callee decodes and validates the piece, and None is yielded instead. If a piece turns out to
+    be wrong, later results of this reader are invalid.
     """
 
     def __init__(
@@ -84,14 +85,14 @@ class ArrayReader(Generic[T]):
 
     @property
     def read_bytes(self) -> int:
-        """Bytes of the document that were taken in, decompressed."""
+        """Decompressed bytes of the document read so far."""
         return self._before
 
     def __iter__(self) -> Iterator[list[T] | None]:
-        """The elements, piece by piece, in order; None for a piece that was handed over.
+        """Yield the elements piece by piece, in order, and None for pieces handed over.
 
         Raises:
-            InputError: no such array, a document damaged before it, or too large an element.
+            InputError: No such array, a document damaged before it, or too large an element.
         """
         try:
             self._buffer = self._enter()
@@ -109,32 +110,35 @@ class ArrayReader(Generic[T]):
         yield last
 
     def refused(self, damage: Damage) -> InputError:
-        """The error for a document of whose array nothing could be used."""
+        """Build the error for a document without a usable array."""
         advice = _ADVICE_CUT if damage.cut else _ADVICE_DAMAGED
-        return InputError(self._path, damage.description, "a whole JSON document", advice)
+        return InputError(self._path, damage.description, "a complete JSON document", advice)
 
     def _pieces(self) -> Iterator[list[T] | None]:
-        """All but the last elements; these and what stands behind them are left in the buffer."""
+        """Yield all but the last elements, which remain in the buffer with the text after them."""
         wanted = 0
         while self._read_until(wanted):
             piece = self._handed(self._buffer) or self._piece(self._buffer)
             if piece is None:
-                # One long element, or damage: look again when there is twice as much, so that the
-                # work stays proportional to what was read.
+                # One long element, or damage: try again with twice the data, so that the total work
+                # stays proportional to the input.
                 if len(self._buffer) > self._limits.event_bytes:
                     raise self._too_long()
                 wanted = 2 * len(self._buffer)
                 continue
-            items, rest = piece
-            self.span = (self._before, self._before + rest)
-            self._before += rest
-            self._buffer = self._buffer[rest:]
+            items, next_start = piece
+            self.span = (self._before, self._before + next_start)
+            self._before += next_start
+            self._buffer = self._buffer[next_start:]
             wanted = 0
             yield items
 
     def _read_until(self, wanted: int) -> bool:
-        """Takes in one block and as many as the buffer needs to have ``wanted`` bytes; False: the
-        document ended before. Blocks are joined once, not each copied behind all before it."""
+        """Read one block, and more until the buffer has ``wanted`` bytes. False if the document
+        ends first.
+
+        Joins blocks once instead of copying the buffer for each.
+        """
         blocks = [self._buffer]
         length = len(self._buffer)
         try:
@@ -148,7 +152,7 @@ class ArrayReader(Generic[T]):
             self._buffer = b"".join(blocks)
 
     def _handed(self, buffer: bytes) -> tuple[None, int] | None:
-        """Where the next element begins behind a piece that was handed over; None: none was."""
+        """Hand over a piece and return the next element's position. None if not handed over."""
         if self.hand_over is None:
             return None
         near = _near_cuts(buffer)
@@ -157,9 +161,9 @@ class ArrayReader(Generic[T]):
         return None, _next_element(buffer, near[0])
 
     def _salvaged(self) -> list[T]:
-        """The whole elements in the buffer before its damage, and the whole fields if the array
-        ended before it."""
-        # latin-1 keeps every place, and JSON's own characters are ASCII.
+        """Recover the complete elements in the buffer before its damage, and the complete fields if
+        the array ended before it."""
+        # latin-1 keeps all positions, and JSON's own characters are ASCII.
         text = self._buffer.decode("latin-1")
         try:
             end, closed = _whole_elements(text)
@@ -179,7 +183,7 @@ class ArrayReader(Generic[T]):
         return items or self._decoded_leniently(self._buffer, end) or []
 
     def _enter(self) -> bytes:
-        """Reads up to the first element; returns what was read behind the array's bracket."""
+        """Read up to the first element and return the text after the array's bracket."""
         buffer = self._stream.read()
         if buffer.startswith(_BOM):
             buffer = buffer[len(_BOM) :]
@@ -195,16 +199,16 @@ class ArrayReader(Generic[T]):
         first = buffer.lstrip(_SPACE)[:1]
         if first == b"[":
             self._bare = True
-            at = buffer.index(b"[") + 1
-            self._before += at
-            return buffer[at:]
+            array_start = buffer.index(b"[") + 1
+            self._before += array_start
+            return buffer[array_start:]
         if first != b"{":
-            shown = buffer.lstrip(_SPACE)[:16]
+            start = buffer.lstrip(_SPACE)[:16]
             raise InputError(
                 self._path,
-                f"no JSON object: it starts with {shown!r}",
+                f"not a JSON object: it starts with {start!r}",
                 "a Kineto trace, a JSON object with an array traceEvents",
-                _IMPORT_IT if shown.startswith(b"SQLite format 3") else "",
+                _IMPORT_IT if start.startswith(b"SQLite format 3") else "",
             )
         return self._scan_fields(buffer)
 
@@ -213,18 +217,18 @@ class ArrayReader(Generic[T]):
         position = 0
         wanted = f'"{self._key}"'.encode()
         while True:
-            stopped = len(buffer)
+            resume_at = len(buffer)
             for token in _TOKEN.finditer(buffer, position):
                 text = token[0]
                 start = token.start()
-                if text == b'"':  # a string that goes on behind the buffer
-                    stopped = start
+                if text == b'"':  # a string that continues after the buffer
+                    resume_at = start
                     break
                 if text in (b"{", b"["):
                     depth += 1
                     if depth > self._limits.nesting:
-                        actual = f"JSON nested more than {self._limits.nesting} deep"
-                        raise self._limits.refuse(self._path, "nesting", actual)
+                        found = f"JSON nested more than {self._limits.nesting} deep"
+                        raise self._limits.refuse(self._path, "nesting", found)
                 elif text in (b"}", b"]"):
                     depth -= 1
                     if depth == 0:
@@ -232,7 +236,7 @@ class ArrayReader(Generic[T]):
                 elif depth == 1 and text == wanted:
                     value = _VALUE.match(buffer, token.end())
                     if value is None and not buffer[token.end() :].strip(_SPACE + b":"):
-                        stopped = start  # the value is not read yet
+                        resume_at = start  # the value has not been read yet
                         break
                     if value is not None:
                         return self._open(buffer, start, value)
@@ -241,7 +245,7 @@ class ArrayReader(Generic[T]):
             more = self._stream.read(max(1, len(buffer)))
             if not more:
                 raise self._damaged(buffer, "")
-            position = stopped
+            position = resume_at
             buffer += more
 
     def _open(self, buffer: bytes, key_at: int, value: re.Match[bytes]) -> bytes:
@@ -262,14 +266,17 @@ class ArrayReader(Generic[T]):
         return buffer[value.end() :]
 
     def _piece(self, buffer: bytes) -> tuple[list[T], int] | None:
-        """The elements up to the last good cut, and where the next element begins; None: there is
-        no good cut in ``buffer`` yet, or the array has ended in it."""
+        """Decode the elements up to the last valid cut and return them with the position of the
+        next element.
+
+        None if ``buffer`` has no valid cut yet, or the array ends in it.
+        """
         near = _near_cuts(buffer)
         for cut in near:
             items = self._decoded(buffer, cut)
             if items is not None:
                 return items, _next_element(buffer, cut)
-        # The text holds NaN or such, or all these cuts lie inside one element.
+        # The text contains NaN or similar, or all these cuts are inside one element.
         for cut in chain(near[:1], _scanned_cuts(buffer)):
             items = self._decoded(buffer, cut)
             if items is None:
@@ -290,8 +297,8 @@ class ArrayReader(Generic[T]):
         return items
 
     def _look(self, buffer: bytes, end: int) -> None:
-        """Notes whether accepted text holds what no JSON should; strict decoders pass over what
-        they do not keep."""
+        """Record if accepted text contains invalid UTF-8. Strict decoders ignore it in skipped
+        values."""
         if not self.repaired and not buffer.isascii():
             try:
                 buffer[:end].decode()
@@ -313,15 +320,15 @@ class ArrayReader(Generic[T]):
         self.repaired = self.repaired or _CONTROL.search(buffer, 0, end) is not None
 
     def _check_prefix(self, buffer: bytes) -> None:
-        """Raises _DamagedError when ``buffer`` is damaged, rather than only not complete."""
+        """Raise _DamagedError if ``buffer`` is damaged and not only incomplete."""
         text = "[" + buffer.decode("utf-8", "replace")
         try:
             json.JSONDecoder(strict=False).raw_decode(text)
         except RecursionError as error:
             raise self._too_deep() from error
         except json.JSONDecodeError as error:
-            # Text that only goes on behind the buffer fails at its end, or at an open string; a
-            # word or number that is cut fails where it begins.
+            # Incomplete text fails at its end or at an open string; a truncated word or number
+            # fails at its start.
             open_string = error.msg.startswith("Unterminated string")
             if not open_string and len(text[error.pos :].strip()) > _LONGEST_WORD:
                 raise self._damaged(buffer, "[") from error
@@ -329,7 +336,7 @@ class ArrayReader(Generic[T]):
             raise self._damaged(buffer, "[") from error
 
     def _last(self, buffer: bytes) -> list[T]:
-        """The elements that are left, and the fields behind the array."""
+        """Decode the remaining elements and the fields after the array."""
         empty = buffer.lstrip(_SPACE).startswith(b"]")
         ends = (
             [buffer.index(b"]") + 1]
@@ -369,7 +376,7 @@ class ArrayReader(Generic[T]):
         return items
 
     def _parsed_tail(self, tail: bytes) -> dict[str, Any] | None:
-        """The fields in ``tail``, the document's text behind the array; None: not such a text."""
+        """Parse the fields in ``tail``, the text after the array. None if invalid."""
         text = tail.strip(_SPACE)
         if self._bare:
             return None if text else {}
@@ -387,40 +394,41 @@ class ArrayReader(Generic[T]):
 
     def _take(self, fields: dict[str, Any]) -> None:
         if self._key in fields:
-            raise InputError(self._path, f"{self._key} twice", f"one array {self._key}")
+            raise InputError(self._path, f"duplicate {self._key}", f"one array {self._key}")
         self.fields.update(fields)
 
     def _no_array(self, document: bytes) -> Exception:
-        actual = f"a JSON object without {self._key}"
+        found = f"a JSON object without {self._key}"
         try:
             keys = list(_fields(document))
         except (*NOT_EVEN_ALMOST_JSON, RecursionError):
             return self._damaged(document, "")
-        named = ", ".join(repr(key[:40]) for key in islice(keys, 5))
-        actual += f" (it has {named})" if named else " (it is empty)"
-        return InputError(self._path, actual, "a Kineto trace, as torch.profiler exports it")
+        key_list = ", ".join(repr(key[:40]) for key in islice(keys, 5))
+        found += f" (it has {key_list})" if key_list else " (it is empty)"
+        return InputError(self._path, found, "a Kineto trace from torch.profiler")
 
     def _too_long(self) -> InputError:
-        actual = f"an event or field that does not end within {self._limits.event_bytes:,} bytes"
-        return self._limits.refuse(self._path, "event_bytes", actual)
+        found = f"an event or field of more than {self._limits.event_bytes:,} bytes"
+        return self._limits.refuse(self._path, "event_bytes", found)
 
     def _too_deep(self) -> InputError:
         return self._limits.refuse(self._path, "nesting", "JSON nested too deeply to be decoded")
 
     def _damaged_tail(self, tail: str, before: int) -> Exception:
-        """What is wrong with the text behind the array."""
         fields = tail.lstrip()
         if self._bare or fields[:1] not in (",", ""):
-            behind = fields.removeprefix("}").lstrip()
-            at = before + len(tail.encode()) - len(behind.encode())
-            description = f"text behind the end of the JSON, at byte {at:,} ({behind[:24]!r})"
+            extra_text = fields.removeprefix("}").lstrip()
+            position = before + len(tail.encode()) - len(extra_text.encode())
+            description = (
+                f"text after the end of the JSON, at byte {position:,} ({extra_text[:24]!r})"
+            )
             return _DamagedError(Damage(False, description))
         before += len(tail) - len(fields) + len(fields[:1])
         return self._damaged(fields[1:].encode(), "{", before)
 
     def _damaged(self, buffer: bytes, opening: str, before: int | None = None) -> Exception:
-        """What is wrong with ``buffer``, which ``opening`` makes into the start of a document and
-        which stands behind ``before`` bytes of it."""
+        """Describe the problem with ``buffer``, which follows ``before`` bytes of the document.
+        ``opening`` makes it the start of a document."""
         before = self._before if before is None else before
         text = opening + buffer.decode("utf-8", "replace")
         try:
@@ -429,84 +437,85 @@ class ArrayReader(Generic[T]):
             end, reason = error.pos, error.msg
         except RecursionError:
             return self._too_deep()
-        except ValueError:  # Python refuses to read such integers
+        except ValueError:  # Python rejects such integers
             return _DamagedError(Damage(False, "a number of thousands of digits"))
         else:
             reason = "unexpected text"
-        rest = text.lstrip()[end:].strip()
-        if _UNFINISHED.fullmatch(rest) or reason.startswith("Unterminated string"):
-            description = f"JSON that ends too early, after {before + len(buffer):,} bytes"
+        remainder = text.lstrip()[end:].strip()
+        if _UNFINISHED.fullmatch(remainder) or reason.startswith("Unterminated string"):
+            description = f"JSON ends unexpectedly after {before + len(buffer):,} bytes"
             return _DamagedError(Damage(True, description))
-        at = before + len(text.lstrip()[:end].encode()) - len(opening)
-        description = f"not JSON at byte {at:,} ({reason.lower()}, at {rest[:24]!r})"
+        position = before + len(text.lstrip()[:end].encode()) - len(opening)
+        description = f"not JSON at byte {position:,} ({reason.lower()}, at {remainder[:24]!r})"
         return _DamagedError(Damage(False, description))
 
 
-# What is left of a number, a word or an escape that the end of the file cuts.
+# Remainder of a number, word or escape at the end of a truncated file.
 _UNFINISHED = re.compile(
     r"(-?|\.|[eE][+-]?|tr?u?|fa?l?s?|nu?l?|Na?|-?I[infty]*|u[\da-fA-F]{0,3})", re.ASCII
 )
 
 
 class _DamagedError(Exception):
-    """The document cannot be read on from here."""
+    """The document is unreadable from this position on."""
 
     def __init__(self, damage: Damage) -> None:
         super().__init__(damage.description)
         self.damage = damage
 
 
-_ADVICE_CUT = "The trace was cut off while it was written or copied: record or copy it anew."
-_ADVICE_DAMAGED = "The trace was changed after it was written: record or copy it anew."
+_ADVICE_CUT = "The trace was truncated while it was written or copied. Record or copy it again."
+_ADVICE_DAMAGED = "The trace was changed after it was written. Record or copy it again."
 _DECODER = json.JSONDecoder(strict=False)
 
 
 def _skipped(text: str, at: int) -> int | None:
-    """The next place behind white space; None at the end."""
+    """Return the next position after white space. None at the end."""
     while at < len(text) and text[at] in " \t\r\n":
         at += 1
     return at if at < len(text) else None
 
 
 def element_spans(piece: bytes) -> Iterator[tuple[int, int]]:
-    """First and last byte (the latter not included) of each element in ``piece``, elements of an
-    array with what separates them; ends at the array's end or where ``piece`` is no JSON."""
+    """Yield start and end of each element in ``piece``, a part of an array. Ends at the array's end
+    or at invalid JSON."""
     text = piece.decode("latin-1")
-    at = _skipped(text, 0)
-    while at is not None and text[at] != "]":
+    position = _skipped(text, 0)
+    while position is not None and text[position] != "]":
         try:
-            _, end = _DECODER.raw_decode(text, at)
+            _, end = _DECODER.raw_decode(text, position)
         except ValueError:
             return
-        yield at, end
-        at = _skipped(text, end)
-        if at is not None and text[at] == ",":
-            at = _skipped(text, at + 1)
+        yield position, end
+        position = _skipped(text, end)
+        if position is not None and text[position] == ",":
+            position = _skipped(text, position + 1)
 
 
 def _whole_elements(text: str) -> tuple[int, int | None]:
-    """Where the last whole element of an array's text ends, and the place behind the array's end,
-    None if it does not end. RecursionError for one nested too deeply."""
+    """Find the end of the last complete element of an array's text, and the position after the
+    array. The position is None if the array does not end. Raises RecursionError if nested too
+    deeply."""
     end = 0
-    at = _skipped(text, 0)
-    while at is not None and text[at] != "]":
+    position = _skipped(text, 0)
+    while position is not None and text[position] != "]":
         try:
-            _, stopped = _DECODER.raw_decode(text, at)
+            _, element_end = _DECODER.raw_decode(text, position)
         except ValueError:
             return end, None
-        at = _skipped(text, stopped)
-        if at is None or text[at] not in ",]":
-            # A number may go on, whatever has brackets is whole.
-            return (stopped if text[stopped - 1] in '}]"' else end), None
-        end = stopped
-        if text[at] == ",":
-            at = _skipped(text, at + 1)
-    return end, None if at is None else at + 1
+        position = _skipped(text, element_end)
+        if position is None or text[position] not in ",]":
+            # A number may continue; elements that end with a bracket or quote are complete.
+            return (element_end if text[element_end - 1] in '}]"' else end), None
+        end = element_end
+        if text[position] == ",":
+            position = _skipped(text, position + 1)
+    return end, None if position is None else position + 1
 
 
 def _whole_fields(text: str, at: int) -> dict[str, Any]:
-    """The fields behind a comma at ``at`` that are followed by a comma or the end of the object, so
-    that none is the half of a number. ``text`` holds bytes as characters."""
+    """Parse the fields after a comma at ``at`` that precede a comma or the end of the object, so
+    that no number is truncated. ``text`` contains bytes as characters."""
     fields: dict[str, Any] = {}
     position = _skipped(text, at)
     while position is not None and text[position] == ",":
@@ -527,7 +536,7 @@ _FIELD = re.compile(r',\s*("(?:[^"\\]|\\.)*")\s*:\s*')
 
 
 def _near_cuts(buffer: bytes) -> list[int]:
-    """The last places where a piece could end, the last one first; nearly always it is right."""
+    """Find the last likely cuts, last one first, which is nearly always right."""
     cuts: list[int] = []
     for window in _WINDOWS:
         cuts = [match.end() for match in _CUT.finditer(buffer, max(0, len(buffer) - window))]
@@ -537,8 +546,9 @@ def _near_cuts(buffer: bytes) -> list[int]:
 
 
 def _scanned_cuts(buffer: bytes) -> Iterator[int]:
-    """The last place behind a whole element, found by counting every bracket outside strings; none
-    if there is no such place, or the array ends in ``buffer``. Much slower than a near cut."""
+    """Find the position after the last complete element by counting all brackets outside strings.
+    Yields nothing if there is none, or if the array ends in ``buffer``. Much slower than a near
+    cut."""
     depth = 0
     cut = 0
     for token in _TOKEN.finditer(buffer):
@@ -563,12 +573,12 @@ def _closed(buffer: bytes, cut: int) -> bytes:
 
 def _next_element(buffer: bytes, cut: int) -> int:
     separator = _BETWEEN.match(buffer, cut)
-    assert separator is not None  # the cut's own pattern has seen it
+    assert separator is not None  # matched by the pattern of the cut
     return separator.end()
 
 
 def _fields(text: bytes) -> dict[str, Any]:
-    """A JSON object; NaN and Infinity are read too. ValueError if ``text`` is none."""
+    """Parse a JSON object, including NaN and Infinity. Raises ValueError for other text."""
     try:
         parsed = msgspec.json.decode(text)
     except NOT_JSON:

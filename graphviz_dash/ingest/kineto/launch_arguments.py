@@ -1,8 +1,8 @@
-"""What launches say of their kernel in their own arguments, which no table keeps.
+"""Kernel parameters in the arguments of launch calls, which no table keeps.
 
-ROCm's profiler writes the kernel's name, grid, block and shared memory to the call that launches it
-(pytorch/kineto ``libkineto/src/RoctracerActivity_inl.h``), so that they are known of a launch that
-was captured and did not run. CUPTI tells none of it there.
+ROCm's profiler adds the kernel's name, grid, block and shared memory to the launch call
+(pytorch/kineto ``libkineto/src/RoctracerActivity_inl.h``), so they are known for launches that were
+captured without running. CUPTI does not.
 """
 
 from __future__ import annotations
@@ -26,21 +26,22 @@ _LARGEST = (1 << 31) - 1
 def launched_kernels(
     trace: Trace, rows: Sequence[int], limits: Limits = DEFAULT_LIMITS
 ) -> dict[int, KernelParams]:
-    """The kernels that the calls at ``rows`` of the runtime table say they launch, by row; rows
-    that say nothing are left out. The trace's file is read once more, up to the last of them.
+    """Read the kernels launched by the calls at ``rows`` of the runtime table, by row.
+
+    Rows without kernel arguments are omitted. Reads the trace's file again, up to the last row.
 
     Raises:
-        InputError: the file cannot be read any more.
+        InputError: The file is no longer readable.
     """
     if trace.offsets is None or not rows:
         return {}
     event_index = trace.offsets.rows["runtime"]
     row_at = {int(event_index[row]): row for row in rows}
     kernels = {}
-    for at, event in _events(trace.offsets, sorted(row_at), limits):
+    for index, event in _events(trace.offsets, sorted(row_at), limits):
         kernel = _kernel(event.get("args"), limits)
         if kernel is not None:
-            kernels[row_at[at]] = kernel
+            kernels[row_at[index]] = kernel
     texts = demangled({kernel.name for kernel in kernels.values()})
     return {row: _named(kernel, texts[kernel.name]) for row, kernel in kernels.items()}
 
@@ -48,30 +49,32 @@ def launched_kernels(
 def _events(
     offsets: EventOffsets, wanted: list[int], limits: Limits
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The events at the indices ``wanted``, ascending, of traceEvents."""
+    """Yield the events at the ascending indices ``wanted`` of traceEvents."""
     pieces = offsets.pieces.with_columns(
         until=pl.col("first").shift(-1).fill_null(1 << 62)
     ).iter_rows()
-    following = iter(wanted)
-    at = next(following, None)
-    read = 0
+    indices = iter(wanted)
+    index = next(indices, None)
+    position = 0
     with ByteStream(offsets.path, limits) as stream:
         for first, start, end, until in pieces:
-            if at is None:
+            if index is None:
                 return
-            if at >= until:
+            if index >= until:
                 continue
-            stream.skip(start - read)
+            stream.skip(start - position)
             text = stream.read(end - start)
-            read = end
-            for number, (begin, stop) in enumerate(element_spans(text), first):
-                if number != at:
+            position = end
+            for number, (element_start, element_end) in enumerate(element_spans(text), first):
+                if number != index:
                     continue
-                event = json.loads(text[begin:stop].decode("utf-8", "replace"), strict=False)
+                event = json.loads(
+                    text[element_start:element_end].decode("utf-8", "replace"), strict=False
+                )
                 if isinstance(event, dict):
-                    yield at, event
-                at = next(following, None)
-                if at is None or at >= until:
+                    yield index, event
+                index = next(indices, None)
+                if index is None or index >= until:
                     break
 
 

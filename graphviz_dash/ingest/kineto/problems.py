@@ -1,6 +1,6 @@
-"""Defects that a trace shows of itself, each with the figures that it spoils.
+"""Detection of trace defects, with the figures they affect.
 
-Only what the rows prove is told. A code never changes its meaning; texts may.
+Reports only defects proven by the rows. The meaning of a code never changes; its text may.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def find_problems(
     whole_microseconds: bool,
     cupti_version: int | None = None,
 ) -> tuple[TraceProblem, ...]:
-    """The defects of a trace's GPU, runtime and annotation tables.
+    """Find the defects in a trace's GPU, runtime and annotation tables.
 
-    With ``whole_microseconds`` a start or end may be off by one microsecond, so that much is
-    allowed for before two times are called contradictory.
+    With ``whole_microseconds``, starts and ends are inaccurate by up to one microsecond, so smaller
+    contradictions are ignored.
     """
     slack = _MICROSECOND if whole_microseconds else 0
     problems: list[TraceProblem] = []
@@ -60,15 +60,15 @@ def find_problems(
     names = _Names(runtime["name"])
     runtime = runtime.select("ts", "dur", "pid", "correlation")
     launches = _rows(runtime, is_launch := names.which(_LAUNCH))
-    outside = _outside_captures(launches, runtime, names)
-    real, is_graph = _rows(launches, outside), names.which(_GRAPH)[is_launch][outside]
-    without_work = ~among(real["correlation"], gpu["correlation"]).to_numpy()
-    missing, graphs = _rows(real, without_work), _rows(real, is_graph & without_work)
-    problems.extend(_launches_without_work(real, missing))
+    is_outside = _outside_captures(launches, runtime, names)
+    uncaptured, is_graph = _rows(launches, is_outside), names.which(_GRAPH)[is_launch][is_outside]
+    without_work = ~among(uncaptured["correlation"], gpu["correlation"]).to_numpy()
+    missing, graphs = _rows(uncaptured, without_work), _rows(uncaptured, is_graph & without_work)
+    problems.extend(_launches_without_work(uncaptured, missing))
     single = _rows(launches, names.which(_SINGLE)[is_launch])
     problems.extend(_shared_correlations(launches, single, gpu))
     problems.extend(work_without_launches(gpu, runtime, missing, graphs, cupti_version))
-    problems.extend(stitched_replays(gpu, _rows(real, is_graph)))
+    problems.extend(stitched_replays(gpu, _rows(uncaptured, is_graph)))
     calls = Calls(runtime, gpu)
     problems.extend(_early_starts(calls, gpu, slack))
     problems.extend(_late_ends(calls, runtime, names, gpu, slack))
@@ -78,34 +78,37 @@ def find_problems(
 def missing_rest(
     damage: Damage, *, events: int, read_bytes: int, end: int, base_time: bool
 ) -> TraceProblem:
-    """A file that could not be read to its end, and what was used of it: ``events`` events in
-    ``read_bytes`` bytes of JSON, the last of which ends ``end`` ns after the first begins."""
+    """Describe a file that could not be read to its end.
+
+    ``events`` events in ``read_bytes`` bytes of JSON were read, ending ``end`` ns after the first
+    start.
+    """
     description = (
-        f"{damage.description}. Used are the {counted(events, 'event')} "
-        f"before, {read_bytes:,} bytes of JSON over {format_ns(end)}; whatever came after is "
-        "missing from every figure, and since events are not written in the order of time, that "
-        "may be work of any moment"
+        f"{damage.description}. The trace contains the {counted(events, 'event')} before this "
+        f"point: {read_bytes:,} bytes of JSON over {format_ns(end)}. Later events are missing from "
+        "all figures. Events are not written in the order of time, so the missing ones may be "
+        "from any moment"
     )
     if not base_time:
-        description += "; the time of day is missing too"
+        description += ". The time of day is missing too"
     if damage.cut:
-        return TraceProblem("cut-off", f"The trace is cut off: {description}.")
-    description += "; values shortly before the damage may be wrong"
+        return TraceProblem("cut-off", f"The trace is truncated: {description}.")
+    description += ". Values shortly before the damage may be wrong"
     return TraceProblem("damaged", f"The trace is damaged: {description}.")
 
 
 def unreadable_text() -> TraceProblem:
-    """Text that no writer of JSON makes."""
+    """Describe text that no JSON writer produces."""
     return TraceProblem(
         "text-damaged",
-        "The trace is damaged, or was written by a careless program: it holds control characters "
-        "or bytes that are not UTF-8. Names may be wrong, and where blocks of the file were lost "
-        "events are missing or wrong.",
+        "The trace is damaged or contains invalid JSON: it has control characters or bytes that "
+        "are not UTF-8. Names may be wrong, and where blocks of the file were lost, events are "
+        "missing or wrong.",
     )
 
 
 class _Names:
-    """The names of rows. Few stand in many rows, so each is looked at once."""
+    """Names of rows. Many rows share few names, so each name is matched once."""
 
     def __init__(self, names: pl.Series) -> None:
         codes = names.to_physical()
@@ -120,7 +123,7 @@ class _Names:
         self._texts = [text or "" for text in texts]
 
     def which(self, pattern: re.Pattern[str]) -> Flags:
-        """The rows whose name matches."""
+        """Find the rows with a matching name."""
         matching = np.zeros(self._count, np.bool_)
         matching[self._used] = [pattern.match(text) is not None for text in self._texts]
         return matching[self._codes]
@@ -131,18 +134,17 @@ def _rows(frame: pl.DataFrame, wanted: Flags) -> pl.DataFrame:
 
 
 def _repeated_steps(names: pl.Series) -> Iterator[TraceProblem]:
-    """Marks of one step on several stretches of time, or the same mark twice."""
     counts = Counter(names.to_list())
     marks = [count for name, count in counts.items() if name and _STEP.match(name)]
-    most = max(marks, default=0)
-    if most > 1:
+    max_count = max(marks, default=0)
+    if max_count > 1:
         yield TraceProblem(
             "repeated-step",
             "Several marks have the same step number "
-            f"({sum(count > 1 for count in marks):,} of {len(marks):,} numbers, up to {most:,} "
-            "marks each): two traces in one, "
-            "or a profiler that was started twice. Work that lies in several marks counts in one "
-            "of them only, so counts per step may be too low.",
+            f"({sum(count > 1 for count in marks):,} of {len(marks):,} numbers, up to "
+            f"{max_count:,} marks each). Either two traces were merged, or the profiler was "
+            "started twice. Work in several marks counts in only one of them, so counts per step "
+            "may be too low.",
         )
 
 
@@ -152,104 +154,108 @@ def _overlaps(gpu: pl.DataFrame, slack: int) -> Iterator[TraceProblem]:
     ordered = gpu.select("device", "stream", "ts", end=pl.col("ts") + pl.col("dur")).sort(
         "device", "stream", "ts", maintain_order=True
     )
-    before = pl.col("end").cum_max().shift(1).over("device", "stream")
-    early = ordered.with_columns(by=before - pl.col("ts")).filter(pl.col("by") > slack)
+    previous_end = pl.col("end").cum_max().shift(1).over("device", "stream")
+    early = ordered.with_columns(by=previous_end - pl.col("ts")).filter(pl.col("by") > slack)
     if early.height:
         yield TraceProblem(
             "stream-overlap",
-            f"{counted(early.height, 'slice')} on the GPU begin before the one before on the same "
-            f"stream has ended, by up to {format_ns(early['by'].max())}: "  # type: ignore[arg-type]
-            "sums of durations exceed the time the GPU was busy.",
+            f"{counted(early.height, 'slice')} on the GPU start before the previous one on the "
+            f"stream ends, by up to {format_ns(early['by'].max())}: "  # type: ignore[arg-type]
+            "sums of durations exceed the GPU's busy time.",
         )
 
 
 def _touching(gpu: pl.DataFrame, slack: int) -> bool:
-    """Whether any slice begins before the one before on its stream has ended. Where none does, none
-    begins before the end of any other before it, for they are in the order of their starts."""
+    """Test if any slice starts before the previous one on its stream ends. Otherwise none overlaps
+    any earlier slice, because slices are sorted by start."""
     device, stream = (gpu[name].fill_null(ABSENT).to_numpy() for name in ("device", "stream"))
     order = np.lexsort((stream, device))
-    same = (device[order][1:] == device[order][:-1]) & (stream[order][1:] == stream[order][:-1])
+    same_stream = (device[order][1:] == device[order][:-1]) & (
+        stream[order][1:] == stream[order][:-1]
+    )
     ts = gpu["ts"].to_numpy()[order]
     end = ts + gpu["dur"].to_numpy()[order]
-    return bool((same & (end[:-1] - ts[1:] > slack)).any())
+    return bool((same_stream & (end[:-1] - ts[1:] > slack)).any())
 
 
 def _launches_without_work(launches: pl.DataFrame, missing: pl.DataFrame) -> Iterator[TraceProblem]:
     if missing.height:
         yield TraceProblem(
             "launch-without-work",
-            f"{missing.height:,} of {counted(launches.height, 'launch')} have no work on the GPU "
-            "in the trace: GPU time and kernel counts are too low by theirs.",
+            f"{missing.height:,} of {counted(launches.height, 'launch')} have no GPU work in the "
+            "trace, so GPU time and kernel counts are too low.",
         )
 
 
 def _outside_captures(launches: pl.DataFrame, runtime: pl.DataFrame, names: _Names) -> Flags:
-    """Which of the launches did more than add a node."""
+    """Find the launches outside captures, which did more than add a node."""
     starts = launches["ts"].to_numpy()
-    inside = np.zeros(len(starts), np.bool_)
-    for begin, end in _capture_intervals(runtime["ts"].to_numpy(), names):
-        inside |= (starts >= begin) & (starts <= end)
-    return ~inside
+    is_inside = np.zeros(len(starts), np.bool_)
+    for start, end in _capture_intervals(runtime["ts"].to_numpy(), names):
+        is_inside |= (starts >= start) & (starts <= end)
+    return ~is_inside
 
 
 def _capture_intervals(starts: Ints, names: _Names) -> list[tuple[int, int]]:
     begins = starts[names.which(_BEGIN_CAPTURE)].tolist()
     ends = starts[names.which(_END_CAPTURE)].tolist()
-    last = int(starts.max(initial=0))
-    return [(begin, min((end for end in ends if end >= begin), default=last)) for begin in begins]
+    last_start = int(starts.max(initial=0))
+    return [
+        (begin, min((end for end in ends if end >= begin), default=last_start)) for begin in begins
+    ]
 
 
 def _shared_correlations(
     launches: pl.DataFrame, single: pl.DataFrame, gpu: pl.DataFrame
 ) -> Iterator[TraceProblem]:
-    """``single``: those of the launches that launch one kernel each."""
+    """Report correlation ids shared by launches. ``single``: launches of one kernel each."""
     numbers, rows = repeated(launches["correlation"])
     if rows:
         yield TraceProblem(
             "duplicate-correlation",
-            f"{rows:,} launches share {counted(len(numbers), 'correlation id')}: which kernel "
-            "belongs to which launch is uncertain for them.",
+            f"{rows:,} launches share {counted(len(numbers), 'correlation id')}, so their kernels "
+            "cannot be assigned reliably.",
         )
-    several, _ = repeated(gpu["correlation"].filter(gpu["kind"] == "kernel"))
-    count = int(among(single["correlation"], several).sum())
+    repeated_ids, _ = repeated(gpu["correlation"].filter(gpu["kind"] == "kernel"))
+    count = int(among(single["correlation"], repeated_ids).sum())
     if count:
         yield TraceProblem(
             "several-kernels-per-launch",
-            f"{counted(count, 'launch')} of a single kernel have several in the trace: "
-            "their kernels may belong to a graph launch whose correlation id is wrong.",
+            f"{counted(count, 'launch')} of a single kernel have several kernels in the trace, "
+            "which may belong to a graph launch with a wrong correlation id.",
         )
 
 
 def _early_starts(calls: Calls, gpu: pl.DataFrame, slack: int) -> Iterator[TraceProblem]:
-    # Of several calls of an id the first may explain the start.
-    by = calls.begin - gpu["ts"].to_numpy()[calls.work]
-    early = by[by > slack]
+    # If calls share an id, the first may explain the start.
+    lead_ns = calls.begin - gpu["ts"].to_numpy()[calls.work]
+    early = lead_ns[lead_ns > slack]
     if early.size:
         yield TraceProblem(
             "starts-before-launch",
-            f"{counted(early.size, 'slice')} on the GPU start before the call that launched "
-            f"them, by up to {format_ns(int(early.max()))}: CPU and GPU clocks differ, and launch "
-            "delays are off.",
+            f"{counted(early.size, 'slice')} on the GPU start before their launch call, by up to "
+            f"{format_ns(int(early.max()))}: CPU and GPU clocks differ, and launch "
+            "delays are inaccurate.",
         )
 
 
 def _late_ends(
     calls: Calls, runtime: pl.DataFrame, names: _Names, gpu: pl.DataFrame, slack: int
 ) -> Iterator[TraceProblem]:
-    """Work that ends after a call has returned that waits for it. Where one process uses one GPU,
-    for such a call waits for one."""
+    """Report work that ends after the return of a call that waits for it. Only if one process uses
+    one GPU, because such a call waits for one GPU."""
     waits = _rows(runtime, names.which(_DEVICE_SYNC))
     if not waits.height or gpu["device"].n_unique() != 1 or runtime["pid"].n_unique() != 1:
         return
-    begin, end = waits["ts"].to_numpy(), (waits["ts"] + waits["dur"]).to_numpy()
-    next_wait = np.searchsorted(begin, calls.end)
+    start, end = waits["ts"].to_numpy(), (waits["ts"] + waits["dur"]).to_numpy()
+    next_wait = np.searchsorted(start, calls.end)
     ends = (gpu["ts"] + gpu["dur"]).to_numpy()[calls.work]
-    waited = next_wait < len(begin)
-    late = ends[waited] - end[next_wait[waited]]
+    has_wait = next_wait < len(start)
+    late = ends[has_wait] - end[next_wait[has_wait]]
     if (late > slack).any():
         yield TraceProblem(
             "ends-after-wait",
-            f"{counted(int((late > slack).sum()), 'slice')} on the GPU end after a call has "
-            f"returned that waited for them, by up to {format_ns(int(late.max()))}: CPU and GPU "
-            "clocks differ, and launch delays and waits are off.",
+            f"{counted(int((late > slack).sum()), 'slice')} on the GPU end after a call that "
+            f"waits for them returned, by up to {format_ns(int(late.max()))}: CPU and GPU "
+            "clocks differ, and launch delays and waits are inaccurate.",
         )

@@ -1,7 +1,7 @@
-"""One event of a trace as its file holds it, with every argument: read there when it is asked for.
+"""Reader of single events from the trace's file, with all arguments.
 
-Tables keep the arguments that figures are made of. The others cost no memory and no time until
-somebody looks at an event.
+Tables keep the arguments needed for figures. Others are read on request, without memory or time
+costs before.
 """
 
 from __future__ import annotations
@@ -24,41 +24,41 @@ class RawEvent(Struct, frozen=True):
     """An entry of traceEvents."""
 
     index: int
-    """Its index there."""
+    """Index of the entry."""
     start: int
-    """Its first byte in the document, decompressed."""
+    """First byte in the decompressed document."""
     end: int
-    """The byte behind its last one."""
+    """Byte after the last one."""
     text: bytes
-    """These bytes."""
+    """JSON text of the entry."""
     fields: dict[str, Any]
-    """What they say."""
+    """Decoded fields."""
 
 
 def raw_event(trace: Trace, table: str, row: int, limits: Limits = DEFAULT_LIMITS) -> RawEvent:
-    """The event behind row ``row`` of ``table`` (gpu, runtime, ops, annotations or python).
+    """Read the event of row ``row`` of ``table`` (gpu, runtime, ops, annotations or python).
 
-    A plain file is read at that place only; a compressed one is decompressed up to it.
+    A plain file is read only at that position; a compressed one is decompressed up to it.
 
     Raises:
-        InputError: a trace without a file, one whose file is gone or was changed since.
-        KeyError: no such table.
-        IndexError: no such row.
+        InputError: The trace has no file, or the file is missing or has changed.
+        KeyError: Unknown table.
+        IndexError: Row out of range.
     """
     offsets = trace.offsets
     if offsets is None:
-        raise InputError(trace.info.source, "a trace that no file holds", "a trace from a file")
+        raise InputError(trace.info.source, "a trace without a file", "a trace from a file")
     index = int(offsets.rows[table][row])
-    before = offsets.pieces.filter(pl.col("first") <= index).row(-1, named=True)
+    piece_info = offsets.pieces.filter(pl.col("first") <= index).row(-1, named=True)
     with ByteStream(offsets.path, limits) as stream:
-        stream.skip(before["start"])
-        piece = stream.read(before["end"] - before["start"])
-    spans = islice(element_spans(piece), index - before["first"], None)
+        stream.skip(piece_info["start"])
+        piece = stream.read(piece_info["end"] - piece_info["start"])
+    spans = islice(element_spans(piece), index - piece_info["first"], None)
     start, end = next(spans, (0, 0))
     text = piece[start:end]
     fields = json.loads(text.decode("utf-8", "replace"), strict=False) if text else None
     name = getattr(trace, table)["name"].cast(pl.String)[row]
     if not isinstance(fields, dict) or str(fields.get("name", "")) != name:
-        advice = "The file was changed after the trace was read: load it anew."
-        raise InputError(offsets.path, f"another event than {name[:80]!r}", "the trace", advice)
-    return RawEvent(index, before["start"] + start, before["start"] + end, text, fields)
+        advice = "The file was changed after the trace was read. Load it again."
+        raise InputError(offsets.path, f"an event other than {name[:80]!r}", "the trace", advice)
+    return RawEvent(index, piece_info["start"] + start, piece_info["start"] + end, text, fields)

@@ -1,8 +1,8 @@
-"""Kineto traces, as torch.profiler exports them, into the tables of model/trace.py.
+"""Reader of torch.profiler's Kineto traces into the tables of model/trace.py.
 
-This and its neighbours (``kineto_events``, ``kineto_columns``, ``kineto_tables``) are the one
-place that knows Kineto's keys. Source of the format: pytorch/kineto
-``libkineto/src/output_json.cpp`` and Google's "Trace Event Format".
+Kineto's keys are known only here and in the neighbouring modules (``events``, ``columns``,
+``tables``). Source of the format: pytorch/kineto ``libkineto/src/output_json.cpp`` and Google's
+"Trace Event Format".
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from graphviz_dash.model.trace import EventOffsets, Trace, TraceInfo, TraceProbl
 from graphviz_dash.units import counted
 
 _MOST_CATEGORIES = 64
-"""Categories counted by name; a trace with more has the rest counted together."""
+"""Maximum number of categories counted by name; others are counted together."""
 
 
 def read_trace(
@@ -47,20 +47,22 @@ def read_trace(
     *,
     processes: int | None = None,
 ) -> Trace:
-    """Reads a Kineto trace, ``.json``, plain or compressed by gzip or zstd.
+    """Read a Kineto trace, ``.json``, plain or compressed with gzip or zstd.
 
-    Times are exact nanoseconds since the first event that a table holds: a decimal microsecond is
-    never rounded, however large. Python's garbage collector rests meanwhile.
+    Times are exact nanoseconds since the first event in a table; decimal microseconds are never
+    rounded. Python's garbage collector is disabled meanwhile. A truncated or damaged file is read
+    up to that point, as reported by ``Trace.info.incomplete``.
 
-    A file that is cut or damaged is read up to there; ``Trace.info.incomplete`` says so.
-
-    A large file is read by ``processes`` processes (None: as many as
-    :func:`graphviz_dash.ingest.kineto.workers.processes` says), with the same result as by one.
+    Args:
+        path: The file.
+        limits: Limits for reading.
+        processes: Number of processes for a large file, with the same result. None for
+            :func:`graphviz_dash.ingest.kineto.workers.processes`.
 
     Raises:
-        InputError: no such file, data damaged before the first slice, JSON that is no trace, none
-            of whose events can be used, or more than ``limits`` or this machine's memory allow.
-        WorkerError: one of the processes was ended.
+        InputError: File not found, damaged before the first slice, not a trace, no usable events,
+            or more than ``limits`` or this machine's memory allow.
+        WorkerError: A process was terminated.
     """
     exact = False
     with _no_collection():
@@ -69,7 +71,7 @@ def read_trace(
                 with _Reading(path, limits, exact=exact, processes=processes) as reading:
                     return reading.run()
             except NeedsExactTimesError:
-                # Nearly always met in the first piece: such traces have no baseTimeNanoseconds.
+                # Nearly always raised in the first piece: such traces have no baseTimeNanoseconds.
                 exact = True
             except DeclinedError as refused:
                 if refused.inexact:
@@ -77,8 +79,8 @@ def read_trace(
                 else:
                     processes = 1
             except MemoryError as error:
-                actual = "a trace that takes more memory than there is"
-                raise InputError(path, actual, "a smaller one") from error
+                found = "a trace that needs more memory than available"
+                raise InputError(path, found, "a smaller one") from error
 
 
 class _Reading:
@@ -93,7 +95,7 @@ class _Reading:
         self.own = EventColumns(path, exact=exact)
         self.own_events = 0
         self.spans: list[tuple[int, int]] = []  # bytes of each piece
-        self.owners: list[int] = []  # who has it: 0 this process, else a worker
+        self.owners: list[int] = []  # 0 for this process, otherwise the worker's number
         self.most_workers = (workers.processes() if processes is None else processes) - 1
         self.workers: Workers | None = None
         self._handed_to = 0
@@ -120,18 +122,18 @@ class _Reading:
             except InputError as error:
                 if self.workers is None:
                     raise
-                # It may only seem so, after a wrong cut, and which event it is only one who has
-                # read all before can tell.
+                # The error may result from a wrong cut, and only a single process knows which event
+                # caused it.
                 raise DeclinedError(inexact=False) from error
         self.own.settle()
         self.own.unusable += self.decoder.unusable
         parts = [self.own]
         unreadable = Counter(self.decoder.unreadable)
         if self.workers is not None:
-            for columns, refused in self.workers.finish():
+            for columns, worker_unreadable in self.workers.finish():
                 parts.append(columns)
-                unreadable.update(refused)
-            self.workers.close()  # what they hold is not needed twice
+                unreadable.update(worker_unreadable)
+            self.workers.close()  # their data has been copied
         return self._finish(reader, parts, unreadable)
 
     def _read(self, reader: ArrayReader[Event], stream: ByteStream) -> None:
@@ -142,10 +144,10 @@ class _Reading:
                 self.own.add(events)
                 self.own_events += len(events)
             self._check()
-            read, size = stream.progress
+            bytes_read, size = stream.progress
             if self.workers is None and self.most_workers > 0:
-                left = reader.read_bytes * (size - read) // max(read, 1)
-                if left >= workers.WORTHWHILE_BYTES:
+                remaining = reader.read_bytes * (size - bytes_read) // max(bytes_read, 1)
+                if remaining >= workers.WORTHWHILE_BYTES:
                     self.workers = Workers(self.path, self.most_workers, exact=self.exact)
                     reader.hand_over = self._hand_over
 
@@ -160,8 +162,8 @@ class _Reading:
     def _check(self) -> None:
         events = self.own_events + (self.workers.events if self.workers is not None else 0)
         if events > self.limits.events:
-            actual = f"more than {self.limits.events:,} events"
-            raise self.limits.refuse(self.path, "events", actual)
+            found = f"more than {self.limits.events:,} events"
+            raise self.limits.refuse(self.path, "events", found)
 
     def _finish(
         self, reader: ArrayReader[Event], parts: list[EventColumns], unreadable: Counter[str]
@@ -169,22 +171,26 @@ class _Reading:
         fields = reader.fields
         columns = joined(parts, self.owners)
         events = sum(columns.events)
-        filled = [table for table in columns.tables.values() if any(table.rows)]
-        if not filled and reader.damage is not None:
+        tables_with_rows = [table for table in columns.tables.values() if any(table.rows)]
+        if not tables_with_rows and reader.damage is not None:
             raise reader.refused(reader.damage)
-        if not filled:
+        if not tables_with_rows:
             causes = f"; {_listed(columns.unusable)}" if columns.unusable else ""
             number = counted(events, "event")
             raise InputError(
                 self.path,
                 f"traceEvents without any slice of a CPU or GPU ({number}{causes})",
-                "a Kineto trace, as torch.profiler exports it",
+                "a Kineto trace from torch.profiler",
             )
-        origin, end = span_of(filled)
-        whole = all(table.whole_microseconds for table in filled)  # as torch wrote them before 2.4
+        origin, end = span_of(tables_with_rows)
+        whole_microseconds = all(
+            table.whole_microseconds for table in tables_with_rows
+        )  # as in torch before 2.4
         cupti_version = _integer_field(fields, "cupti_version", self.path)
-        look = partial(find_problems, whole_microseconds=whole, cupti_version=cupti_version)
-        tables, rows, problems = frames(columns.tables, origin, self.limits, look)
+        find = partial(
+            find_problems, whole_microseconds=whole_microseconds, cupti_version=cupti_version
+        )
+        tables, rows, problems = frames(columns.tables, origin, self.limits, find)
         info = TraceInfo(
             source=self.path.name,
             events=events,
@@ -210,7 +216,7 @@ class _Reading:
 
 
 def _missing(reader: ArrayReader[Event], events: int, end: int) -> Iterator[TraceProblem]:
-    """What the trace lacks because its file is cut or damaged."""
+    """Report data missing because of truncation or damage."""
     damage = reader.damage
     if damage is not None:
         yield missing_rest(
@@ -234,46 +240,47 @@ def _unusable(causes: Counter[str]) -> Iterator[TraceProblem]:
         yield TraceProblem(
             "event-unusable",
             f"{counted(count, 'event')} cannot be used: {_listed(causes)}. "
-            f"{'It is' if count == 1 else 'They are'} missing from every figure.",
+            f"{'It is' if count == 1 else 'They are'} missing from all figures.",
         )
 
 
 def _begin_end_events(skipped: Counter[str]) -> Iterator[TraceProblem]:
-    """Work on a GPU that is no slice: every slice of these categories is in a table."""
+    """Report GPU work that is not recorded as slices; all slices of these categories are in a
+    table."""
     count = sum(number for category, number in skipped.items() if category in GPU_CATEGORIES)
     if count:
         yield TraceProblem(
             "work-not-as-slices",
-            f"{counted(count, 'event')} of work on the GPU are no slices, as begins and ends "
-            "(phases B and E) are, which Kineto does not write: they are not read, and missing "
-            "from every figure.",
+            f"{counted(count, 'event')} of GPU work are not slices but, for example, begin and "
+            "end events (phases B and E), which Kineto does not write. They are skipped and "
+            "missing from all figures.",
         )
 
 
 def _unreadable(arguments: Counter[str]) -> Iterator[TraceProblem]:
     if arguments:
-        named = ", ".join(sorted(arguments))
+        names = ", ".join(sorted(arguments))
         yield TraceProblem(
             "argument-unreadable",
-            f"{arguments.total():,} arguments ({named}) hold something else than they should; "
-            "they count as not recorded.",
+            f"{arguments.total():,} arguments ({names}) have invalid values and "
+            "count as not recorded.",
         )
 
 
 def _most_skipped(skipped: Counter[str]) -> dict[str, int]:
-    """The categories with the most events, and all others together."""
-    most = sorted(skipped.items(), key=lambda item: (-item[1], item[0]))
-    kept: Counter[str] = Counter()
-    for label, number in most[:_MOST_CATEGORIES]:
-        kept[label[:80]] += number
-    rest = sum(number for _, number in most[_MOST_CATEGORIES:])
-    return dict(kept) | ({"other": kept["other"] + rest} if rest else {})
+    """Keep the categories with the most events and sum up the others."""
+    ranked = sorted(skipped.items(), key=lambda item: (-item[1], item[0]))
+    result: Counter[str] = Counter()
+    for label, number in ranked[:_MOST_CATEGORIES]:
+        result[label[:80]] += number
+    other_count = sum(number for _, number in ranked[_MOST_CATEGORIES:])
+    return dict(result) | ({"other": result["other"] + other_count} if other_count else {})
 
 
 def _pieces(events: list[int], spans: list[tuple[int, int]]) -> pl.DataFrame:
-    first = accumulate(events[:-1], initial=0)
+    first_events = accumulate(events[:-1], initial=0)
     starts, ends = zip(*spans, strict=True)
-    return pl.DataFrame({"first": list(first), "start": starts, "end": ends}, schema=PIECES)
+    return pl.DataFrame({"first": list(first_events), "start": starts, "end": ends}, schema=PIECES)
 
 
 PIECES: Final = pl.Schema({"first": pl.Int64, "start": pl.Int64, "end": pl.Int64})
@@ -282,7 +289,7 @@ PIECES: Final = pl.Schema({"first": pl.Int64, "start": pl.Int64, "end": pl.Int64
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Garbage collection off: it would walk the same million live objects again and again."""
+    """Disable garbage collection, which would repeatedly visit millions of live objects."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -302,7 +309,7 @@ def _integer_field(fields: dict[str, Any], name: str, path: Path) -> int | None:
 
 
 def _device_names(fields: dict[str, Any]) -> tuple[str, ...]:
-    """Names of the devices in their order; empty names (ROCm writes them) are left out."""
+    """Return the names of the devices in order, omitting empty ones (from ROCm)."""
     devices = fields.get("deviceProperties")
     if not isinstance(devices, list):
         return ()

@@ -1,8 +1,8 @@
-"""Columns of one table of a trace that grow piece by piece: numbers packed, texts as codes.
+"""Growing columns of one table of a trace, with packed numbers and encoded texts.
 
-Nothing here needs the dataframe engine, so that a process is ready soon after it starts. An
-attribute is read by a comprehension into a list, twice as fast as by ``operator.attrgetter``, and
-that packed by ``struct``, twice as fast as by numpy, whose calls wait for some thousand rows.
+Does not import Polars, so that processes start quickly. Attributes are read by comprehensions,
+twice as fast as ``operator.attrgetter``, and packed by ``struct``, twice as fast as numpy, which is
+only called for some thousand rows.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from graphviz_dash.ingest.kineto.column_blocks import Block, Ints, narrowed, wid
 from graphviz_dash.ingest.kineto.events import ABSENT, Args, Event, UnusableEventError
 
 FLOAT_EXACT_US: Final = float(1 << 43)
-"""Below this many microseconds (101 days) a float holds every nanosecond; Kineto's
-baseTimeNanoseconds exists to keep times there. Epoch microseconds lie above."""
+"""Limit in microseconds (101 days) below which a float is exact to the nanosecond. Kineto's
+baseTimeNanoseconds keeps times below it; epoch microseconds are above."""
 
 LATEST_NS: Final = 1 << 61
-"""Times and durations beyond (73 years) are refused, so that no sum of two can overflow."""
+"""Maximum time or duration (73 years), so that no sum of two overflows."""
 
 _LATEST_US: Final = LATEST_NS // 1000
 _BLOCK_BYTES: Final = 128 << 10  # of a column: 16,384 rows
 ABSENT_BYTES: Final = struct.pack("q", ABSENT)
 _Unit: TypeAlias = Callable[[Ints], Ints]
-"""What makes nanoseconds of numbers in 64 bits."""
+"""Function that converts 64-bit numbers to nanoseconds."""
 
 READ_EVENT: Final[dict[str, Callable[[Sequence[Event]], list[Any]]]] = {
     "ts": lambda events: [event.ts for event in events],
@@ -55,13 +55,13 @@ READ_ARGS: Final[dict[str, Callable[[Sequence[Args]], list[Any]]]] = {
 
 
 class NeedsExactTimesError(Exception):
-    """Times are so large that they must be decoded as decimals; the piece is to be decoded anew."""
+    """Times are too large for floats; the piece must be decoded again with decimals."""
 
 
 class Codes:
-    """Strings, or the JSON text of arguments as bytes, as numbers from 0, each kept once.
+    """Codes from 0 for distinct strings, or for JSON text of arguments as bytes.
 
-    No bytes stand for an argument that the event does not have: these are ABSENT.
+    Empty bytes represent a missing argument, with code ABSENT.
     """
 
     def __init__(self) -> None:
@@ -69,23 +69,23 @@ class Codes:
 
     @property
     def values(self) -> list[Any]:
-        """What the numbers stand for, from 0."""
+        """Values by code."""
         return list(self.numbers)[1:]
 
     def encode(self, values: Sequence[Any]) -> bytes:
-        """The numbers of ``values``, in order, packed as 64-bit integers."""
+        """Encode ``values`` as packed 64-bit codes."""
         return pack("q", list(map(self.numbers.__getitem__, values)))
 
 
 class TableColumns:
-    """Columns of one table that grow piece by piece; times are absolute ns. ``rows``: of each
-    piece. ``event_index``, one of the columns, is an event's index within its piece.
+    """Growing columns of one table, with times in absolute ns.
 
-    A piece is put column by column, and becomes a part of the table by :meth:`commit`.
+    ``rows``: rows per piece. ``event_index``, one of the columns: index of an event in its piece. A
+    piece is added column by column, and joins the table with :meth:`commit`.
 
-    What several processes have made and :func:`joined` has put together has the rows of one process
-    behind those of the other: ``file_order`` says which row is next in the file, if it is not the
-    next one, and ``first`` for each piece the index in traceEvents of its first event.
+    After :func:`joined` has merged several processes, rows of one process follow those of another.
+    ``file_order`` then contains the row order of the file, if different, and ``first`` the index in
+    traceEvents of each piece's first event.
     """
 
     def __init__(self, where: object) -> None:
@@ -94,31 +94,31 @@ class TableColumns:
         self.rows: list[int] = []
         self.names = Codes()
         self.texts = Codes()
-        self.whole_microseconds = True  # every time so far was written as an integer
+        self.whole_microseconds = True  # true while all times are integers
         self.first: Ints | None = None
         self.file_order: Ints | None = None
         self._staged: list[tuple[str, bytes, _Unit | None]] = []  # the columns of a piece
         self._staged_rows = 0
         self._whole_before = True
-        self._waiting: defaultdict[str, bytearray] = defaultdict(bytearray)  # for a whole block
-        self._units: dict[str, _Unit | None] = {}  # of what waits
+        self._waiting: defaultdict[str, bytearray] = defaultdict(bytearray)  # until a block is full
+        self._units: dict[str, _Unit | None] = {}  # of waiting values
 
     def begin(self, rows: int) -> None:
-        """Begins a piece of ``rows`` rows."""
+        """Start a piece of ``rows`` rows."""
         self._staged_rows = rows
         self._whole_before = self.whole_microseconds
 
     def put(self, column: str, packed: bytes, unit: _Unit | None = None) -> None:
-        """The piece's values of ``column``, packed as 64-bit numbers in ``unit``."""
+        """Stage the piece's values of ``column``, packed as 64-bit numbers in ``unit``."""
         self._staged.append((column, packed, unit))
 
     def discard(self) -> None:
-        """Forgets the piece that was begun."""
+        """Discard the staged piece."""
         self._staged.clear()
         self.whole_microseconds = self._whole_before
 
     def commit(self) -> None:
-        """Makes the piece that was begun a part of the table."""
+        """Add the staged piece to the table."""
         for column, packed, unit in self._staged:
             self._append(column, packed, unit)
         self._staged.clear()
@@ -134,37 +134,37 @@ class TableColumns:
             self._settle(column)
 
     def settle(self) -> None:
-        """Makes blocks of all that waits: to be called when the last piece was added."""
+        """Convert waiting values to blocks, after the last piece."""
         for column in list(self._waiting):
             self._settle(column)
 
     def column(self, name: str, out: Ints | None = None) -> Ints:
-        """All of a column, piece by piece, in ``out`` if it is given; its blocks are given up."""
+        """Expand a column, piece by piece, in ``out`` if given, and release its blocks."""
         return widened(self.blocks.pop(name, []), out)
 
     def times(self, events: Sequence[Event], *, exact: bool) -> None:
-        """Adds ts and dur, the names, and nothing else.
+        """Stage ts, dur and names.
 
         Raises:
-            NeedsExactTimesError: a float time is too large to hold nanoseconds.
-            UnusableEventError: a time that is missing, negative (a duration) or absurd.
+            NeedsExactTimesError: A float time is too large for nanoseconds.
+            UnusableEventError: A time is missing or out of range, or a duration is negative.
         """
         self._time(events, "ts", exact)
         self._time(events, "dur", exact)
         self.put("name", self.names.encode([event.name for event in events]))
 
     def threads(self, events: Sequence[Event]) -> None:
-        """Adds pid and tid."""
+        """Stage pid and tid."""
         for column in ("pid", "tid"):
             self.put(column, self.integers(READ_EVENT[column](events), column))
 
     def arguments(self, args: Sequence[Args], *columns: str) -> None:
-        """Adds integer arguments, the column named like the attribute of :class:`Args`."""
+        """Stage integer arguments, in columns named like attributes of :class:`Args`."""
         for column in columns:
             self.put(column, self.integers(READ_ARGS[column](args), column))
 
     def integers(self, values: list[Any], attribute: str) -> bytes:
-        """``values`` packed as int64; text and None that name no number become ABSENT."""
+        """Pack ``values`` as int64. Text without a number and None become ABSENT."""
         try:
             return pack("q", values)
         except struct.error:
@@ -172,15 +172,15 @@ class TableColumns:
         try:
             return pack("q", [_number(value) for value in values])
         except struct.error as error:
-            raise UnusableEventError(f"an absurd {attribute}") from error
+            raise UnusableEventError(f"a {attribute} out of range") from error
 
     def raws(self, values: list[Any]) -> bytes:
-        """The codes of arguments that are kept as their JSON text, ABSENT for none."""
-        joined = b"\0".join(values)  # a third faster than bytes(value) for each
-        if len(joined) == len(values) - 1:
+        """Encode arguments kept as JSON text, with ABSENT for missing ones."""
+        concatenated = b"\0".join(values)  # a third faster than bytes(value) for each
+        if len(concatenated) == len(values) - 1:
             return ABSENT_BYTES * len(values)
-        texts = joined.split(b"\0")
-        if len(texts) != len(values):  # no JSON holds a NUL, but not all that is read is JSON
+        texts = concatenated.split(b"\0")
+        if len(texts) != len(values):  # valid JSON has no NUL, but invalid JSON is accepted too
             texts = list(map(bytes, values))
         return self.texts.encode(texts)
 
@@ -192,7 +192,7 @@ class TableColumns:
             self.blocks[column].append(narrowed(values if unit is None else unit(values)))
 
     def _time(self, events: Sequence[Event], field: str, exact: bool) -> None:
-        """Adds a time or duration; raises as :meth:`times`."""
+        """Stage a time or duration. Raises as :meth:`times`."""
         packed, unit = self._packed_times(events, field, exact)
         if field == "dur":
             values = np.frombuffer(packed, np.float64 if unit is _of_decimals else np.int64)
@@ -211,23 +211,23 @@ class TableColumns:
         if self.whole_microseconds:
             try:
                 packed = pack("q", raw)
-                whole = np.frombuffer(packed, np.int64)
-                if -_LATEST_US < int(whole.min()) <= int(whole.max()) < _LATEST_US:
+                microseconds = np.frombuffer(packed, np.int64)
+                if -_LATEST_US < int(microseconds.min()) <= int(microseconds.max()) < _LATEST_US:
                     return packed, _of_microseconds
             except struct.error:
                 self.whole_microseconds = False
         try:
             packed = pack("d", raw)
         except struct.error as error:
-            raise UnusableEventError(f"an absurd {field}") from error
+            raise UnusableEventError(f"a {field} out of range") from error
         values = np.frombuffer(packed, np.float64)
         sizes = np.abs(values)
         if float(sizes.max()) < FLOAT_EXACT_US:
             return packed, _of_decimals
-        far = ~(sizes < LATEST_NS / 1000)  # NaN, which stands for none, is far too
-        if far.any():
-            missing = np.isnan(values[far.argmax()])
-            raise UnusableEventError(f"no {field}" if missing else f"an absurd {field}")
+        out_of_range = ~(sizes < LATEST_NS / 1000)  # true for NaN too, which marks a missing time
+        if out_of_range.any():
+            missing = np.isnan(values[out_of_range.argmax()])
+            raise UnusableEventError(f"no {field}" if missing else f"a {field} out of range")
         if all(type(value) is int for value in raw):
             return pack("q", raw), _of_microseconds
         raise NeedsExactTimesError
@@ -238,29 +238,28 @@ class TableColumns:
         for row, value in enumerate(raw):
             if not abs(float(value)) < LATEST_NS / 1000:
                 missing = value != value  # noqa: PLR0124
-                raise UnusableEventError(f"no {field}" if missing else f"an absurd {field}")
+                raise UnusableEventError(f"no {field}" if missing else f"a {field} out of range")
             out[row] = round(Decimal(value) * 1000)
         return out
 
 
 def _of_microseconds(values: Ints) -> Ints:
-    """Nanoseconds from whole microseconds."""
     return values * 1000
 
 
 def _of_decimals(values: Ints) -> Ints:
-    """Nanoseconds from microseconds that are floats of less than FLOAT_EXACT_US."""
+    """Convert floats in microseconds below FLOAT_EXACT_US to nanoseconds."""
     floats = values.view(np.float64)
-    # Apart, for the product of a whole time would be rounded a second time, by up to a quarter of a
-    # nanosecond: from 51 days on that is too much.
-    whole = np.floor(floats)
-    parts = np.rint((floats - whole) * 1000.0)
-    return whole.astype(np.int64) * 1000 + parts.astype(np.int64)
+    # Converted in two parts: rounding the product of a whole time would add an error of up to a
+    # quarter of a nanosecond, too much from 51 days on.
+    microseconds = np.floor(floats)
+    nanoseconds = np.rint((floats - microseconds) * 1000.0)
+    return microseconds.astype(np.int64) * 1000 + nanoseconds.astype(np.int64)
 
 
 def pack(kind: str, values: Sequence[Any]) -> bytes:
-    """``values`` as 64-bit numbers, q, Q or d as the module struct has them; struct.error if they
-    are no such numbers all. Half as long as by numpy."""
+    """Pack ``values`` as 64-bit numbers of struct's kind q, Q or d. Twice as fast as numpy. Raises
+    struct.error for other values."""
     return struct.pack(f"{len(values)}{kind}", *values)
 
 

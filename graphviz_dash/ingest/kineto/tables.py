@@ -1,4 +1,4 @@
-"""Columns of numbers into the Polars tables of model/trace.py."""
+"""Conversion of numeric columns to the Polars tables of model/trace.py."""
 
 from __future__ import annotations
 
@@ -26,31 +26,32 @@ TYPES: dict[str, Any] = {
     "string": pl.String,
     "categorical": pl.Categorical(),
 }
-"""Polars types by the names that model/trace.py gives them."""
+"""Polars types by their names in model/trace.py."""
 
-_THREADS: Final = 2  # of five tables two are large; numpy and Polars let other threads run
+_THREADS: Final = 2  # two of five tables are large; numpy and Polars release the GIL
 
 _IN_FILE_ORDER: Final = ("gpu", "runtime")
-"""Tables whose rows of equal ts stay as the file has them; in the others longer ones come first,
-which puts what encloses before what is enclosed."""
+"""Tables whose rows with equal ts keep the file's order. In the others longer rows come first, so
+that enclosing rows precede enclosed ones."""
 
 
 def frames(
     tables: dict[str, TableColumns], origin: int, limits: Limits, look: Callable[..., T]
 ) -> tuple[dict[str, pl.DataFrame], dict[str, pl.Series], T]:
-    """The finished tables, sorted by ts, times since ``origin``; the index in
-    traceEvents of each row; and what ``look`` finds in the tables gpu,
-    runtime and annotations, asked while others are made. Uses up ``tables``.
+    """Build the tables, sorted by ts, with times since ``origin``.
+
+    Returns the tables, the index in traceEvents of each row, and the result of ``look`` for the
+    tables gpu, runtime and annotations, computed while others are built. Consumes ``tables``.
 
     Raises:
-        InputError: a number or name that is out of bounds.
+        InputError: A number or name is out of range.
     """
     with ThreadPoolExecutor(_THREADS) as pool:
-        made = {
+        futures = {
             name: pool.submit(_frame, name, table, origin, limits) for name, table in tables.items()
         }
-        problems = look(*(made[name].result()[0] for name in ("gpu", "runtime", "annotations")))
-    finished = {name: made[name].result() for name in SCHEMAS}
+        problems = look(*(futures[name].result()[0] for name in ("gpu", "runtime", "annotations")))
+    finished = {name: futures[name].result() for name in SCHEMAS}
     rows = {name: rows for name, (_, rows) in finished.items()}
     return {name: frame for name, (frame, _) in finished.items()}, rows, problems
 
@@ -61,8 +62,8 @@ def _frame(
     ts = table.column("ts") - origin
     dur = table.column("dur")
     order = _order(ts, None if name in _IN_FILE_ORDER else dur, table.file_order)
-    # Used again for each column: memory that is new costs more than what is done in it. What
-    # becomes a column is memory of its own, for Polars need not copy it.
+    # Reused for each column, because new memory costs more than the work on it. Final columns have
+    # their own memory, which Polars uses without a copy.
     scratch = None if order is None else np.empty_like(ts)
     columns = []
     for column, kind in (SCHEMAS[name] | {"event_index": "int64"}).items():
@@ -77,13 +78,13 @@ def _frame(
 
 
 def _order(ts: Ints, dur: Ints | None, file_order: Ints | None) -> Ints | None:
-    """The rows by ts, those of equal ts by ``dur``, the longest first, if it is given, and then as
-    in the file; None: they are in that order."""
+    """Sort rows by ts, then by descending ``dur`` if given, then by file order. None if already
+    sorted."""
     if file_order is not None:
-        within = _order(ts[file_order], None if dur is None else dur[file_order], None)
-        return file_order if within is None else file_order[within]
-    rising = ts[1:] > ts[:-1]
-    if rising.all():
+        suborder = _order(ts[file_order], None if dur is None else dur[file_order], None)
+        return file_order if suborder is None else file_order[suborder]
+    is_rising = ts[1:] > ts[:-1]
+    if is_rising.all():
         return None
     order = np.argsort(ts, kind="stable")
     if dur is None:
@@ -115,8 +116,8 @@ def _series(table: TableColumns, name: str, kind: str, values: Ints, limits: Lim
     try:
         return series.cast(TYPES[kind])
     except pl.exceptions.InvalidOperationError as error:
-        actual = f"a {name} of {int(values[np.abs(values).argmax()])}"
-        raise InputError(table.where, actual, f"{kind} numbers") from error
+        found = f"a {name} of {int(values[np.abs(values).argmax()])}"
+        raise InputError(table.where, found, f"{kind} numbers") from error
 
 
 def _nullable(name: str, values: Ints) -> pl.Series:
@@ -129,19 +130,19 @@ def _nullable(name: str, values: Ints) -> pl.Series:
 
 
 def _names(names: Sequence[str], where: object, limits: Limits) -> pl.Series:
-    longest = max(map(len, names), default=0)
-    if longest > limits.string_length:
-        raise limits.refuse(str(where), "string_length", f"a name of {longest:,} characters")
+    max_length = max(map(len, names), default=0)
+    if max_length > limits.string_length:
+        raise limits.refuse(str(where), "string_length", f"a name of {max_length:,} characters")
     return pl.Series(names, dtype=pl.String)
 
 
 def _texts(recorded: Sequence[bytes], where: object, limits: Limits) -> pl.Series:
-    """Recorded JSON as text on one line, each value once."""
+    """Convert distinct recorded JSON values to single-line text."""
     texts = []
     for raw in recorded:
         if len(raw) > limits.string_length:
-            actual = f"shapes of {len(raw):,} characters"
-            raise limits.refuse(str(where), "string_length", actual)
+            found = f"shapes of {len(raw):,} characters"
+            raise limits.refuse(str(where), "string_length", found)
         if raw.count(b"[") > limits.nesting and _depth(raw) > limits.nesting:
             raise limits.refuse(str(where), "nesting", "shapes nested too deeply")
         line = msgspec.json.format(raw, indent=0) if b"\n" in raw else raw
@@ -150,7 +151,7 @@ def _texts(recorded: Sequence[bytes], where: object, limits: Limits) -> pl.Serie
 
 
 def _depth(raw: bytes) -> int:
-    """How deep ``raw`` is nested, brackets inside strings counted too."""
+    """Compute the nesting depth of ``raw``, including brackets in strings."""
     deepest = depth = 0
     for byte in raw.translate(None, _NO_BRACKETS):
         depth += 1 if byte in b"[{" else -1

@@ -1,4 +1,4 @@
-"""What a Kineto trace says of its machine and rank in the fields before and behind its events."""
+"""Reader of a Kineto trace's fields about machine and rank, before and after its events."""
 
 from __future__ import annotations
 
@@ -22,46 +22,52 @@ _LARGEST: Final = (1 << 63) - 1
 
 
 class Device(msgspec.Struct, frozen=True):
-    """An entry of deviceProperties, as far as it is used; None where the trace does not say."""
+    """An entry of deviceProperties. None for missing values."""
 
     name: str | None
-    """As the driver names it."""
+    """Name from the driver."""
     compute_capability: tuple[int, int] | None
-    """Major and minor number."""
+    """Major and minor version."""
     memory_bytes: int | None
-    """Of the whole device."""
+    """Total device memory in bytes."""
     multiprocessors: int | None
-    """How many it has."""
+    """Number of multiprocessors."""
 
 
 class Rank(msgspec.Struct, frozen=True):
-    """distributedInfo: the rank of the process among ``world_size``, and NCCL's version."""
+    """Rank of the process, from distributedInfo."""
 
     rank: int
+    """Rank."""
     world_size: int
+    """Number of ranks."""
     nccl: str | None
+    """Version of NCCL. None if unknown."""
 
 
 class TraceHead(msgspec.Struct, frozen=True):
-    """The devices in their order; None where the trace is of a single process."""
+    """Machine and rank of a trace."""
 
     devices: tuple[Device, ...]
+    """Devices, in order."""
     rank: Rank | None
+    """Rank. None for a single process."""
 
 
 def read_head(path: Path, limits: Limits = DEFAULT_LIMITS) -> TraceHead:
-    """What the trace at ``path`` says of itself. Old Kineto and other programs write fields behind
-    the events: what is not before them is looked for there. What is of another shape counts as not
-    told.
+    """Read devices and rank of the trace at ``path``.
+
+    Old Kineto and other programs write fields after the events, so missing fields are searched
+    there. Values of an unexpected type are ignored.
 
     Raises:
-        InputError: the file cannot be read.
+        InputError: The file is unreadable.
     """
     with ByteStream(path, limits) as stream:
         head = stream.read(_PART)
         fields = _fields(head.partition(b'"traceEvents"')[0])
         if len(fields) < len(_NAMES):
-            with suppress(InputError):  # cut or damaged: what is behind the events is lost
+            with suppress(InputError):  # truncated or damaged: fields after the events are lost
                 fields = _fields(_tail(stream, head)) | fields
     devices = fields.get("deviceProperties")
     listed = devices if isinstance(devices, list) else []
@@ -72,11 +78,11 @@ def read_head(path: Path, limits: Limits = DEFAULT_LIMITS) -> TraceHead:
 
 
 def _tail(stream: ByteStream, head: bytes) -> bytes:
-    """The last part of what is left of ``stream``, of which ``head`` was read."""
-    last, before = head, b""
+    """Read the final part of ``stream``, after ``head``."""
+    current, previous = head, b""
     while part := stream.read(_PART):
-        last, before = part, last
-    return (before + last)[-_PART:]
+        current, previous = part, current
+    return (previous + current)[-_PART:]
 
 
 def _fields(part: bytes) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""The process that turns pieces of a trace into columns; ``workers.py`` starts it and speaks to it.
+"""Worker process that converts pieces of a trace to columns, started by ``workers.py``.
 
-``python -m graphviz_dash.ingest.kineto.worker FD SLOT_BYTES SLOTS EXACT``: FD is a file of memory
-that both sides have mapped, with SLOTS pieces of at most SLOT_BYTES. On stdin come :data:`ORDER`, a
-slot and the length of the piece in it, each answered on stdout by :data:`ANSWER`; an order for slot
--1 ends the work: the columns are written into the file behind the slots, and what describes them
-(:class:`Result`, in MessagePack, its length before it) to stdout.
+``python -m graphviz_dash.ingest.kineto.worker FD SLOT_BYTES SLOTS EXACT``: FD is a shared memory
+file with SLOTS pieces of at most SLOT_BYTES. stdin receives :data:`ORDER` messages with slot and
+length of a piece, each answered on stdout by :data:`ANSWER`. Slot -1 ends the work: the columns are
+written to the file after the slots, and their description (:class:`Result` in MessagePack, after
+its length) to stdout.
 """
 
 from __future__ import annotations
@@ -24,62 +24,62 @@ from graphviz_dash.ingest.kineto.table_columns import NeedsExactTimesError
 
 ORDER: Final = struct.Struct("=iq")
 ANSWER: Final = struct.Struct("=iq")
-"""One of TAKEN, DECLINED and INEXACT; and the events of the piece."""
+"""TAKEN, DECLINED or INEXACT, and the number of events in the piece."""
 
 TAKEN, DECLINED, INEXACT = range(3)
-"""The piece is in the columns; it is not what a piece should be; its times need decimals."""
+"""The piece was added; it is invalid; its times require decimals."""
 
 LENGTH: Final = struct.Struct("=q")
 
 
 class BlockResult(msgspec.Struct, array_like=True):
-    """A :class:`Block` in the file of memory."""
+    """A :class:`Block` in the shared memory file."""
 
     rows: int
-    """Numbers in the block."""
+    """Number of values."""
     base: int
-    """What all are above."""
+    """Lower bound of the values."""
     width: int
-    """Bytes of each row; 0: none, all are ``base``."""
+    """Bytes per row. 0 if all values equal ``base``."""
     gaps: bool
-    """Whether a 0 stands for ABSENT."""
+    """True if 0 represents ABSENT."""
     offset: int
-    """Where its bytes begin, from the end of the slots."""
+    """Start of its bytes, relative to the end of the slots."""
 
 
 class TableResult(msgspec.Struct):
     """A table."""
 
     rows: list[int]
-    """Rows of each piece."""
+    """Number of rows per piece."""
     columns: dict[str, list[BlockResult]]
-    """The blocks of each column."""
+    """Blocks per column."""
     names: list[str]
-    """What the codes of names stand for."""
+    """Names by code."""
     texts: list[bytes]
-    """What the codes of arguments stand for, as JSON."""
+    """JSON text of arguments by code."""
     whole_microseconds: bool
-    """Whether every time was written as an integer."""
+    """True if all times are integers."""
 
 
 class Result(msgspec.Struct):
-    """All of a worker's tables, and what it counted."""
+    """Tables and counters of a worker."""
 
     tables: dict[str, TableResult]
-    """By the names of SCHEMAS."""
+    """Tables by the names of SCHEMAS."""
     events: list[int]
-    """Entries of traceEvents in each piece."""
+    """Number of traceEvents per piece."""
     skipped: dict[str, int]
-    """Events that no table holds, by category."""
+    """Events without a table, by category."""
     unusable: dict[str, int]
-    """Events that are left out, by what is the matter."""
+    """Omitted events, by problem."""
     unreadable: dict[str, int]
-    """Arguments whose value is of no use, by name."""
+    """Invalid arguments, by name."""
 
 
 def main() -> None:
-    """Works until stdin ends or the order to finish comes."""
-    gc.disable()  # events are freed as they are done with and have no cycles
+    """Process orders until stdin ends or the order to finish arrives."""
+    gc.disable()  # events are freed when processed and have no cycles
     fd, slot_bytes, slots, exact = map(int, sys.argv[1:])
     orders, answers = sys.stdin.buffer, sys.stdout.buffer
     decoder = EventDecoder()
@@ -91,8 +91,8 @@ def main() -> None:
             if slot < 0:
                 _finish(columns, decoder, fd, slot_bytes * slots, answers)
                 return
-            begin = slot * slot_bytes
-            piece = memory[begin : begin + length]
+            start = slot * slot_bytes
+            piece = memory[start : start + length]
             answers.write(ANSWER.pack(*_taken(columns, decoder, piece)))
             answers.flush()
 
@@ -113,17 +113,17 @@ def _finish(
 ) -> None:
     columns.settle()
     tables = {}
-    at = begin
+    position = begin
     for name, table in columns.tables.items():
         block_results: dict[str, list[BlockResult]] = {}
         for column in sorted(table.blocks):
             block_results[column] = []
-            for rows, base, above, gaps in table.blocks.pop(column):
-                width = 0 if above is None else above.itemsize
-                block_results[column].append(BlockResult(rows, base, width, gaps, at - begin))
-                if above is not None:
-                    _write(fd, above.data.cast("B"), at)
-                    at += -(-above.nbytes // 8) * 8
+            for rows, base, offsets, gaps in table.blocks.pop(column):
+                width = 0 if offsets is None else offsets.itemsize
+                block_results[column].append(BlockResult(rows, base, width, gaps, position - begin))
+                if offsets is not None:
+                    _write(fd, offsets.data.cast("B"), position)
+                    position += -(-offsets.nbytes // 8) * 8
         tables[name] = TableResult(
             table.rows,
             block_results,
@@ -144,9 +144,9 @@ def _finish(
 
 
 def _write(fd: int, data: memoryview, at: int) -> None:
-    done = 0
-    while done < len(data):
-        done += os.pwrite(fd, data[done:], at + done)
+    written = 0
+    while written < len(data):
+        written += os.pwrite(fd, data[written:], at + written)
 
 
 if __name__ == "__main__":

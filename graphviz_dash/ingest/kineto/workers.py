@@ -1,9 +1,8 @@
-"""Processes that help to read one trace: each decodes the pieces that it is handed.
+"""Worker processes that decode pieces of one trace in parallel.
 
-They are started as ``python -m``, neither forked nor by multiprocessing's spawn: a fork beside the
-threads of Polars can hang, and spawn runs the main script again, which in the app is the app. They
-share memory with this process through a file that has no name, so that nothing is left behind
-whatever ends either side.
+Started as ``python -m``, because a fork can deadlock with the threads of Polars, and
+multiprocessing's spawn runs the main script again, which in the app is the app. They share memory
+through an unnamed file, so nothing remains after either side ends.
 """
 
 from __future__ import annotations
@@ -38,21 +37,20 @@ from graphviz_dash.ingest.kineto.worker import (
 from graphviz_dash.ingest.processes import PROCESSES_VARIABLE, module_path
 
 WORTHWHILE_BYTES: Final = 24 << 20
-"""JSON that must be left to read before other processes are started: they need 0.2 s for it."""
+"""Minimum remaining JSON in bytes that justifies worker processes, which start in 0.2 s."""
 
-_MOST: Final = 6  # one process splits about as fast as five decode
-_SLOTS: Final = 8  # what a worker has to do while this process decodes a piece itself
+_MOST: Final = 6  # one process splits as fast as about five decode
+_SLOTS: Final = 8  # keeps a worker busy while this process decodes a piece
 _SLOT_BYTES: Final = 1 << 20
 _ENVIRONMENT: Final = {"OPENBLAS_NUM_THREADS": "1"}
-"""numpy's linear algebra starts threads, which at first keep a core each busy, waiting for work
-that a worker has not."""
+"""Disables the threads of numpy's linear algebra, which initially busy-wait and are not needed."""
 
 _POSIX: Final = os.name == "posix"
 
 
 class DeclinedError(Exception):
-    """A piece that was handed over is not what a piece should be: the file is to be read by one
-    process. With ``inexact``, by any, but with exact times."""
+    """A worker declined a piece, so a single process must read the file. With ``inexact``, any
+    number of processes with exact times."""
 
     def __init__(self, *, inexact: bool) -> None:
         super().__init__()
@@ -60,7 +58,7 @@ class DeclinedError(Exception):
 
 
 def processes() -> int:
-    """How many processes should read a large trace, this one among them."""
+    """Return the number of processes for reading a large trace, including this one."""
     setting = os.environ.get(PROCESSES_VARIABLE, "")
     if setting.isdecimal() and int(setting):
         return int(setting)
@@ -69,14 +67,14 @@ def processes() -> int:
 
 
 class Workers:
-    """``count`` processes that decode pieces of the trace in ``path``; none where they cannot be
-    started. To be closed, which ends them."""
+    """``count`` processes that decode pieces of the trace in ``path``; none if they cannot be
+    started. Must be closed."""
 
     def __init__(self, path: Path, count: int, *, exact: bool) -> None:
         self.path = path
-        self.events = 0  # of pieces that are done
+        self.events = 0  # of completed pieces
         self._team: list[_Worker] = []
-        if not _POSIX:  # no files can be passed on
+        if not _POSIX:  # file descriptors cannot be inherited
             return
         try:
             for _ in range(count):
@@ -88,12 +86,13 @@ class Workers:
         return len(self._team)
 
     def offer(self, piece: memoryview) -> int | None:
-        """Hands ``piece``, elements with what separates them, to a worker; its number, or None if
-        all have enough to do.
+        """Pass ``piece``, elements with separators, to a worker.
+
+        Returns the number of the worker, or None if all are busy.
 
         Raises:
-            DeclinedError: an earlier piece was refused.
-            WorkerError: a worker has ended.
+            DeclinedError: An earlier piece was declined.
+            WorkerError: A worker has ended.
         """
         if len(piece) + 2 > _SLOT_BYTES:
             return None
@@ -105,12 +104,12 @@ class Workers:
         return None
 
     def confirm(self) -> None:
-        """Waits until all pieces are done; raises as :meth:`offer`."""
+        """Wait until all pieces are processed. Raises as :meth:`offer`."""
         while any(member.busy for member in self._team):
             self._listen(None)
 
     def finish(self) -> list[tuple[EventColumns, dict[str, int]]]:
-        """The columns of each worker and the arguments that it could not read, by name. Raises as
+        """Return the columns of each worker and its invalid arguments by name. Raises as
         :meth:`offer`."""
         self.confirm()
         for member in self._team:
@@ -118,16 +117,16 @@ class Workers:
         return [member.result() for member in self._team]
 
     def close(self) -> None:
-        """Ends the workers, whatever they are at."""
+        """Kill the workers."""
         for member in self._team:
             member.close()
         self._team.clear()
 
     def _listen(self, seconds: float | None) -> None:
-        waiting = [member for member in self._team if member.busy]
-        ready, _, _ = select.select([member.answers for member in waiting], [], [], seconds)
-        for member in waiting:
-            if member.answers in ready:
+        busy = [member for member in self._team if member.busy]
+        ready_answers, _, _ = select.select([member.answers for member in busy], [], [], seconds)
+        for member in busy:
+            if member.answers in ready_answers:
                 self.events += member.answered()
 
 
@@ -145,10 +144,10 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            bufsize=0,  # what a buffer holds, select does not see
+            bufsize=0,  # select does not see buffered data
             pass_fds=(self._fd,),
             env=os.environ | _ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(module_path())},
-            process_group=0,  # an interrupt from the terminal is ours to act on
+            process_group=0,  # this process handles interrupts from the terminal
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -157,10 +156,10 @@ class _Worker:
 
     def hand(self, piece: memoryview) -> None:
         slot = self.free.pop()
-        begin = slot * _SLOT_BYTES
-        end = begin + len(piece) + 1
-        self._memory[begin : begin + 1] = b"["
-        self._memory[begin + 1 : end] = piece
+        start = slot * _SLOT_BYTES
+        end = start + len(piece) + 1
+        self._memory[start : start + 1] = b"["
+        self._memory[start + 1 : end] = piece
         self._memory[end : end + 1] = b"]"
         self.busy.append(slot)
         self.order(slot, len(piece) + 2)
@@ -172,7 +171,7 @@ class _Worker:
             raise self._ended() from error
 
     def answered(self) -> int:
-        """The events of the oldest piece that is not done yet."""
+        """Receive the answer for the oldest pending piece and return its number of events."""
         status, events = ANSWER.unpack(self._read(ANSWER.size))
         self.free.append(self.busy.pop(0))
         if status != worker.TAKEN:
@@ -181,16 +180,16 @@ class _Worker:
 
     def result(self) -> tuple[EventColumns, dict[str, int]]:
         (length,) = LENGTH.unpack(self._read(LENGTH.size))
-        answer = msgspec.msgpack.decode(self._read(length), type=Result)
+        result = msgspec.msgpack.decode(self._read(length), type=Result)
         columns = EventColumns(self.path, exact=False)
-        columns.events = answer.events
-        columns.skipped = Counter(answer.skipped)
-        columns.unusable = Counter(answer.unusable)
+        columns.events = result.events
+        columns.skipped = Counter(result.skipped)
+        columns.unusable = Counter(result.unusable)
         size = os.fstat(self._fd).st_size
         memory = mmap.mmap(self._fd, size, access=mmap.ACCESS_READ)
         for name, table in columns.tables.items():
-            _fill(table, answer.tables[name], memory)
-        return columns, answer.unreadable
+            _fill(table, result.tables[name], memory)
+        return columns, result.unreadable
 
     def close(self) -> None:
         self._process.kill()
@@ -204,26 +203,27 @@ class _Worker:
     def _read(self, size: int) -> bytes:
         data = bytearray()
         while len(data) < size:
-            read = self.answers.read(size - len(data))
-            if not read:
+            chunk = self.answers.read(size - len(data))
+            if not chunk:
                 raise self._ended()
-            data += read
+            data += chunk
         return bytes(data)
 
     def _ended(self) -> WorkerError:
         code = self._process.wait()
         self._errors.seek(0)
-        last = self._errors.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
-        how = f"by signal {_signal_name(-code)}" if code < 0 else f"with exit code {code}"
-        said = f" ({printable(last[:200])})" if last else ""
+        last_line = self._errors.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
+        cause = f"by signal {_signal_name(-code)}" if code < 0 else f"with exit code {code}"
+        message = f" ({printable(last_line[:200])})" if last_line else ""
         return WorkerError(
-            f"{self.path}: a process that was reading it ended {how}{said}. If memory ran out, "
-            f"{PROCESSES_VARIABLE}=1 in the environment reads with one process, which needs less."
+            f"{self.path}: a process reading it ended {cause}{message}. If memory ran out, set "
+            f"{PROCESSES_VARIABLE}=1 in the environment to read with one process, which needs "
+            "less."
         )
 
 
 def _nameless_file(size: int) -> int:
-    """A file of ``size`` bytes in memory, or else among the temporary ones."""
+    """Create an unnamed file of ``size`` bytes in memory, or otherwise a temporary file."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("graphviz-dash")
     else:
@@ -252,9 +252,9 @@ def _fill(table: TableColumns, result: TableResult, memory: mmap.mmap) -> None:
 def _block(result: BlockResult, memory: mmap.mmap) -> Block:
     if not result.width:
         return Block(result.rows, result.base, None, result.gaps)
-    # Eight bytes wide are the numbers themselves, which may be negative.
+    # Blocks of 8 bytes per row contain the numbers themselves, which may be negative.
     kind = np.dtype(np.int64 if result.width == 8 else f"u{result.width}")
-    at = _SLOTS * _SLOT_BYTES + result.offset
+    position = _SLOTS * _SLOT_BYTES + result.offset
     return Block(
-        result.rows, result.base, np.frombuffer(memory, kind, result.rows, at), result.gaps
+        result.rows, result.base, np.frombuffer(memory, kind, result.rows, position), result.gaps
     )

@@ -47,7 +47,7 @@ def test_a_bad_file_is_one_line(invoke: Invoke, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hello")
     result = invoke("import", str(tmp_path / "a.txt"), "-o", str(tmp_path / "out"))
     assert result.code == 2
-    assert "a file of no kind that is known" in result.err
+    assert "a file of unknown kind" in result.err
 
 
 def test_a_folder_is_joined(invoke: Invoke, tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_another_calibration_changes_the_prediction(folder: Path, invoke: Invoke
     [
         (("sample_traces/mlp-train/graph",), "no eager trace"),
         (("missing.json",), "missing.json"),
-        (("sample_traces",), "no run directly in it"),
+        (("sample_traces",), "no run directly in the folder"),
     ],
 )
 def test_what_is_no_eager_trace_is_refused(

@@ -72,22 +72,24 @@ class TestTables:
 
         write_fleet(fleet, tmp_path / "tables")
         monkeypatch.setattr(pl, "read_parquet", giving_up)
-        with pytest.raises(InputError, match="a table that graphviz-dash fleet wrote"):
+        with pytest.raises(InputError, match="a table written by graphviz-dash fleet"):
             read_fleet(tmp_path / "tables")
 
     def test_a_damaged_table(self, fleet: Fleet, tmp_path: Path) -> None:
         write_fleet(fleet, tmp_path / "tables")
         (tmp_path / "tables" / "ranks.parquet").write_bytes(b"PAR1 no")
-        with pytest.raises(InputError, match="a table that graphviz-dash fleet wrote"):
+        with pytest.raises(InputError, match="a table written by graphviz-dash fleet"):
             read_fleet(tmp_path / "tables")
 
     def test_tables_of_another_version(self, fleet: Fleet, tmp_path: Path) -> None:
         tables = {**fleet.tables, "ranks": pl.DataFrame({"name": ["x"]})}
         write_fleet(replace(fleet, tables=tables), tmp_path / "tables")
-        with pytest.raises(InputError, match="other columns"):
+        with pytest.raises(InputError, match="unexpected columns"):
             read_fleet(tmp_path / "tables")
         (tmp_path / "tables" / CHECKSUMS).unlink()
-        with pytest.raises(InputError, match="what this version's fleet wrote"):
+        with pytest.raises(
+            InputError, match="tables written by this version of graphviz-dash fleet"
+        ):
             read_fleet(tmp_path / "tables")
 
 

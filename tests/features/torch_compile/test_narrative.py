@@ -28,7 +28,7 @@ from tests.samples import SAMPLES
         ),
         (
             "compile-generate/mended-1",
-            " Mend first: Several calls are one step for torch, generate.py:55.",
+            " Mend first: Torch counts several calls as one step, generate.py:55.",
         ),
         (
             "mlp-train/compile-default",

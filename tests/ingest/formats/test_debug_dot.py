@@ -152,7 +152,7 @@ class TestRefused:
             (
                 "digraph dot {\nsubgraph cluster_1 {\n"
                 '"graph_1_node_0"[label="0\ngraph_1\n"];\n}\n}',
-                "graphs that are all inside others",
+                "only graphs inside other graphs",
             ),
         ],
     )

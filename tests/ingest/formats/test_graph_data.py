@@ -79,7 +79,7 @@ def test_nodes_edges_and_ids(tmp_path: Path) -> None:
     [
         ({"nodes": []}, "without nodes"),
         ({"exec_graph_id": "nine"}, "Expected `int`"),
-        ({"nodes": [node(1, "kernel", [])]}, "node 1 at place 0"),
+        ({"nodes": [node(1, "kernel", [])]}, "node 1 at position 0"),
         ({"nodes": [node(0, "teleport", [])]}, "a node of type 'teleport'"),
         ({"nodes": [node(0, "kernel", [7])]}, "depends on node 7"),
         ({"nodes": [node(0, "kernel", [0])]}, "depends on node 0"),

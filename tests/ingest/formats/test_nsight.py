@@ -174,7 +174,7 @@ class TestHostile:
     def test_no_database(self, tmp_path: Path) -> None:
         file = tmp_path / "a.sqlite"
         file.write_bytes(b"SQLite format 3\0" + b"\xff" * 4096)
-        with pytest.raises(InputError, match="not readable as SQLite"):
+        with pytest.raises(InputError, match="invalid SQLite"):
             convert_nsight(file, tmp_path)
 
     def test_names_of_columns_that_are_not_text(self, tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_a_database(tmp_path: Path) -> None:
     ("name", "content", "said"),
     [
         ("a.json", b"", "an empty file"),
-        ("a.txt", b"hello", "of no kind that is known"),
+        ("a.txt", b"hello", "of unknown kind"),
         ("a.nsys-rep", b"\x01\x02", "nsys export --type sqlite a.nsys-rep"),
         ("a.zip", b"PK\x03\x04....", "a zip archive"),
     ],

@@ -39,7 +39,7 @@ def test_more_than_a_quarter_of_the_memory_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_is_cut_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(gzip.compress(b"x" * 10_000)[:-9])
-    with pytest.raises(InputError, match=r"end too early.*expected a whole file"):
+    with pytest.raises(InputError, match=r"ends unexpectedly.*expected a complete file"):
         read_bytes(path, LIMITS)
 
 

@@ -109,7 +109,7 @@ def test_a_record_of_another_shape_is_passed_over(tmp_path: Path, record: str) -
 def test_no_record_at_all_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "other.log"
     file.write_text("V1123 01:44:29.381000 729 torch/_logging/structured.py:28] {\nnothing\n")
-    with pytest.raises(InputError, match="no record in it"):
+    with pytest.raises(InputError, match="no record"):
         read_torch_trace(file, DEFAULT_LIMITS)
 
 

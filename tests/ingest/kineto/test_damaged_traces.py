@@ -49,22 +49,22 @@ def sample() -> bytes:
 DAMAGED: dict[str, tuple[Callable[[], bytes], str]] = {
     "gzip cut in its header": (
         lambda: gzip.compress(sample())[:6],
-        "gzip data that end too early",
+        "gzip data ends unexpectedly",
     ),
-    "JSON cut in the first fields": (lambda: sample()[:80], "ends too early"),
+    "JSON cut in the first fields": (lambda: sample()[:80], "ends unexpectedly"),
     "empty file": (lambda: b"", "an empty file"),
     "white space only": (lambda: b" \n\t" * 1000, "an empty file"),
     "gzip of nothing": (lambda: gzip.compress(b""), "an empty file"),
-    "binary file": (lambda: bytes(range(256)) * 64, "no JSON object: it starts with"),
+    "binary file": (lambda: bytes(range(256)) * 64, "not a JSON object: it starts with"),
     "Nsight report": (lambda: b"SQLite format 3\0" + bytes(100), "graphviz-dash import FILE"),
-    "ELF file": (lambda: b"\x7fELF" + bytes(1000), "no JSON object"),
+    "ELF file": (lambda: b"\x7fELF" + bytes(1000), "not a JSON object"),
     "zip archive": (lambda: b"PK\x03\x04" + bytes(100), "a zip archive"),
     "zstd file": (lambda: b"\x28\xb5\x2f\xfd" + bytes(100), "zstd"),
     "UTF-16 text": (lambda: sample().decode().encode("utf-16"), "UTF-16"),
-    "HTML page": (lambda: b"<!doctype html><p>404", "no JSON object"),
+    "HTML page": (lambda: b"<!doctype html><p>404", "not a JSON object"),
     "JSON that is no trace": (lambda: b'{"a": 1, "b": [2]}', "without traceEvents .*'a', 'b'"),
     "empty object": (lambda: b"{}", "without traceEvents .it is empty"),
-    "a number": (lambda: b"42", "no JSON object"),
+    "a number": (lambda: b"42", "not a JSON object"),
     "traceEvents is an object": (lambda: b'{"traceEvents": {"a": 1}}', "not an array"),
     "traceEvents is null": (lambda: b'{"traceEvents": null}', "not an array"),
     "no events": (document, "without any slice"),
@@ -83,7 +83,7 @@ DAMAGED: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "traceEvents twice": (
         lambda: b'{"traceEvents": [' + EVENT.encode() + b'], "traceEvents": []}',
-        "traceEvents twice",
+        "duplicate traceEvents",
     ),
     "damaged before the first slice": (
         lambda: document('{"ph": "M", "name": "x"}', "{ph: X}", EVENT),
@@ -134,33 +134,33 @@ def test_damage_is_told_in_one_line(tmp_path: Path, name: str) -> None:
 
 
 UNUSABLE: dict[str, tuple[str, str]] = {
-    "a number": ("1", "no object"),
-    "a string": ('"x"', "no object"),
-    "null": ("null", "no object"),
+    "a number": ("1", "not an object"),
+    "a string": ('"x"', "not an object"),
+    "null": ("null", "not an object"),
     "name is a number": (event(name="5"), "no text as name"),
     "name is an object": (event(name='{"a": 1}'), "no text as name"),
     "category is a list": (event(cat="[1]"), "no text as cat"),
-    "ts is a string": (event(ts='"soon"'), "a ts that is text"),
+    "ts is a string": (event(ts='"soon"'), "a ts as text"),
     "ts is true": (event(ts="true"), "no ts"),
     "ts is null": (event(ts="null"), "no ts"),
     "ts is absent": ('{"ph": "X", "cat": "kernel", "name": "k", "dur": 1}', "no ts"),
     "ts is NaN": (event(ts="NaN"), "no ts"),
-    "ts is Infinity": (event(ts="Infinity"), "an absurd ts"),
-    "ts is 1e300": (event(ts="1e300"), "an absurd ts"),
-    "ts is 1e999": (event(ts="1e999"), "an absurd ts"),
-    "ts is 1e99999999999": (event(ts="1e99999999999"), "an absurd ts"),
-    "ts beyond 64 bits": (event(ts="9" * 30), "an absurd ts"),
-    "ts of 400 digits": (event(ts="9" * 400), "an absurd ts"),
+    "ts is Infinity": (event(ts="Infinity"), "a ts out of range"),
+    "ts is 1e300": (event(ts="1e300"), "a ts out of range"),
+    "ts is 1e999": (event(ts="1e999"), "a ts out of range"),
+    "ts is 1e99999999999": (event(ts="1e99999999999"), "a ts out of range"),
+    "ts beyond 64 bits": (event(ts="9" * 30), "a ts out of range"),
+    "ts of 400 digits": (event(ts="9" * 400), "a ts out of range"),
     "dur is negative": (event(dur="-1.5"), "a negative duration"),
     "dur is a negative integer": (event(dur="-1"), "a negative duration"),
-    "dur is absurd": (event(dur="1e17"), "an absurd dur"),
+    "dur is absurd": (event(dur="1e17"), "a dur out of range"),
     "correlation beyond 64 bits": (
         event(args='{"correlation": 99999999999999999999999}'),
-        "an absurd correlation",
+        "a correlation out of range",
     ),
-    "grid of 2^70": (event(args=f'{{"grid": [{1 << 70}, 1, 1]}}'), "an absurd grid"),
-    "device beyond 32 bits": (event(args='{"device": 99999999999}'), "an absurd device"),
-    "graph id is negative": (event(args='{"graph id": -5}'), "an absurd graph id"),
+    "grid of 2^70": (event(args=f'{{"grid": [{1 << 70}, 1, 1]}}'), "a grid out of range"),
+    "device beyond 32 bits": (event(args='{"device": 99999999999}'), "a device out of range"),
+    "graph id is negative": (event(args='{"graph id": -5}'), "a graph id out of range"),
 }
 
 
@@ -178,7 +178,7 @@ def test_an_unusable_event_costs_itself_only(tmp_path: Path, name: str, whole: b
     assert trace.offsets is not None
     assert trace.offsets.rows["gpu"].to_list() == [*range(20), *range(21, 31), *range(32, 52)]
     problems = {problem.code: problem.text for problem in trace.info.problems}
-    said = f"2 events cannot be used: {cause} (2). They are missing from every figure."
+    said = f"2 events cannot be used: {cause} (2). They are missing from all figures."
     assert problems.pop("event-unusable") == said
     assert problems.keys() == {problem.code for problem in expected.info.problems}
     assert trace.info.skipped == expected.info.skipped | {"unusable": 2}
@@ -212,7 +212,7 @@ def test_work_as_begins_and_ends_gets_a_warning(tmp_path: Path) -> None:
     pair = [event(ph=f'"{phase}"', ts="5", name='"k"') for phase in "BE"]
     path.write_bytes(document(EVENT, *pair))
     (problem,) = (p for p in read_trace(path).info.problems if p.code == "work-not-as-slices")
-    assert problem.text.startswith("2 events of work on the GPU are no slices")
+    assert problem.text.startswith("2 events of GPU work are not slices")
 
 
 SMALL = Limits(

@@ -285,7 +285,7 @@ def test_a_trace_without_any_event_of_a_gpu(tmp_path: Path) -> None:
     assert (len(loaded.ops), len(loaded.runtime)) == (1, 2)
     (problem,) = loaded.info.problems
     assert problem.code == "launch-without-work"
-    assert problem.text.startswith("2 of 2 launches have no work on the GPU")
+    assert problem.text.startswith("2 of 2 launches have no GPU work")
 
 
 def test_two_sessions_with_the_same_correlation_ids(tmp_path: Path) -> None:
@@ -364,4 +364,4 @@ def test_calls_of_programs_with_a_default_stream_for_each_thread(tmp_path: Path)
     ]
     loaded = read_trace(write(tmp_path, {"traceEvents": events}))
     (problem,) = loaded.info.problems
-    assert problem.text.startswith("1 of 2 launches have no work")
+    assert problem.text.startswith("1 of 2 launches have no GPU work")

@@ -31,7 +31,7 @@ def test_a_plain_event() -> None:
     [
         ({"name": 5}, "no text as name"),
         ({"cat": [1]}, "no text as cat"),
-        ({"ts": "soon"}, "a ts that is text"),
+        ({"ts": "soon"}, "a ts as text"),
         ({"dur": None}, "no dur"),
     ],
 )
@@ -48,7 +48,7 @@ def test_what_is_no_object(item: object) -> None:
     decoder = EventDecoder()
     first, second = decoder.strict(encoded(EVENT, item))
     assert (first.name, second) == ("k", UNUSABLE)
-    assert decoder.unusable == {"no object": 1}
+    assert decoder.unusable == {"not an object": 1}
 
 
 def test_arguments_of_another_type_count_as_not_recorded() -> None:

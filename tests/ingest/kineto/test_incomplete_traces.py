@@ -87,13 +87,13 @@ def test_a_plain_trace_cut_anywhere(cut: int, tmp_path_factory: pytest.TempPathF
     cut %= len(text().rstrip())
     path.write_bytes(text()[:cut])
     if cut < ends()[0][_first_slice()]:
-        with pytest.raises(InputError, match=r"ends too early|an empty file|no JSON object"):
+        with pytest.raises(InputError, match=r"ends unexpectedly|an empty file|not a JSON object"):
             read_trace(path)
         return
     trace = read_trace(path)
     check_prefix(trace, cut)
-    assert "ends too early" in problem(trace)
-    assert f"Used are the {trace.info.events:,} event" in problem(trace)
+    assert "ends unexpectedly" in problem(trace)
+    assert f"The trace contains the {trace.info.events:,} event" in problem(trace)
 
 
 @settings(max_examples=20, deadline=None)
@@ -107,11 +107,11 @@ def test_a_compressed_trace_cut_anywhere(
     path.write_bytes(whole[:cut])
     left = _left(whole[:cut])
     if len(left) < ends()[0][_first_slice()]:
-        with pytest.raises(InputError, match=r"end too early|an empty file|no JSON object"):
+        with pytest.raises(InputError, match=r"ends unexpectedly|an empty file|not a JSON object"):
             read_trace(path)
         return
     trace = read_trace(path)
-    assert "gzip data that end too early" in problem(trace)
+    assert "gzip data ends unexpectedly" in problem(trace)
     check_prefix(trace, len(left))
     assert text().startswith(left)
 
@@ -134,7 +134,7 @@ def test_a_cut_trace_with_and_without_the_fields_behind_its_events(tmp_path: Pat
     path.write_text(whole[: at + 26])  # within the number, which must not be taken for it
     cut = read_trace(path)
     assert cut.info.origin_ns < behind.info.origin_ns
-    assert "the time of day is missing too" in problem(cut)
+    assert "The time of day is missing too" in problem(cut)
 
 
 def sample() -> bytes:
@@ -157,14 +157,14 @@ DAMAGED: dict[str, tuple[Callable[[], bytes], str, str]] = {
     "second member cut": (
         lambda: gzip.compress(sample()[:-90]) + gzip.compress(sample()[-90:])[:30],
         "cut-off",
-        "gzip data that end too early",
+        "gzip data ends unexpectedly",
     ),
     "garbage behind gzip": (
         lambda: gzip.compress(sample()) + b"garbage behind the end",
         "damaged",
         "invalid gzip/zlib wrapper",
     ),
-    "last brace": (lambda: sample().rstrip()[:-1], "cut-off", "ends too early"),
+    "last brace": (lambda: sample().rstrip()[:-1], "cut-off", "ends unexpectedly"),
     "unquoted word": (
         lambda: sample()[: sample().rindex(b'"ph"')] + b"oops" + bytes(40),
         "damaged",
@@ -175,7 +175,7 @@ DAMAGED: dict[str, tuple[Callable[[], bytes], str, str]] = {
         "damaged",
         "not JSON at byte",
     ),
-    "text behind the end": (lambda: sample() + b" and more", "damaged", "at 'and more'"),
+    "text after the end": (lambda: sample() + b" and more", "damaged", "at 'and more'"),
     "two documents": (lambda: sample() * 2, "damaged", "unexpected text"),
     "zeros over the structure": (
         lambda: zeroed(b'"ph"', 60),

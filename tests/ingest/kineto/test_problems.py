@@ -34,7 +34,7 @@ def test_a_launch_without_work(tmp_path: Path) -> None:
         trace.runtime(call, 40, 5)
     found = problems(trace, tmp_path)
     assert list(found) == ["launch-without-work"]
-    assert found["launch-without-work"].text.startswith("2 of 3 launches have no work")
+    assert found["launch-without-work"].text.startswith("2 of 3 launches have no GPU work")
 
 
 def test_launches_after_a_capture_are_looked_at_again(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_two_launches_with_one_correlation(tmp_path: Path) -> None:
     trace.kernel("k", 20, 5, correlation=launch)
     found = problems(trace, tmp_path)
     assert list(found) == ["duplicate-correlation"]
-    assert found["duplicate-correlation"].text.startswith("2 launches share 1 correlation id:")
+    assert found["duplicate-correlation"].text.startswith("2 launches share 1 correlation id, so")
 
 
 def test_a_single_launch_with_several_kernels(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_a_file_that_was_changed_is_told(tmp_path: Path) -> None:
     path = trace.write(tmp_path / "trace.json")
     loaded = read_trace(path)
     path.write_text(trace.text().replace("aten::add", "aten::mul"))
-    with pytest.raises(InputError, match=r"another event than 'aten::add'.*load it anew"):
+    with pytest.raises(InputError, match=r"an event other than 'aten::add'.*Load it again"):
         raw_event(loaded, "ops", 0)
     path.unlink()
     with pytest.raises(InputError, match="no such file"):

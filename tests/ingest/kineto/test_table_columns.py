@@ -67,9 +67,9 @@ def test_a_piece_that_is_discarded_leaves_nothing() -> None:
         (1.5, -0.5, "a negative duration"),
         (float("nan"), 1.0, "no ts"),
         (1.0, float("nan"), "no dur"),
-        (1e19, 1.0, "an absurd ts"),
-        (1, 10**30, "an absurd dur"),
-        (float("inf"), 1.0, "an absurd ts"),
+        (1e19, 1.0, "a ts out of range"),
+        (1, 10**30, "a dur out of range"),
+        (float("inf"), 1.0, "a ts out of range"),
     ],
 )
 def test_times_that_cannot_be(ts: Any, dur: Any, cause: str) -> None:
@@ -79,7 +79,7 @@ def test_times_that_cannot_be(ts: Any, dur: Any, cause: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ts", "cause"), [(Decimal("NaN"), "no ts"), (Decimal(LATEST_NS), "an absurd ts")]
+    ("ts", "cause"), [(Decimal("NaN"), "no ts"), (Decimal(LATEST_NS), "a ts out of range")]
 )
 def test_decimals_that_cannot_be(ts: Decimal, cause: str) -> None:
     with pytest.raises(UnusableEventError, match=cause):
@@ -102,5 +102,5 @@ def test_numbers_that_are_text_or_none() -> None:
     packed = table.integers([7, "8", "x", None], "stream")
     numbers = [int.from_bytes(packed[at : at + 8], "little", signed=True) for at in (0, 8, 16, 24)]
     assert numbers == [7, 8, ABSENT, ABSENT]
-    with pytest.raises(UnusableEventError, match="an absurd stream"):
+    with pytest.raises(UnusableEventError, match="a stream out of range"):
         table.integers([1 << 70], "stream")

@@ -47,7 +47,7 @@ def test_a_cut_file_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     trace = read_trace(write(tmp_path, content[: len(content) * 3 // 4]))
     (problem,) = trace.info.incomplete
     assert problem.code == "cut-off"
-    assert "zstd data that end too early" in problem.text
+    assert "zstd data ends unexpectedly" in problem.text
     assert trace.info.events > 100
 
 

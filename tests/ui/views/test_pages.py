@@ -101,7 +101,7 @@ def test_every_page_tells_of_a_trace_that_is_cut(
     look_in(cut)
     told = markup(shown(name))
     assert "A trace of graph is not whole" in told
-    assert "The trace is cut off: gzip data that end too early" in told
+    assert "The trace is truncated: gzip data ends unexpectedly" in told
 
 
 @pytest.mark.parametrize("name", PAGES)
