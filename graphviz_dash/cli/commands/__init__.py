@@ -1,1 +1,1 @@
-"""One module a command."""
+"""Commands, one per module."""

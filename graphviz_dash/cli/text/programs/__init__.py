@@ -1,1 +1,1 @@
-"""What is printed of programs as a whole: what a compiler made of them."""
+"""Text about whole programs: the results of a compiler."""
