@@ -1,1 +1,1 @@
-"""The drawing of a captured graph: layout, edges, colours, cards."""
+"""Drawing of a captured graph: layout, edges, colours, cards."""

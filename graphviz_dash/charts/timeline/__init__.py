@@ -1,1 +1,1 @@
-"""The drawing of kernels over time."""
+"""Timeline drawing of kernels."""

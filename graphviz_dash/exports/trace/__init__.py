@@ -1,1 +1,1 @@
-"""Runs as Perfetto and Chrome traces."""
+"""Export of runs as Perfetto and Chrome traces."""
