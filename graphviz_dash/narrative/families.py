@@ -137,7 +137,7 @@ def loss_sentence(family: FamilyReport) -> str:
 
 
 def faster_sentence(family: FamilyReport) -> str:
-    """Describe requests that run faster in a larger graph than in one of their own size, beyond the
+    """Describe requests that run faster in a larger graph than at their exact size, beyond the
     variation between replays. Empty if there are none."""
     if isinstance(family.losses, Missing):
         return ""

@@ -259,10 +259,10 @@ def _no_steps(reason: NoSteps) -> tuple[str, str, str]:
     )
     if totals.launches:
         text += f", {counted(totals.launches, 'launch')}"
-        text += f" ({totals.graph_launches:,} graph launches)" if totals.graph_launches else ""
+        text += f" ({totals.graph_launches:,} of graphs)" if totals.graph_launches else ""
     if totals.duration_ns > 0:
         text += (
-            f" in {format_ns(totals.duration_ns)}, of which the GPU was busy "
+            f" in {format_ns(totals.duration_ns)}, with the GPU busy for "
             f"{format_ns(totals.busy_ns)} ({format_percent(totals.busy_ns / totals.duration_ns)})"
         )
     return "no-steps", text, ""

@@ -114,7 +114,7 @@ def rank_notes(mode: ModeRanks) -> tuple[str, ...]:
     if mode.missing:
         listed = ", ".join(map(str, mode.missing[:8])) + (" ..." if mode.missing[8:] else "")
         noun = "rank" if len(mode.missing) == 1 else "ranks"
-        notes.append(f"No run of {noun} {listed} is available, so waits for it are unknown.")
+        notes.append(f"No run of {noun} {listed} is available, so the cost of waiting is unknown.")
     notes += [
         f"The graphs of rank {other.rank} differ from those of rank {mode.ranks[0].rank}: {text}"
         for other in mode.graphs

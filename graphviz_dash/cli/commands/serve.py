@@ -29,7 +29,7 @@ _PAGES: Final = Path(__file__).parents[2] / "ui" / "main.py"
 _PACKAGES: Final = Path(__file__).parents[3]
 """Parent folder of the package, which need not be installed."""
 _END_S: Final = 8.0
-"""Shutdown timeout of the server in seconds; longer than that of its own requests."""
+"""Shutdown timeout of the server in seconds; longer than its request timeout."""
 _ANY: Final = ("0.0.0.0", "::")
 _OPTIONS: Final = {
     "server.headless": "true",

@@ -84,9 +84,9 @@ def test_the_run_without_graphs_is_the_baseline() -> None:
     assert graphed.step.value == 2_000
     assert graphed.where.step_ns == 2_000
     assert answer_text(run_answer(graphed)).startswith(
-        "Yes: graphed makes a step 4.00x faster than slow, 2.00 µs instead of 8.00 µs"
+        "Yes: graphed is 4.00x faster than slow, 2.00 µs instead of 8.00 µs per step"
     )
-    assert "as it ran once, not clean timings" in answer_text(run_answer(graphed))
+    assert "program's loop, not from a clean pass" in answer_text(run_answer(graphed))
 
 
 def test_recorded_and_collected_runs_are_never_compared() -> None:

@@ -272,7 +272,7 @@ class TestMemory:
         assert told.node_bytes.graphs == 6
         assert told.node_bytes.bytes * 1_600 == pytest.approx(40 / 6 * 2**20)
         assert "by what 6 graphs took" in pool_method(told.node_bytes)
-        assert "as measured on driver 580" in pool_method(usual.node_bytes)
+        assert "measured on driver 580" in pool_method(usual.node_bytes)
 
     def test_workspaces_of_libraries_are_no_sizes_own(self, tmp_path: Path) -> None:
         """A library takes one in the first capture, and another in the second, on another stream;

@@ -51,4 +51,4 @@ def test_without_a_backward_there_are_bounds_and_the_reason() -> None:
     for each in bounds:
         assert each.low_ns < 570_000 < each.high_ns == prediction.step_ns.value
         assert eager_row(each)[2] == "–"
-    assert "nothing is estimated" in eager_note(bounds)
+    assert "Nothing is estimated" in eager_note(bounds)

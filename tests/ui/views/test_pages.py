@@ -241,7 +241,7 @@ def test_an_eager_run_alone_shows_what_a_graph_would_gain(
         assert escape(prediction_verdict(outlook), quote=False) in unescape(told).replace(
             "</a>", ""
         ).replace('<a href="#predicted">', "")
-        assert "What would stop a capture" in told
+        assert "Capture blockers" in told
         assert "GPU idle" in told or name == "doctor"
 
 
