@@ -375,5 +375,5 @@ def _value(parameter: object) -> str:
 
 
 def _with_seed(work: WorkloadInfo) -> str:
-    seed = "an unset seed" if work.seed is None else f"seed {work.seed}"
+    seed = "an unrecorded seed" if work.seed is None else f"seed {work.seed}"
     return f"{work.factory} with {seed}"

@@ -157,8 +157,8 @@ def test_a_graph_that_replays_other_work_is_not_worth_it_as_it_stands() -> None:
     examined = replace(make_run("doctor", ExecutionMode.GRAPH), doctor=report(MOVED, captured=True))
     found = compare(make_experiment(eager(), graphed(), examined))
     assert answer_text(answer(found)).startswith(
-        "Not in its current form: replays compute a different result. As timed, graph is 8.00x faster "
-        "than eager"
+        "Not in its current form: replays compute a different result. As timed, graph is 8.00x "
+        "faster than eager"
     )
     # Nothing is paid back by what is wrong.
     assert "paid back" not in answer_text(answer(found))

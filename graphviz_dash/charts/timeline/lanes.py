@@ -101,7 +101,7 @@ def _delta(chosen: ChosenRun, baseline: ChosenRun) -> str:
         return ""
     run_ns, baseline_ns = chosen.length, baseline.length
     if run_ns == baseline_ns or min(run_ns, baseline_ns) <= 0:
-        return "equal" if run_ns == baseline_ns else ""
+        return "equal length" if run_ns == baseline_ns else ""
     word, ratio = (
         ("shorter", baseline_ns / run_ns)
         if run_ns < baseline_ns

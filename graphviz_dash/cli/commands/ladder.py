@@ -33,7 +33,7 @@ from graphviz_dash.model.run import Run
     "--run", "name", metavar="RUN", help="Run to analyse.  [default: the run with most steps]"
 )
 @click.option(
-    "--family", metavar="NAME", help="Family to analyse.  [default: the first with sizes]"
+    "--family", metavar="NAME", help="Family to analyse.  [default: the family with most steps]"
 )
 @click.option(
     "--graphs",

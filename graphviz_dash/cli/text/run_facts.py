@@ -27,7 +27,7 @@ def print_facts(run: Run) -> None:
     work, machine, rank = manifest.workload, manifest.environment, manifest.rank_of_several
     facts = {
         "workload": f"{work.name} ({work.factory}), "
-        + ("a program with an unset seed" if work.seed is None else f"seed {work.seed}"),
+        + ("a program with an unrecorded seed" if work.seed is None else f"seed {work.seed}"),
         **(
             {"parameters": ", ".join(f"{key}={value}" for key, value in work.parameters.items())}
             if work.parameters

@@ -142,7 +142,7 @@ def test_a_mean_that_few_long_steps_make_up_is_told(rare: int, weak: bool) -> No
     texts = {note.code: note.text for note in low_confidence_notes(run.low_confidence)}
     assert ("uneven-steps" in texts) == weak
     if weak:
-        assert "4 of 40 steps make up 90.9%; the median is 10.0 µs" in texts["uneven-steps"]
+        assert "4 of 40 steps making up 90.9%; the median is 10.0 µs" in texts["uneven-steps"]
 
 
 @pytest.mark.parametrize(("seen", "note"), [(4, "1 of 5 graph launches"), (5, None)])

@@ -68,7 +68,7 @@ def test_the_answer_on_a_recorded_step() -> None:
     assert verdicts_sentence([own]).startswith(
         "Its repeat launch is as fast as expected: graph-0 of"
     )
-    assert "graphs of launch-h200 took for as many nodes" in own_graph_sentence(own)
+    assert "graphs of launch-h200 had for the same numbers of nodes" in own_graph_sentence(own)
 
 
 def test_why_a_verdict_is_not_known_is_said_once() -> None:

@@ -153,7 +153,7 @@ def test_what_was_not_measured_is_said(told: tuple[Absent, ...], reason: str) ->
     (own,) = own_graphs(Experiment(Path("x"), (run,)), {"ref": costs()})
     assert own.chain is None
     assert LAUNCH not in own.timings
-    assert f"not timed by itself: {reason}" in own_graph_sentence(own)
+    assert f"not timed separately: {reason}" in own_graph_sentence(own)
     assert not own.absent.keys() & own.timings.keys()
     assert own.absent[LAUNCH].startswith(reason)
     (sentence,) = untimed_sentences([own])

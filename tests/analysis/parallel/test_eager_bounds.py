@@ -41,7 +41,7 @@ def test_the_backward_of_products_tells_of_training(
         for fewer, more in pairwise(bounds.values())
         if more.value_ns is not None and fewer.value_ns is not None
     )
-    assert "estimated" in eager_note(tuple(bounds.values())).lower()
+    assert "The estimate" in eager_note(tuple(bounds.values()))
 
 
 def test_without_a_backward_there_are_bounds_and_the_reason() -> None:

@@ -38,7 +38,7 @@ def result(experiment: Path) -> Comparison:
 def test_a_faster_plan_says_by_how_much_and_how_it_was_checked() -> None:
     outcome, check = plan_sentences("parallel", PLAN)
     assert "on 4 streams a replay takes 800 µs instead of 1.65 ms on one: 2.06x as fast" in outcome
-    assert "800 µs were predicted (+0.0%)" in outcome
+    assert "prediction 800 µs (error +0.0%)" in outcome
     assert check.startswith("Checked on 20 replays with changed inputs, 5 of them")
     assert "equal in every bit (3 tensors each)" in check
 

@@ -69,7 +69,7 @@ def test_the_drivers_answer_stands_beside_the_prediction(invoke: Invoke) -> None
     pair = f"{SAMPLE}:graph-0", f"{SAMPLE}:graph-8"
     out = invoke("diff", *pair).out
     assert "graph:graph-8 (norm on the other branch)" in out
-    assert "the driver: refused, ERROR_TOPOLOGY_CHANGED" in out
+    assert "driver: refused, ERROR_TOPOLOGY_CHANGED" in out
     assert "not as predicted" not in out
     update = json.loads(invoke("diff", *pair, "--json").out)["update"]
     assert update["agreed"] is True

@@ -44,7 +44,7 @@ def test_a_finding_is_told_with_its_line_rule_and_advice(tmp_path: Path, invoke:
     assert "   op aten::_local_scalar_dense, stream 0x55d0 (captured), 3 times per step" in lines
     assert "   error: CUDA error: operation not permitted when stream is capturing" in lines
     assert "   bytes copied: 4.00 KiB" in lines
-    assert f"   do instead: {RULES[READ.rule].advice}" in lines
+    assert f"   fix: {RULES[READ.rule].advice}" in lines
     assert result.out.index("1. illegal") < result.out.index("2. silent")
     assert re.search(
         r"^default-stream +not checked +the doctor chose the stream$", result.out, re.M

@@ -22,7 +22,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_best_sizes(service: Path, invoke: Invoke) -> None:
     result = invoke("ladder", str(service), "--list", "2")
     assert result.code == 0
-    assert "6 graphs in 1 family, 600 steps replayed, 10 steps without a graph" in result.out
+    assert (
+        "6 graphs in 1 family, 600 steps replayed, 10 steps without a matching graph" in result.out
+    )
     assert " instead of 1, 2, 4, 8, 16, 32 save " in result.out
     assert (
         "A request of 33, one above the largest graph, takes 4.00 ms without a graph" in result.out

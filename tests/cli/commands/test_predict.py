@@ -69,7 +69,7 @@ def test_what_stops_a_capture_is_told_with_advice(folder: Path, invoke: Invoke) 
     assert out.startswith("Yes, but one place blocks capture; after fixing it, ")
     assert "1. illegal: A GPU value is read on the CPU [sync-value]" in out
     assert "op aten::_local_scalar_dense, module net.head, at train.py:7" in out
-    assert "do instead: Keep the value on the GPU" in out
+    assert "fix: Keep the value on the GPU" in out
 
 
 def test_another_calibration_changes_the_prediction(folder: Path, invoke: Invoke) -> None:

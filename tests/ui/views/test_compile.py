@@ -79,7 +79,7 @@ def test_a_break_is_told_with_its_line_and_what_to_write_instead(experiment: Pat
 def test_the_doctor_shows_the_causes_and_what_came_of_each_rule(experiment: Path) -> None:
     write_run(experiment / "compile", Compilation("2.11", (), frames=FRAMES, breaks=(BREAK,)))
     told = markup(page_shown("doctor", experiment="told"))
-    for words in ("torch.compile: 1 cause", "model.py:8", "print(x)", "torch.compile rules"):
+    for words in ("torch.compile: 1 cause", "model.py:8", "print(x)", "Rules of torch.compile"):
         assert words in told
     assert "1 broken" in told
 

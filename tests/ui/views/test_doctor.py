@@ -160,7 +160,7 @@ def test_an_examination_beside_measured_runs_is_no_run_to_compare(roots: Path) -
     assert re.sub('<a class="to-page.*?</a>', "", told).count("doctor") == 1
     page = shown("overview")
     assert "as timed, but replays of graph compute a different result" in markup(page)
-    assert "faster: graph against eager" not in markup(page)
+    assert "graph is faster than eager" not in markup(page)
     assert '<span class="big doubted">' in markup(page)
     assert "Doctor" in [link.label for link in page_links(page)][11:]
 

@@ -33,7 +33,7 @@ def test_a_server(service: Path) -> None:
     assert reasons["Compile"] == "Nothing here was compiled by torch.compile"
     assert reasons["Doctor"] == "No doctor examined these runs"
     assert not reasons["Graph"]
-    assert "6 graphs in 1 family, 500 steps replayed, 10 steps without a graph" in said
+    assert "6 graphs in 1 family, 500 steps replayed, 10 steps without a matching graph" in said
     assert "Padding cost" in said
     assert "Kernel selection changes at 8 to 16." in said
     assert "small_gemm" in said

@@ -113,7 +113,7 @@ def test_two_recordings_are_compared(root: Path) -> None:
     write_launch(root / "two", recording(*lines(lambda n: 9000 + n)))
     app, said = page(recording=["one", "two"])
     assert "Recordings compared" in [expander.label for expander in app.expander]
-    assert "0 of 12 medians lie no further apart" in said
+    assert "0 of 12 medians differ by no more" in said
 
 
 def test_charts_are_made_once_and_the_first_is_drawn_before_the_rest(

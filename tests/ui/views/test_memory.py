@@ -59,5 +59,5 @@ def test_memory_of_bundles_with_and_without_the_pass(roots: Path) -> None:
     assert f'<pre class="command">{command}</pre>' in told
     make_experiment(roots / "mixed", memory_pass={"graph": GRAPHED})
     told = markup(shown("memory", experiment="mixed"))
-    assert "graph takes 624 MiB" in told
+    assert "graph uses 624 MiB" in told
     assert "eager: the bundle has no memory pass" in told

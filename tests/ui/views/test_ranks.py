@@ -51,7 +51,7 @@ def test_a_rank_without_the_others_says_so(roots: Path) -> None:
     make_ranks(roots / "tp", "graph", only=[1])
     told = markup(shown("ranks", experiment="tp"))
     assert "No skew: only one rank of several is here" in told
-    assert "No run of rank 0 is here" in told
+    assert "No run of rank 0 is available" in told
 
 
 def test_the_doctor_says_that_it_examines_no_ranks(roots: Path) -> None:
