@@ -1,1 +1,1 @@
-"""Results in, plotly figures and view models out."""
+"""Plotly figures and view models of analysis results."""

@@ -1,9 +1,9 @@
-"""The one palette, safe for colour blindness.
+"""Colour palette, safe for colour blindness.
 
-It started as Paul Tol's "bright" and "light" schemes, moved as little as makes any two of its
-colours differ for everybody: tests/charts/test_palette.py measures that under three simulated
-colour blindnesses, and the contrast with the page. Red is kept for idle time and for what is wrong.
-Colour never stands alone: each use has a label.
+Based on Paul Tol's "bright" and "light" schemes, with minimal changes so that any two colours
+remain distinguishable. tests/charts/test_palette.py checks this for three simulated colour
+blindnesses, and the contrast with the page. Red is reserved for idle time and errors. Colour never
+carries meaning alone: each use has a label.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ CATEGORY: Final = {
 
 BASELINE: Final = Shade("#7b8592", "#9ea8b6")
 RUN: Final = Shade("#232b3a", "#eceff5")
-"""Runs have no hues, which are for kinds of work: what ran without graphs is a lighter ink than
-what ran with them, and names, outlines and the shapes of marks tell runs apart."""
+"""Runs have no hues, which are reserved for kinds of work. Runs without graphs are lighter than
+runs with graphs; names, outlines and marker shapes distinguish runs."""
 
 STEP_PART: Final = {
     StepPart.REPLAY: BLUE,
@@ -56,19 +56,19 @@ STEP_PART: Final = {
     StepPart.PYTHON: GREY,
     StepPart.WAIT: GREY,
 }
-"""What the stretches of a compiled step are for."""
+"""Colours of the parts of a compiled step."""
 
 GRAPH_LAUNCH: Final = VIOLET
-"""A call that launches a graph."""
+"""Colour of a call that launches a graph."""
 
 
 def is_light(run: Run) -> bool:
-    """Whether a run is drawn in the lighter ink: it ran without graphs, as a baseline does."""
+    """Return whether a run uses the lighter colour: it ran without graphs, like a baseline."""
     return run.mode is BASELINE_MODE or ran_eagerly(run)
 
 
 def run_shade(run: Run) -> Shade:
-    """The ink of a run."""
+    """Return the colour of a run."""
     return BASELINE if is_light(run) else RUN
 
 
@@ -88,7 +88,7 @@ KIND: Final = {
     NodeKind.SEMAPHORE_WAIT: GREY,
     NodeKind.BATCH_MEM_OP: GREY,
 }
-"""Nodes that only order others share the grey; their boxes say which they are."""
+"""Colours of node kinds. Nodes that only order others are grey; their boxes have labels."""
 
 MEMORY: Final = {
     MemoryPart.WEIGHTS: BLUE,
@@ -103,7 +103,7 @@ MEMORY: Final = {
     MemoryPart.CACHE: GREY,
     MemoryPart.OUTSIDE: GREY,
 }
-"""What is set aside without being used is hatched in the colour of what it is set aside for."""
+"""Colours of memory parts. Reserved but unused memory is hatched in the colour of its purpose."""
 
 CHANGE: Final = {
     Change.ADDED: GREEN,
@@ -121,7 +121,7 @@ EAGER: Final = {
     EagerChange.ADDED: BLUE,
     EagerChange.UNKNOWN: Shade("#c9ced6", "#454d5a"),
 }
-"""A node beside the eager work in its place."""
+"""Colours of a node compared with the corresponding eager work."""
 
 PHASE: Final = {
     "forward": BLUE,
@@ -137,10 +137,10 @@ TIME: Final = (
     Shade("#3b68ad", "#7aabea"),
     Shade("#1d3f7d", "#c2dcff"),
 )
-"""Short to long, in steps of one hue: the longest stands out in either theme."""
+"""Short to long times in shades of one hue; the longest stands out in either theme."""
 
 CRITICAL: Final = ORANGE
-"""The critical path of a graph, wherever it is drawn."""
+"""Colour of a graph's critical path."""
 
 SLACK: Final = (
     CRITICAL,
@@ -149,7 +149,7 @@ SLACK: Final = (
     Shade("#8fb0d9", "#3f6aa6"),
     Shade("#c9d6e6", "#2b3d5a"),
 )
-"""No slack to much: what can wait fades."""
+"""No slack to large slack: nodes that can wait fade."""
 
 MODULES: Final = (
     BLUE,
@@ -160,9 +160,9 @@ MODULES: Final = (
     YELLOW,
     VIOLET,
 )
-"""For the largest modules of a graph; the others share a grey."""
+"""Colours of the largest modules of a graph; the others share a grey."""
 
 SAVED: Final = Shade("#184818", "#187830")
 ADDED: Final = Shade("#d64550", "#ff7b84")
 REMAINDER: Final = Shade("#6b7280", "#a3a9b3")
-"""Of a difference: time that went, time that came, and what is not explained."""
+"""Colours of a difference: saved time, added time, and the unexplained remainder."""

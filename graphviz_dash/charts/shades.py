@@ -1,6 +1,6 @@
-"""The colours of the palette by themselves; :mod:`graphviz_dash.charts.palette` says what for.
+"""Colours of the palette; :mod:`graphviz_dash.charts.palette` assigns their meanings.
 
-Apart from it, because a page's frame needs some, and the first page waits for all that is imported.
+A separate module because the page frame needs some colours and its imports delay the first page.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ Theme: TypeAlias = Literal["light", "dark"]
 
 
 class Shade(Struct, frozen=True):
-    """A colour in the light and in the dark theme, as #rrggbb."""
+    """Colour in the light and the dark theme, as #rrggbb."""
 
     light: str
     dark: str
 
 
 def shade(colour: Shade, theme: Theme) -> str:
-    """The colour in the theme, as #rrggbb."""
+    """Return the colour in the theme, as #rrggbb."""
     return colour.light if theme == "light" else colour.dark
 
 
@@ -34,14 +34,14 @@ VIOLET: Final = Shade("#7253c9", "#9d91f1")
 GREY: Final = Shade("#848a8f", "#b8b1b8")
 
 HUES: Final = (BLUE, MAGENTA, CYAN, GREEN, ORANGE, YELLOW, VIOLET, GREY)
-"""The colours that things of different kinds are told apart by."""
+"""Colours that distinguish things of different kinds."""
 
 IDLE: Final = Shade("#d64550", "#ff7b84")
 
 WARNING: Final = Shade("#b7791f", "#e0b050")
 
 ACCENT: Final = Shade("#2f5fd0", "#6f98ff")
-"""What is chosen or can be clicked; primaryColor in .streamlit/config.toml."""
+"""Selected or clickable elements; primaryColor in .streamlit/config.toml."""
 
 PAGE: Final = Shade("#fbfbfd", "#0f131a")
-"""Behind everything; backgroundColor in .streamlit/config.toml."""
+"""Page background; backgroundColor in .streamlit/config.toml."""

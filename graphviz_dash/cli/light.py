@@ -1,4 +1,4 @@
-"""Experiments without their traces: what a listing needs, read in milliseconds."""
+"""Experiments without their traces, for fast listings."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from graphviz_dash.model.run import ExecutionMode, Experiment, Run
 
 
 class LightExperiment(Struct, frozen=True):
-    """An experiment whose runs have no traces, and the bundles in it that cannot be read."""
+    """Experiment whose runs have no traces, with the unreadable bundles in it."""
 
     experiment: Experiment
     unreadable: tuple[tuple[Path, str], ...]
 
 
 def bundles_of(folder: Path) -> list[Path]:
-    """The run bundles that lie directly in ``folder``, by name; hidden ones are left out."""
+    """List the visible run bundles directly in ``folder``, by name."""
     return sorted(
         child for child in folder.iterdir() if not child.name.startswith(".") and is_bundle(child)
     )
 
 
 def light_experiment(folder: Path) -> LightExperiment:
-    """The experiment in ``folder``; its bundles are checked as always, their traces not parsed."""
+    """Load the experiment in ``folder``; bundles are checked, traces are not parsed."""
     runs: list[Run] = []
     unreadable: list[tuple[Path, str]] = []
     for path in bundles_of(folder):

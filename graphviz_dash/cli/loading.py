@@ -1,4 +1,4 @@
-"""Experiments and runs for commands: loaded, and what is missing from their traces told."""
+"""Load experiments and runs for commands, and warn about incomplete traces."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _PATIENCE: Final = 0.5
-"""Seconds of loading that pass without a word."""
+"""Seconds of loading before progress appears."""
 
 
 def loaded_experiment(path: Path) -> Experiment:
-    """:func:`load_experiment`; stderr says which trace is not whole."""
+    """Call :func:`load_experiment` and warn about incomplete traces on stderr."""
     with progress_shown(path.name):
         experiment = load_experiment(path)
     for run in experiment.runs:
@@ -41,50 +41,50 @@ def loaded_experiment(path: Path) -> Experiment:
 
 
 def executor_options(command: Callable[P, T]) -> Callable[P, T]:
-    """Adds --scheduler and --workers, which say who reads many files at once."""
+    """Add --scheduler and --workers, which control the reading of many files."""
     scheduler = click.option(
         "--scheduler",
         metavar="ADDRESS",
-        help="Read foreign files on the Dask cluster at ADDRESS (tcp://host:8786), which must see"
-        " the folders too.",
+        help="Dask cluster that reads foreign files (tcp://host:8786). It must have access to the"
+        " folders too.",
     )
     workers = click.option(
         "--workers",
         type=click.IntRange(1),
         metavar="N",
-        help="Processes of this machine for many files (default: one for each CPU).",
+        help="Number of local processes for many files (default: one per CPU).",
     )
     return scheduler(workers(command))
 
 
 @contextmanager
 def experiment_at(text: str, scheduler: str | None, workers: int | None) -> Iterator[Path]:
-    """The folder of the experiment that ``text`` names: a folder of bundles as it is; at an address
-    a copy of it, and of a folder of foreign files what importing them makes, both until the end.
+    """Yield the folder of the experiment ``text``. A folder of bundles is used as it is. An address
+    is copied and a folder of foreign files imported, both into a temporary folder.
 
     Raises:
-        InputError: nothing there that makes a run.
+        InputError: nothing there yields a run.
     """
-    here = Path(text)
-    if not is_address(text) and (not here.is_dir() or find_experiments(here)):
-        yield here
+    local = Path(text)
+    if not is_address(text) and (not local.is_dir() or find_experiments(local)):
+        yield local
         return
-    places = find_locations([text])
+    locations = find_locations([text])
     with tempfile.TemporaryDirectory(prefix="graphviz-dash-compare-") as scratch:
         folder = Path(scratch) / Location(text).name
-        for location in places:
+        for location in locations:
             if location.bundle:
                 fetch(location.address, folder / location.name, folder=True)
-        if not any(location.bundle for location in places):
-            for result in import_many(places, folder, lambda: executor_for(scheduler, workers)):
+        if not any(location.bundle for location in locations):
+            for result in import_many(locations, folder, lambda: executor_for(scheduler, workers)):
                 if isinstance(result, NotImported):
-                    said = f"not imported: {', '.join(result.files)}: {result.reason}"
-                    click.echo(printable(said), err=True)
+                    message = f"not imported: {', '.join(result.files)}: {result.reason}"
+                    click.echo(printable(message), err=True)
         yield folder
 
 
 def loaded_run(path: Path) -> Run:
-    """:func:`load_run`; stderr says which trace is not whole."""
+    """Call :func:`load_run` and warn about an incomplete trace on stderr."""
     with progress_shown(path.name):
         run = load_run(path)
     _tell(run)
@@ -92,7 +92,7 @@ def loaded_run(path: Path) -> Run:
 
 
 def loaded_trace(path: Path) -> Trace:
-    """:func:`open_trace` with the user's cache; stderr says what is missing of one not whole."""
+    """Call :func:`open_trace` with the user's cache and warn about missing parts on stderr."""
     with progress_shown(path.name):
         trace = open_trace(path, cache=default_cache())
     for problem in trace.info.incomplete:
@@ -102,8 +102,8 @@ def loaded_trace(path: Path) -> Trace:
 
 @contextmanager
 def progress_shown(what: str) -> Iterator[None]:
-    """How far ``what``, which is read inside, has come and how long it will take still, as a bar on
-    stderr while that lasts; nothing where stderr is no terminal."""
+    """Show the reading progress of ``what`` as a bar on stderr; nothing if stderr is no
+    terminal."""
     if not sys.stderr.isatty():
         yield
         return
@@ -116,7 +116,7 @@ def progress_shown(what: str) -> Iterator[None]:
 
 
 class _Bar:
-    """A bar that comes when reading takes its time, and is gone when all is read."""
+    """Progress bar that appears only during long reads and disappears at the end."""
 
     def __init__(self, what: str) -> None:
         self._what = what

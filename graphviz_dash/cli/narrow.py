@@ -1,9 +1,7 @@
-"""Tables in terminals that are narrower than they are.
+"""Tables in terminals narrower than the table.
 
-A table that is folded in every column to the width of a terminal reads as a column of syllables.
-Numbers are never broken here and words keep a room in which they can be read: where that does not
-suffice, columns that a reader can spare are left out, or the table is printed in parts below each
-other, each with its first columns again.
+Numbers are never broken, and words keep a readable width. If space is short, expendable columns are
+omitted, or the table is printed in parts that repeat the first columns.
 """
 
 from __future__ import annotations
@@ -14,26 +12,25 @@ from typing import Final
 from rich.table import Column, Table
 
 _LEAST: Final = 20
-"""Characters of a column of words that can still be read."""
+"""Minimum readable width of a word column, in characters."""
 _GAP: Final = 2
-"""Between two columns."""
+"""Characters between two columns."""
 
 
 def fitting(
     table: Table, width: int, lead: int, spare: Sequence[int]
 ) -> tuple[list[Table], list[str]]:
-    """The parts of ``table`` to be printed in a terminal of ``width`` characters, and the headings
-    of what was left out: of the columns ``spare``, in their order, as many as must be. Each part
-    begins with the ``lead`` first columns."""
-    kept, left_out = list(range(len(table.columns))), []
+    """Split ``table`` into parts for ``width`` characters, each with the first ``lead`` columns.
+    Omits columns of ``spare``, in order, if needed. Returns the parts and the omitted headings."""
+    kept, omitted = list(range(len(table.columns))), []
     for column in spare:
         if _fits(table, kept, width, whole=True):
             break
         kept.remove(column)
-        left_out.append(str(table.columns[column].header))
+        omitted.append(str(table.columns[column].header))
     if spare or _fits(table, kept, width):
-        return [_part(table, kept)], left_out
-    return [_part(table, columns) for columns in _parts(table, width, lead)], left_out
+        return [_part(table, kept)], omitted
+    return [_part(table, columns) for columns in _parts(table, width, lead)], omitted
 
 
 def _parts(table: Table, width: int, lead: int) -> Iterator[list[int]]:
@@ -48,7 +45,7 @@ def _parts(table: Table, width: int, lead: int) -> Iterator[list[int]]:
 
 
 def _units(table: Table, lead: int) -> Iterator[list[int]]:
-    """Columns behind the first ones; a spread stays beside its value."""
+    """Group columns after the first ones; a spread stays next to its value."""
     unit: list[int] = []
     for column in range(lead, len(table.columns)):
         if unit and str(table.columns[column].header) != "spread":
@@ -60,12 +57,12 @@ def _units(table: Table, lead: int) -> Iterator[list[int]]:
 
 
 def _fits(table: Table, columns: Sequence[int], width: int, *, whole: bool = False) -> bool:
-    """Whether ``columns`` fit side by side; words folded as far as may be unless ``whole``."""
+    """Return whether ``columns`` fit side by side. Words may fold unless ``whole``."""
     widths = [_width(table.columns[column]) for column in columns]
     if not whole:
         widths = [
-            own if table.columns[column].justify == "right" else min(own, _LEAST)
-            for column, own in zip(columns, widths, strict=True)
+            column_width if table.columns[column].justify == "right" else min(column_width, _LEAST)
+            for column, column_width in zip(columns, widths, strict=True)
         ]
     return sum(widths) + _GAP * (len(widths) - 1) <= width
 
@@ -84,16 +81,16 @@ def _part(table: Table, columns: Sequence[int]) -> Table:
         show_edge=table.show_edge,
     )
     for column in columns:
-        own = table.columns[column]
-        number = own.justify == "right"
+        source = table.columns[column]
+        number = source.justify == "right"
         part.add_column(
-            own.header,
-            justify=own.justify,
+            source.header,
+            justify=source.justify,
             overflow="fold",
             no_wrap=number,
-            min_width=_width(own) if number else min(_width(own), _LEAST),
+            min_width=_width(source) if number else min(_width(source), _LEAST),
         )
     cells = [list(table.columns[column].cells) for column in columns]
     for index, row in enumerate(table.rows):
-        part.add_row(*(own[index] for own in cells), end_section=row.end_section)
+        part.add_row(*(column_cells[index] for column_cells in cells), end_section=row.end_section)
     return part

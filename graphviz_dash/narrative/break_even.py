@@ -1,4 +1,4 @@
-"""The break-even of a graph, in words."""
+"""Break-even of a graph, in words."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
 
 
 def _part(name: str, ns: float) -> str:
-    # Within what steps vary a first launch may take less than one.
+    # A first launch may be faster than a step within the variation of steps.
     if ns < 0 and name == FIRST_LAUNCH:
         return f"first launch {format_ns(-ns)} less than a step"
     return f"{name} {format_ns(ns)}"
 
 
 def break_even_text(costs: BreakEven) -> str:
-    """The cost in parts, when it is paid back, and the warm-up."""
+    """Format the cost in parts, the break-even and the warm-up."""
     parts = ", ".join(_part(name, ns) for name, ns in costs.parts)
     most = "never" if costs.most is None else format_count(costs.most)
     fewest = format_count(costs.fewest)
     replays = fewest if fewest == most else f"{fewest} to {most}"
-    warm = counted(costs.warm_ups, "warm-up iteration")
+    warm_ups = counted(costs.warm_ups, "warm-up iteration")
     return (
         f"{format_ns(costs.one_off_ns)} once: {parts}. {format_ns(costs.saving_ns)} saved per "
-        f"replay (95%: {format_ns(costs.low_ns)} to {format_ns(costs.high_ns)}), so that it is "
+        f"replay (95%: {format_ns(costs.low_ns)} to {format_ns(costs.high_ns)}), so it is "
         f"paid back after {counted(costs.replays, 'replay')} (95%: {replays}). "
-        f"The {warm} took {format_ns(costs.warm_up_ns)} and are not counted, for they do "
-        f"the step's work; thrown away, they make it {counted(costs.discarded, 'replay')}."
+        f"The {warm_ups} took {format_ns(costs.warm_up_ns)} and are excluded because they do the "
+        f"step's work; including warm-up, it takes {counted(costs.discarded, 'replay')}."
     )

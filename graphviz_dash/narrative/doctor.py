@@ -1,4 +1,4 @@
-"""A doctor's report in words: its verdict, what it rests on, how replays differ."""
+"""Doctor reports in words: the verdict, its evidence, and differences between replays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphviz_dash.units import format_bytes, format_count, format_ns
 
 
 def evidence_text(evidence: Evidence) -> str:
-    """An evidence's value with its unit."""
+    """Format the value of an evidence with its unit."""
     match evidence.unit, evidence.value:
         case "B", int() as value:
             return format_bytes(value)
@@ -31,7 +31,7 @@ def evidence_text(evidence: Evidence) -> str:
 
 
 def difference_text(check: OutputCheck) -> str:
-    """How a tensor after a replay differs from the same after an eager step."""
+    """Describe how a tensor after a replay differs from the same after an eager step."""
     if not check.differing:
         return "equal in every element"
     amount = f"{check.differing:,} of {check.elements:,} elements differ"
@@ -42,31 +42,32 @@ def difference_text(check: OutputCheck) -> str:
 
 
 def doctor_command(run: Run) -> str:
-    """What has a doctor examine the workload or the program of ``run``."""
+    """Format the command that runs the doctor on the workload or program of ``run``."""
     return printable(shlex.join(examined(run)))
 
 
 def unsound_text(runs: Iterable[Run]) -> str:
-    """The warning of an experiment in which a doctor found that replays do other work than the
-    step; empty where none did."""
+    """Warn about replays that compute a different result than the step; empty if a doctor found
+    none."""
     names = [run.name for run in runs if run.doctor is not None and replays_differ(run.doctor)]
     if not names:
         return ""
     return (
-        "Replays of the whole step's graph do other work than the step, as the doctor saw in "
-        f"{', '.join(names)}: times and speedups of it are those of a wrong result."
+        "Replays of the full-step graph compute a different result than the step (found by the "
+        "doctor "
+        f"in {', '.join(names)}): their times and speedups are not valid."
     )
 
 
 def report_verdict(report: DoctorReport) -> str:
-    """The verdict of :func:`verdict_text` on a report."""
+    """Format the verdict on a report."""
     return verdict_text(diagnose(report))
 
 
 def verdict_text(diagnosis: Diagnosis) -> str:
-    """The verdict in a sentence or two."""
+    """Format the verdict in one or two sentences."""
     report, findings = diagnosis.report, diagnosis.findings
-    what = "step" if report.subject == "workload" else "program"
+    subject = "step" if report.subject == "workload" else "program"
     illegal, silent = len(diagnosis.illegal), len(diagnosis.silent)
     also = f" {_places(silent)} would be silently wrong on replay." if silent else ""
     match diagnosis.outcome:
@@ -78,30 +79,30 @@ def verdict_text(diagnosis: Diagnosis) -> str:
         case CaptureOutcome.SILENT:
             nodes = "" if report.nodes is None else f" ({format_count(report.nodes)} nodes)"
             if report.captured:
-                lead = f"The capture succeeds{nodes}, but replays do not do what the {what} does"
+                lead = f"The capture succeeds{nodes}, but replays do not reproduce the {subject}"
             else:
-                lead = f"Nothing was captured, but replays would not do what the {what} does"
+                lead = f"Nothing was captured, but replays would not reproduce the {subject}"
             return f"{lead}: {_title(findings[0])}{_where(findings[0])}{_and_more(silent)}."
         case CaptureOutcome.HEALTHY:
             nodes = "" if report.nodes is None else f" into {format_count(report.nodes)} nodes"
-            return f"The {what} is captured{nodes} and breaks no rule{_equal(report)}."
+            return f"The {subject} is captured{nodes} without a rule violation{_equal(report)}."
     return (
-        f"The {what} captured nothing, and the {format_count(report.steps)} steps that were "
-        "watched break no rule."
+        f"The {subject} captured nothing, and the {format_count(report.steps)} observed steps "
+        "break no rule."
     )
 
 
 def _equal(report: DoctorReport) -> str:
     if not report.outputs:
         return ""
-    exact = sum(not check.differing for check in report.outputs)
+    equal = sum(not check.differing for check in report.outputs)
     count = len(report.outputs)
-    if exact == count:
-        return f"; a replay leaves all {format_count(count)} tensors as an eager step does"
+    if equal == count:
+        return f"; all {format_count(count)} tensors after a replay equal those of an eager step"
     largest = max((check.largest or 0.0 for check in report.outputs), default=0.0)
     return (
-        f"; a replay leaves {exact} of {count} tensors exactly as an eager step does, the others "
-        f"within {largest:.2g}"
+        f"; after a replay, {equal} of {count} tensors equal those of an eager step, the others "
+        f"differ by at most {largest:.2g}"
     )
 
 

@@ -1,4 +1,4 @@
-"""How the equation of two steps was made, in sentences."""
+"""Method of the equation of two steps, in sentences."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ if TYPE_CHECKING:
     from graphviz_dash.analysis.metrics.run_metrics import Figure
 
 _RANKS_METHOD: Final = (
-    "What a collective takes longer than the shortest kernel among the ranks for the same one is "
-    "waiting, not kernel time; how long ranks wait in a clean step is computed from the models of "
-    "all ranks, which begin it together."
+    "The time by which a collective exceeds the shortest kernel among the ranks counts as "
+    "waiting, not as kernel time. Waits of ranks in a clean step are computed from models of "
+    "all ranks that start together."
 )
 
 _UNLIKE: Final = 2.0
-"""A traced difference over that in the program's own loop, or the other way round, from which one
-does not explain the other."""
+"""Ratio of traced to recorded difference beyond which one does not explain the other, in either
+direction."""
 
 _OF_THE_STEP: Final = {Basis.CLEAN: "clean step", Basis.TRACED: "step under the profiler"}
 
 
 def step_words(basis: Basis) -> str:
-    """What the step of an equation is called: ``clean step``."""
+    """Return the name of an equation's step: ``clean step``."""
     return _OF_THE_STEP[basis]
 
 
 def whole_text(basis: Basis) -> str:
-    """What is to be known of the step of an equation."""
+    """Return a caveat of an equation's step."""
     if basis is Basis.CLEAN:
-        return "the traced passes divide it"
-    return "the profiler lengthens it, most where launches are many"
+        return "split by the trace"
+    return "the profiler lengthens it, most with many launches"
 
 
 def compile_parts_text(run: RunComparison) -> str:
-    """What compiling and what graphs saved, in a sentence; empty where that is not known."""
+    """Describe the savings from compilation and from graphs; empty if unknown."""
     if isinstance(run.compile_parts, Missing):
         return ""
     compiling, graphs = run["compile_saving"], run["graph_saving"]
     between = run.compile_parts.without_graphs
     return (
-        f"{printable(run.name)}, saved of a step of {printable(run.baseline or '')}: "
-        f"{_saved(compiling)} by compiling alone, as {printable(between)} does, and "
+        f"{printable(run.name)}, saved per step of {printable(run.baseline or '')}: "
+        f"{_saved(compiling)} by compilation alone, as in {printable(between)}, and "
         f"{_saved(graphs)} by graphs on top of it."
     )
 
@@ -58,7 +58,7 @@ def _saved(figure: Figure) -> str:
 
 
 def waterfall_method(run: RunComparison, waterfall: Waterfall) -> str:
-    """How the parts of a difference of ``run`` were determined, and what they leave unexplained."""
+    """Describe the method of a waterfall of ``run`` and its remainder."""
     before, after = waterfall.pairs.before, waterfall.pairs.after
     counts = (
         f"{before.matching_steps} of {before.traced_steps} traced steps of {waterfall.baseline} "
@@ -67,29 +67,28 @@ def waterfall_method(run: RunComparison, waterfall: Waterfall) -> str:
     if waterfall.basis is Basis.CLEAN:
         scale_before, scale_after = waterfall.scales
         lead = (
-            "Clean medians are the whole, in integer nanoseconds; the parts add up to the "
-            f"difference exactly. {counts} divide it: GPU work as traced, instants of the CPU "
+            "Totals are unprofiled medians in integer nanoseconds; the parts add up to the "
+            f"difference exactly. {counts} provide the split: GPU work as traced, CPU times "
             f"scaled by {scale_before:.2f} and {scale_after:.2f} (clean over traced launch CPU "
             "time)."
         )
     else:
         lead = (
-            "From the traces alone: a program that is recorded as it is has no clean pass. "
-            f"Medians of {counts} are the whole, and the profiler, which slows every launch, "
-            "lengthens them: launch gaps are smaller without it, and more so for the program with "
+            "From the traces alone: an unmodified recorded program has no clean pass. "
+            f"Totals are medians of {counts}. The profiler slows every launch and lengthens "
+            "them: launch gaps are smaller without it, especially for the program with "
             "more launches. The parts add up to the difference exactly."
         )
     remainder = (
         f"The remainder, {format_percent(waterfall.remainder_share)} of the step of "
-        f"{waterfall.baseline}, is what that does not explain."
+        f"{waterfall.baseline}, is unexplained."
     )
     loop = _unlike_loop(run, waterfall)
     return " ".join(filter(None, (loop, lead, remainder, ranks_method(waterfall))))
 
 
 def _unlike_loop(run: RunComparison, waterfall: Waterfall) -> str:
-    """That steps under the profiler do not show what the program's own loop saved; empty where they
-    do, or where it was timed without one."""
+    """Warn if profiled steps do not reproduce the saving in the program's loop; empty otherwise."""
     saved = run["recorded_saving"].value
     if waterfall.basis is Basis.CLEAN or not saved:
         return ""
@@ -97,9 +96,9 @@ def _unlike_loop(run: RunComparison, waterfall: Waterfall) -> str:
     if 1 / _UNLIKE < traced / saved < _UNLIKE:
         return ""
     return (
-        f"In the program's own loop a step of {printable(waterfall.run)} takes "
+        f"In the program's loop, a step of {printable(waterfall.run)} takes "
         f"{_more_or_less(saved)} than one of {printable(waterfall.baseline)}, under the profiler "
-        f"{_more_or_less(traced)}: this does not show where that went."
+        f"{_more_or_less(traced)}: the trace does not explain this difference."
     )
 
 
@@ -108,5 +107,5 @@ def _more_or_less(saved: float) -> str:
 
 
 def ranks_method(waterfall: Waterfall) -> str:
-    """How waiting for ranks was determined; empty where there was none."""
+    """Describe how waits for ranks were determined; empty if there were none."""
     return _RANKS_METHOD if waterfall.waits_for_ranks else ""

@@ -1,4 +1,4 @@
-"""What an experiment is, on a line."""
+"""One-line description of an experiment."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from graphviz_dash.units import counted
 
 
 def about(experiment: Experiment) -> str:
-    """What whoever made it says of ``experiment``; else what its manifests tell."""
+    """Return the author's description of ``experiment``, or build one from its manifests."""
     if experiment.about is not None:
         return experiment.about
     runs = experiment.runs
     names = dict.fromkeys(run.manifest.workload.name for run in runs)
     subject = ", ".join(names)
     if all(run.manifest.sources for run in runs):
-        return f"{subject}: {counted(len(runs), 'run')} imported from files of other programs"
+        return f"{subject}: {counted(len(runs), 'run')} imported from files of other tools"
     if all(run.mode.is_recorded for run in runs):
-        return f"The program {subject} as it is, recorded in {counted(len(runs), 'run')}"
+        return f"{subject}, recorded unmodified in {counted(len(runs), 'run')}"
     modes = ", ".join(dict.fromkeys(run.mode.value for run in runs))
     ranks = {run.manifest.rank_of_several for run in runs} - {None}
     by_rank = f" on {counted(len(ranks), 'rank')}" if ranks else ""
@@ -27,26 +27,25 @@ def about(experiment: Experiment) -> str:
 
 
 def difference_text(first: Run, second: Run) -> str:
-    """In what two runs of any experiments differ besides their graphs, which then is part of every
-    difference between them; empty where that is nothing. What is not known of one of them, as of
-    imported traces, is left out."""
+    """Describe differences between two runs besides their graphs. These affect every comparison of
+    the runs. Empty if there are none; facts unknown for one run are omitted."""
     differences = [*_different_work(first, second), *_different_machines(first, second)]
     if not differences:
         return ""
     return (
-        f"Besides graphs the two runs differ in {'; '.join(differences)}. What follows is of all "
-        "of that together."
+        f"Besides graphs, the two runs differ in {'; '.join(differences)}. The figures below "
+        "include these differences."
     )
 
 
 def _different_work(first: Run, second: Run) -> Iterator[str]:
     if first.manifest.sources or second.manifest.sources:
         return
-    own, other = first.manifest.workload, second.manifest.workload
-    if own.factory != other.factory:
-        yield _told("workload", own.factory, other.factory)
-    elif own.parameters != other.parameters:
-        yield from _different(own.parameters, other.parameters)
+    first_workload, second_workload = first.manifest.workload, second.manifest.workload
+    if first_workload.factory != second_workload.factory:
+        yield _told("workload", first_workload.factory, second_workload.factory)
+    elif first_workload.parameters != second_workload.parameters:
+        yield from _different(first_workload.parameters, second_workload.parameters)
 
 
 def _different_machines(first: Run, second: Run) -> Iterator[str]:
@@ -59,12 +58,12 @@ def _different_machines(first: Run, second: Run) -> Iterator[str]:
 
 
 def _different(own: Mapping[str, object], other: Mapping[str, object]) -> Iterator[str]:
-    """What both of them have, and otherwise."""
+    """Describe facts that both runs have with different values."""
     for name, value in own.items():
-        beside = other.get(name)
-        if value is not None and beside is not None and value != beside:
-            yield _told(name, value, beside)
+        other_value = other.get(name)
+        if value is not None and other_value is not None and value != other_value:
+            yield _told(name, value, other_value)
 
 
-def _told(what: str, own: object, other: object) -> str:
-    return printable(f"{what} ({own}, {other})")
+def _told(name: str, own: object, other: object) -> str:
+    return printable(f"{name} ({own}, {other})")

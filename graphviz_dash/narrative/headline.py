@@ -1,4 +1,4 @@
-"""The outcome of a comparison in words, built from its figures."""
+"""The outcome of a comparison in one sentence."""
 
 from __future__ import annotations
 
@@ -25,27 +25,26 @@ if TYPE_CHECKING:
 
 
 def headline(comparison: Comparison) -> str:
-    """The sentence of the fastest run that has a baseline; else of the first that failed; else of
-    the eager run with what its trace predicts; else of the baseline. Of several ranks it is the
-    slowest one's, and says so."""
+    """Describe the fastest run that has a baseline. Otherwise describe the first failed run, the
+    prediction for an eager run, or the baseline. For several ranks, describe the slowest."""
     runs, best = comparison.runs, comparison.best
     if best is not None:
-        alike = [run for run in runs if family(run.run) == family(best.run)]
-        ranks = sum(run.run.manifest.rank_of_several is not None for run in alike)
+        rank_runs = [run for run in runs if family(run.run) == family(best.run)]
+        ranks = sum(run.run.manifest.rank_of_several is not None for run in rank_runs)
         slowest = f"; the slowest of {ranks} ranks" if ranks > 1 else ""
         return run_sentence(best) + slowest
     shown = next((run for run in runs if run.failures), None)
     predicted = comparison.predicted
     if shown is None and predicted is not None and not isinstance(predicted.outlook, Missing):
         gain = predicted_gain(predicted.outlook)
-        told = f"; as one graph it is predicted to be {gain}" if gain else ""
-        return f"{_step_sentence(predicted)}{told}"
+        suffix = f"; predicted {gain} with CUDA graphs" if gain else ""
+        return f"{_step_sentence(predicted)}{suffix}"
     shown = shown or (runs[0] if runs else None)
     return "no runs" if shown is None else run_sentence(shown)
 
 
 def _step_sentence(run: RunComparison) -> str:
-    """What a step of ``run`` takes, under the profiler where nothing else was timed."""
+    """Describe the step time of ``run``; profiled if nothing else was timed."""
     traced = run["traced_step_time"]
     if run.step.value is not None or traced.value is None:
         return run_sentence(run)
@@ -53,22 +52,22 @@ def _step_sentence(run: RunComparison) -> str:
 
 
 def run_sentence(run: RunComparison) -> str:
-    """What became of ``run``, compared with its baseline if it has one; printable."""
+    """Describe the outcome of ``run``, compared with its baseline if it has one; printable."""
     name = printable(run.name)
-    own, saving = run.step.value, run.saving.value
-    if own is None:
+    step_ns, saving = run.step.value, run.saving.value
+    if step_ns is None:
         if run.failures:
             return failure_text(name, run.failures[0])
         return f"{name} has no step time: {run.step.missing.reason if run.step.missing else ''}"
     if run.speedup.value is None or saving is None:
-        where = " in its own loop" if run.run.recording else ""
-        parts = [f"{name} takes {format_ns(own)} per step{where}"]
+        context = ", as recorded" if run.run.recording else ""
+        parts = [f"{name} takes {format_ns(step_ns)} per step{context}"]
     else:
-        verdict = _verdict(run, own, own + saving)
-        parts = [f"{verdict} in the program's loop" if run.run.recording else verdict]
+        verdict = _verdict(run, step_ns, step_ns + saving)
+        parts = [f"{verdict}, as recorded" if run.run.recording else verdict]
         parts += _costs(run)
         if not run.replays_match:
-            parts.append("but replays do other work than the step")
+            parts.append("but replays compute a different result")
     parts += [
         f"it failed {when(failure)}"
         if failure.during is Pass.RECORDED
@@ -79,27 +78,28 @@ def run_sentence(run: RunComparison) -> str:
 
 
 def outcome_text(run: RunComparison) -> str:
-    """The outcome of ``run`` beside its speedup: ``faster: graph against eager``."""
+    """Format the outcome of ``run`` for display next to its speedup: ``graph is faster than
+    eager``."""
     if not run.replays_match:
-        return f"as timed, but replays of {run.name} do other work than the step"
+        return f"as timed, but replays of {run.name} compute a different result"
     if run.outcome is Outcome.NO_SIGNIFICANT_DIFFERENCE:
         return f"no significant difference: {run.name} and {run.baseline}"
     word = "slower" if run.outcome is Outcome.SLOWER else "faster"
     if run.outcome in (Outcome.MODESTLY_FASTER, Outcome.SLIGHTLY_FASTER):
-        word = f"{'a little' if run.outcome is Outcome.MODESTLY_FASTER else 'hardly'} {word}"
-    return f"{word}: {run.name} against {run.baseline}"
+        word = f"{'modestly' if run.outcome is Outcome.MODESTLY_FASTER else 'marginally'} {word}"
+    return f"{run.name} is {word} than {run.baseline}"
 
 
 def names_in_common(names: Sequence[str]) -> str:
-    """The names of runs of which the same is said, as the subject of a sentence."""
+    """Join run names into the subject of a shared sentence."""
     return names[0] if len(names) == 1 else f"{', '.join(names)} each"
 
 
-def _verdict(run: RunComparison, own: float, before: float) -> str:
+def _verdict(run: RunComparison, step_ns: float, before: float) -> str:
     name, baseline = printable(run.name), printable(run.baseline or "")
     ratio, spread = run.speedup.value or 0.0, run.speedup.spread
-    own_text, before_text = same_unit(own, before)
-    times = f"{own_text} against {before_text} per step"
+    own_text, before_text = same_unit(step_ns, before)
+    times = f"{own_text} instead of {before_text} per step"
     if run.outcome is Outcome.NO_SIGNIFICANT_DIFFERENCE and spread is not None:
         return (
             f"no significant difference between {name} and {baseline}: {times} "

@@ -1,4 +1,4 @@
-"""Why metrics are less sure than they look, in words, and what to do about it."""
+"""Reasons for low confidence in metrics, in words, with advice."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from graphviz_dash.units import (
 if TYPE_CHECKING:
     from graphviz_dash.model.run import WorkloadInfo
 
-_QUIET: Final = "Collect again on a quiet machine"
+_QUIET: Final = "Collect again on an idle machine"
 
 _TITLES: Final = {
     "step_time": "step time",
@@ -62,31 +62,31 @@ _TITLES: Final = {
 
 
 class Note(Struct, frozen=True):
-    """One reason in words."""
+    """Reason for low confidence, in words."""
 
     code: str
-    """Its kind: stable, for programs."""
+    """Stable identifier of its kind, for programs."""
     text: str
-    """What is so, without a full stop, for what follows it."""
+    """Statement without a full stop."""
     advice: str = ""
-    """What to do, in whole sentences; empty where there is nothing to do."""
+    """Advice in whole sentences; empty if there is none."""
     metrics: tuple[str, ...] = ()
-    """Ids of the metrics that it concerns; empty: all."""
+    """Ids of the metrics concerned; empty for all metrics."""
 
     @property
     def sentence(self) -> str:
-        """Text and advice."""
+        """Text and advice as one sentence each."""
         return f"{self.text}. {self.advice}".strip()
 
 
 def low_confidence_notes(reasons: tuple[LowConfidence, ...]) -> list[Note]:
-    """The reasons in words, in their order."""
+    """Describe the reasons in their order."""
     return [Note(*_worded(reason), metrics=reason.metrics) for reason in reasons]
 
 
 @singledispatch
 def _worded(reason: LowConfidence) -> tuple[str, str, str]:
-    """Code, text and advice."""
+    """Return code, text and advice of a reason."""
     raise NotImplementedError(type(reason).__name__)
 
 
@@ -103,25 +103,25 @@ def _few_recorded_steps(reason: FewRecordedSteps) -> tuple[str, str, str]:
 def _uneven_steps(reason: UnevenSteps) -> tuple[str, str, str]:
     return (
         "uneven-steps",
-        f"recorded step: a mean, of which {format_count(reason.long)} of "
-        f"{counted(reason.count, 'step')} make up {format_percent(reason.share)}; the median is "
+        f"recorded step: a mean, with {format_count(reason.long)} of "
+        f"{counted(reason.count, 'step')} making up {format_percent(reason.share)}; the median is "
         f"{format_ns(reason.median_ns)}, and {format_ns(reason.traced_ns)} under the profiler",
-        "Where the long steps belong to the start (each new size prepares its kernels), collect "
+        "If the long steps belong to start-up (each new size prepares its kernels), collect "
         "with a larger --skip.",
     )
 
 
 @_worded.register
 def _capture_problem(reason: CaptureProblem) -> tuple[str, str, str]:
-    where = f" at {reason.location}" if reason.location else ""
-    return "capture-problem", f"{reason.graph}{where}: {reason.problem}", ""
+    location = f" at {reason.location}" if reason.location else ""
+    return "capture-problem", f"{reason.graph}{location}: {reason.problem}", ""
 
 
 _UNSEEN: Final = {
-    GraphSource.RECORDER: "that were captured without torch, by a library's own calls of the "
-    "driver, or before the recorder began",
+    GraphSource.RECORDER: "captured without torch, by a library's own driver calls or before the "
+    "recorder started",
     GraphSource.IMPORT: "whose captures were not imported",
-    GraphSource.CAPTURE: "that its capture did not make: a library's own",
+    GraphSource.CAPTURE: "from a library, outside the capture of the run",
 }
 
 
@@ -131,8 +131,8 @@ def _unseen_graphs(reason: UnseenGraphs) -> tuple[str, str, str]:
     return (
         "unseen-graphs",
         f"{format_count(reason.count)} of {format_count(reason.launches)} graph launches in the "
-        f"trace{'' if share is None else f', {format_percent(share)} of its GPU time,'} are of "
-        f"graphs {_UNSEEN[reason.source]}: of them there are times and nothing else",
+        f"trace{'' if share is None else f', {format_percent(share)} of its GPU time,'} belong to "
+        f"graphs {_UNSEEN[reason.source]}: only their times are known",
         "Import the trace of the captures too, or the graphs as debug DOT."
         if reason.source is GraphSource.IMPORT
         else "",
@@ -154,7 +154,7 @@ def _drift(reason: Drift) -> tuple[str, str, str]:
         "drift",
         f"{_TITLES[reason.metric]}: the first half's median is "
         f"{format_ns(reason.first_ns)}, the second's {format_ns(reason.second_ns)}",
-        "The machine changed while it was measured, or was still warming up: collect "
+        "The machine changed during the measurement or was still warming up: collect "
         f"again with --warmup {reason.warmup * 4}.",
     )
 
@@ -164,9 +164,9 @@ def _busy_host(reason: BusyHost) -> tuple[str, str, str]:
     loop = reason.loop
     return (
         "busy-host",
-        f"the host was busy: a fixed loop of Python beside {counted(loop.processes, 'process')} "
+        f"the host was busy: a fixed Python loop run next to {counted(loop.processes, 'process')} "
         f"took {format_ratio(loop.slowdown)} its fastest time",
-        f"What launches take eagerly is as much too long. {_QUIET}.",
+        f"Eager launch times are inflated equally. {_QUIET}.",
     )
 
 
@@ -174,10 +174,10 @@ def _busy_host(reason: BusyHost) -> tuple[str, str, str]:
 def _unlike_hosts(reason: UnlikeHosts) -> tuple[str, str, str]:
     return (
         "unlike-hosts",
-        "the host's processor was not as fast: a fixed loop of Python took "
-        f"{format_ns(reason.own_ns)} here and {format_ns(reason.other_ns)} beside "
+        "the host's processor was slower: a fixed Python loop took "
+        f"{format_ns(reason.own_ns)} here and {format_ns(reason.other_ns)} next to "
         f"{reason.baseline}",
-        f"{_QUIET}, all modes with one command, which times them in turns.",
+        f"{_QUIET}, all modes with one command, which interleaves them.",
     )
 
 
@@ -187,7 +187,7 @@ def _unlike_processes(reason: UnlikeProcesses) -> tuple[str, str, str]:
     return (
         "unlike-processes",
         f"{_TITLES[reason.metric]}: its processes have medians of {medians}",
-        f"The interval covers that; {_QUIET.lower()} for a narrower one.",
+        f"The interval includes this variation; {_QUIET.lower()} for a narrower interval.",
     )
 
 
@@ -196,12 +196,16 @@ def _slow_gpu(reason: SlowGpu) -> tuple[str, str, str]:
     clocks = f"{format_count(reason.lowest_mhz)} MHz"
     if reason.highest_mhz != reason.lowest_mhz:
         clocks = f"{format_count(reason.lowest_mhz)} to {format_count(reason.highest_mhz)} MHz"
-    of = f"{clocks} of {format_count(reason.maximum_mhz)} MHz"
+    range_text = f"{clocks} of {format_count(reason.maximum_mhz)} MHz"
     if not reason.causes:
-        text = f"the GPU's clock was not the same beside all processes: {of}"
-        return "unlike-clocks", text, "Lock it (nvidia-smi --lock-gpu-clocks) to compare runs."
-    text = f"the GPU's clock was held down ({', '.join(reason.causes)}): {of}"
-    return "slow-gpu", text, "Kernels take longer than this GPU needs for them at its best."
+        text = f"the GPU clock differed between processes: {range_text}"
+        return (
+            "unlike-clocks",
+            text,
+            "Lock the clock (nvidia-smi --lock-gpu-clocks) to compare runs.",
+        )
+    text = f"the GPU clock was throttled ({', '.join(reason.causes)}): {range_text}"
+    return "slow-gpu", text, "Kernels run slower than at this GPU's maximum clock."
 
 
 @_worded.register
@@ -212,7 +216,7 @@ def _wide_spread(reason: WideSpread) -> tuple[str, str, str]:
         f"{_TITLES[reason.metric]}: p25 to p75 is {format_percent(reason.relative)} of the "
         f"median ({format_ns(low)} to {format_ns(high)}, {reason.spread.samples} "
         "iterations)",
-        f"{_QUIET}; --iterations {reason.iterations * 4} makes the median surer.",
+        f"{_QUIET}; --iterations {reason.iterations * 4} narrows the interval.",
     )
 
 
@@ -223,7 +227,7 @@ def _no_difference(reason: NoDifference) -> tuple[str, str, str]:
     return (
         "no-difference",
         f"{_TITLES[figure.metric.id]}: {figure.text} with a 95% interval of {ends}, which "
-        "holds 1: no significant difference",
+        "includes 1: no significant difference",
         "More iterations narrow the interval.",
     )
 
@@ -232,9 +236,9 @@ def _no_difference(reason: NoDifference) -> tuple[str, str, str]:
 def _large_remainder(reason: LargeRemainder) -> tuple[str, str, str]:
     return (
         "large-remainder",
-        f"the traced passes leave {format_ns(reason.ns)} of the difference unexplained, "
+        f"the traced passes do not explain {format_ns(reason.ns)} of the difference, "
         f"{format_percent(reason.fraction)} of the baseline's step",
-        f"The two passes did not run alike: {_QUIET.lower()}.",
+        f"The two passes behaved differently: {_QUIET.lower()}.",
     )
 
 
@@ -245,28 +249,28 @@ def _no_gpu_work(reason: NoGpuWork) -> tuple[str, str, str]:
 
 @_worded.register
 def _no_steps(reason: NoSteps) -> tuple[str, str, str]:
-    whole = reason.whole
-    if not len(whole.gpu_rows):
-        return "no-steps", "the trace marks no steps, so there are no figures per step", ""
-    copies = f"{whole.copies:,} {'copy' if whole.copies == 1 else 'copies'}"
+    totals = reason.whole
+    if not len(totals.gpu_rows):
+        return "no-steps", "the trace marks no steps, so there are no per-step figures", ""
+    copies = f"{totals.copies:,} {'copy' if totals.copies == 1 else 'copies'}"
     text = (
-        "the trace marks no steps, so there are no figures per step. All of it: "
-        f"{counted(whole.kernels, 'kernel')}, {copies}, {counted(whole.sets, 'set')}"
+        "the trace marks no steps, so there are no per-step figures. In total: "
+        f"{counted(totals.kernels, 'kernel')}, {copies}, {counted(totals.sets, 'set')}"
     )
-    if whole.launches:
-        text += f", {counted(whole.launches, 'launch')}"
-        text += f" ({whole.graph_launches:,} of graphs)" if whole.graph_launches else ""
-    if whole.duration_ns > 0:
+    if totals.launches:
+        text += f", {counted(totals.launches, 'launch')}"
+        text += f" ({totals.graph_launches:,} of graphs)" if totals.graph_launches else ""
+    if totals.duration_ns > 0:
         text += (
-            f" in {format_ns(whole.duration_ns)}, of which the GPU was busy "
-            f"{format_ns(whole.busy_ns)} ({format_percent(whole.busy_ns / whole.duration_ns)})"
+            f" in {format_ns(totals.duration_ns)}, with the GPU busy for "
+            f"{format_ns(totals.busy_ns)} ({format_percent(totals.busy_ns / totals.duration_ns)})"
         )
     return "no-steps", text, ""
 
 
 @_worded.register
 def _foreign_steps(reason: ForeignSteps) -> tuple[str, str, str]:
-    text = f"steps are separated by {reason.method.value}, which need not end synchronised"
+    text = f"steps are separated by {reason.method.value}, which may end without synchronisation"
     return "profiler-steps", text, ""
 
 
@@ -284,7 +288,7 @@ def _strong_observer(reason: StrongObserver) -> tuple[str, str, str]:
     return (
         "observer",
         f"a step under the profiler took {format_ratio(reason.ratio)} its clean time",
-        "Read gaps and launch times in the timeline with care; durations of kernels are "
+        "Read gaps and launch times in the timeline with care; kernel durations are "
         "less distorted.",
     )
 
@@ -294,8 +298,8 @@ def _passes_unlike(reason: PassesUnlike) -> tuple[str, str, str]:
     return (
         "passes-unlike",
         f"a step under the profiler took only {format_ratio(reason.ratio)} its clean time: "
-        "the two passes did not run alike",
-        f"{_QUIET}; until then do not divide one by the other.",
+        "the two passes behaved differently",
+        f"{_QUIET}; until then, do not compare the two passes.",
     )
 
 
@@ -304,7 +308,7 @@ def _busy_above_clean(reason: BusyAboveClean) -> tuple[str, str, str]:
     return (
         "busy-above-clean",
         f"GPU busy time of the traced pass is {format_percent(reason.fraction)} of the "
-        "clean step time: kernels ran slower under the profiler than without it"
+        "clean step time: kernels ran slower under the profiler"
         + (", or waited longer for other ranks" if reason.of_rank else ""),
         "",
     )
@@ -312,8 +316,8 @@ def _busy_above_clean(reason: BusyAboveClean) -> tuple[str, str, str]:
 
 @_worded.register
 def _trace_defect(reason: TraceDefect) -> tuple[str, str, str]:
-    whose = f"{reason.trace}: " if reason.trace else ""
-    text = f"{whose}{reason.problem.text.rstrip('.')}"
+    prefix = f"{reason.trace}: " if reason.trace else ""
+    text = f"{prefix}{reason.problem.text.rstrip('.')}"
     return f"trace-{reason.problem.code}", text, ""
 
 
@@ -321,9 +325,9 @@ def _trace_defect(reason: TraceDefect) -> tuple[str, str, str]:
 def _while_loops(reason: WhileLoops) -> tuple[str, str, str]:
     return (
         "loops",
-        f"{counted(reason.nodes, 'While node')}: the profiler shows the last turn of each "
-        "launch alone, so that counts and times of GPU work leave the others out",
-        "Step times of the clean pass have all turns.",
+        f"{counted(reason.nodes, 'While node')}: the profiler shows only the last iteration of "
+        "each launch, so counts and times of GPU work exclude the other iterations",
+        "Step times of the clean pass include all iterations.",
     )
 
 
@@ -331,8 +335,8 @@ def _while_loops(reason: WhileLoops) -> tuple[str, str, str]:
 def _much_communication(reason: MuchCommunication) -> tuple[str, str, str]:
     return (
         "communication",
-        f"{format_percent(reason.share)} of its GPU busy time is communication, in which "
-        "it may only wait for other ranks",
+        f"{format_percent(reason.share)} of its GPU busy time is communication, which may "
+        "only be waiting for other ranks",
         "Comparing all ranks separates waiting from transfer.",
     )
 
@@ -371,5 +375,5 @@ def _value(parameter: object) -> str:
 
 
 def _with_seed(work: WorkloadInfo) -> str:
-    seed = "a seed of its own" if work.seed is None else f"seed {work.seed}"
+    seed = "an unrecorded seed" if work.seed is None else f"seed {work.seed}"
     return f"{work.factory} with {seed}"

@@ -1,4 +1,4 @@
-"""Figures as sentences show them: two in one unit, and their spread."""
+"""Numbers for sentences: two values in one unit, and spreads."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ _UNIT_NS = {"ns": 1, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
 def same_unit(first: float, second: float) -> tuple[str, str]:
-    """Two times in ns in the unit of the smaller, so that they can be compared by eye."""
+    """Format two times in ns in the unit of the smaller one."""
     unit = format_ns(min(first, second)).rsplit(" ", 1)[1]
     size = _UNIT_NS[unit]
     return f"{significant(first / size)} {unit}", f"{significant(second / size)} {unit}"
 
 
 def interval_of(spread: Spread) -> str:
-    """What a 95% interval covers: processes, or what varied within one."""
+    """Format the level and process count of an interval."""
     return f"95%, {counted(spread.processes, 'process')}"
 
 
 def spread_text(figure: Figure) -> str:
-    """The spread of a figure; nothing for what was measured once, or where all values agree."""
+    """Format the spread of a figure; empty for a single measurement or equal values."""
     spread = figure.spread
     if spread is None or spread.low == spread.high:
         return ""

@@ -1,6 +1,4 @@
-"""What page, terminal and report all say of a comparison: its tiles, what the runs were made on,
-the titles of metrics and of the break-even, and what its table of kernels leaves out.
-"""
+"""Text of a comparison that page, terminal and report share: tiles, provenance and titles."""
 
 from __future__ import annotations
 
@@ -18,38 +16,38 @@ from graphviz_dash.units import counted, format_bytes
 
 _TILES: Final = {
     "speedup": "Speedup",
-    "recorded_speedup": "Speedup in its loop",
-    "recorded_step": "Step in its loop",
+    "recorded_speedup": "Speedup, recorded loop",
+    "recorded_step": "Step time, recorded loop",
     "step_time": "Step time",
     "launch_cpu_time": "Launch CPU time",
     "break_even": "Break-even replays",
     "peak_reserved_change": "Peak memory",
 }
-"""The metrics that head a comparison, with their labels."""
+"""Metrics at the top of a comparison, with their labels."""
 
 _OF_THE_STEP: Final = frozenset(
     {"speedup", "recorded_speedup", "step_saving", "recorded_saving", "break_even"}
 )
-"""What says nothing where replays do other work than the step."""
+"""Metrics without meaning if replays compute a different result."""
 
 
 class Tile(Struct, frozen=True):
-    """A metric at the head of a comparison."""
+    """Metric at the top of a comparison."""
 
     metric: str
     """Id of the metric in the registry."""
     label: str
-    """What the tile is called."""
+    """Label of the tile."""
     value: str
     """The run's figure with its unit; a change has its sign."""
     note: str
-    """The baseline's figure, the spread, or what the figure refers to; empty for none of them."""
+    """The baseline's figure, the spread, or a reference; empty if there is none."""
     doubted: bool = False
-    """Whether it says nothing, because replays do other work than the step."""
+    """Whether the figure has no meaning because replays compute a different result."""
 
 
 def summary_tiles(comparison: Comparison, run: RunComparison) -> tuple[Tile, ...]:
-    """The tiles of ``run`` against its baseline; metrics that it does not have are left out."""
+    """Build the tiles of ``run`` against its baseline; missing metrics are omitted."""
     baseline = comparison[run.baseline] if run.baseline else None
     tiles = []
     for metric, label in _TILES.items():
@@ -65,9 +63,9 @@ def summary_tiles(comparison: Comparison, run: RunComparison) -> tuple[Tile, ...
 
 def _tile_note(metric: str, run: RunComparison, baseline: RunComparison | None) -> str:
     if metric in _OF_THE_STEP and not run.replays_match:
-        return "replays do other work"
+        return "replays compute a different result"
     if metric == "break_even":
-        return f"for {run['one_off_cost'].text} spent once"
+        return f"one-time cost {run['one_off_cost'].text}"
     if metric == "peak_reserved_change":
         return f"of {run['peak_reserved'].text} reserved"
     if baseline is None or baseline[metric].value is None:
@@ -76,24 +74,24 @@ def _tile_note(metric: str, run: RunComparison, baseline: RunComparison | None) 
 
 
 def signed_text(figure: Figure) -> str:
-    """A change with its sign, and none in words: ``0 B`` would read as what is held."""
+    """Format a change with its sign; 0 becomes "unchanged", as ``0 B`` would read as a total."""
     if not figure.value:
         return figure.text if figure.value is None else "unchanged"
     return f"+{figure.text}" if figure.value > 0 else figure.text
 
 
 def metric_title(metric: Metric) -> str:
-    """The metric's title; that of an estimate says so."""
+    """Return the metric's title, marked if it is an estimate."""
     return f"{metric.title}, est." if metric.estimate else metric.title
 
 
 def break_even_title(run: RunComparison) -> str:
-    """The heading above the break-even of a run."""
+    """Return the heading of a run's break-even."""
     return f"Break-even of {run.name}"
 
 
 def provenance(comparison: Comparison) -> tuple[str, ...]:
-    """What the runs measured, on which machine and when: a line for all that agree."""
+    """List workload, machine and date of the runs, one line for all that agree."""
     return tuple(dict.fromkeys(_provenance(run.run.manifest) for run in comparison.runs))
 
 
@@ -109,23 +107,23 @@ def _provenance(manifest: Manifest) -> str:
 
 
 def seldom_sentence(table: KernelTable) -> str:
-    """What medians say of kernels that few steps run; empty where there are none such."""
+    """Explain the zero median of rare kernels; empty if there are none."""
     if not table.has_seldom:
         return ""
     return (
-        "A kernel in fewer than half of the steps has a median of 0: where steps differ, the sums "
-        "fall short."
+        "A kernel in fewer than half of the steps has a median of 0: if steps differ, the sums "
+        "are too low."
     )
 
 
 def unlisted_sentence(table: KernelTable) -> str:
-    """The same, and how many kernels a list of the usual ones leaves out; empty where there are
-    none such."""
-    left_out = len(table.rows) - len(table.usual_rows)
-    if not left_out:
+    """Explain the zero median of rare kernels and count the omitted kernels; empty if there are
+    none."""
+    omitted = len(table.rows) - len(table.usual_rows)
+    if not omitted:
         return seldom_sentence(table)
-    verb = "is" if left_out == 1 else "are"
+    verb = "is" if omitted == 1 else "are"
     return (
-        f"{seldom_sentence(table)} {counted(left_out, 'kernel')} with a median of 0 in every run "
+        f"{seldom_sentence(table)} {counted(omitted, 'kernel')} with a median of 0 in every run "
         f"{verb} not listed."
     )

@@ -20,10 +20,10 @@ def test_show_says_what_was_recorded_and_how_alignment_agrees(path: str, invoke:
     result = invoke("show", path)
     assert result.code == 0
     lines = result.out.splitlines()
-    begin = lines.index("Node-id pass: 4 records of 2 steps by cupti-python 13.0.1, 0 lost")
+    begin = lines.index("Node-id pass: 4 records of 2 steps from cupti-python 13.0.1, 0 lost")
     assert lines[begin + 1 : begin + 3] == [
-        "  alignment without the ids agrees with them in 4 of 4 rows (100.00%)",
-        "  confidence 1.00: 4 of 4 agree",
+        "  alignment without the ids matches them in 4 of 4 rows (100.00%)",
+        "  confidence 1.00: 4 of 4 match",
     ]
     # Without a trace of replays the times are those of this pass, and say so.
     assert "4 of 4 GPU rows of 2 replays of the node-id pass matched to a node" in result.out

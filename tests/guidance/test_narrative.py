@@ -14,13 +14,13 @@ def test_the_command_is_whole() -> None:
     alone = [load_run(RECORDED / "graphed", traces=False, checked=False)]
     baseline, line = remedy_texts(alone)
     assert baseline == (
-        "graphed: To see what its graphs gain, switch graphs off in the program and record it "
-        "again, into the same experiment: graphviz-dash collect -o sample_traces/recorded-resnet "
-        "--skip 200 --steps 5 --name eager -- python3 tests/gpu/programs/torchvision_train.py "
-        "--steps 300 --graph"
+        "graphed: To see the gain from its graphs, switch graphs off in the program and record "
+        "it again, into the same experiment: graphviz-dash collect -o "
+        "sample_traces/recorded-resnet --skip 200 --steps 5 --name eager -- python3 "
+        "tests/gpu/programs/torchvision_train.py --steps 300 --graph"
     )
     assert line == (
-        "graphed: For the lines that its nodes come from record it again: graphviz-dash collect "
-        "-o sample_traces/recorded-resnet --skip 200 --steps 5 --name graphed-attributed "
+        "graphed: For source lines of its nodes, record it again: graphviz-dash collect -o "
+        "sample_traces/recorded-resnet --skip 200 --steps 5 --name graphed-attributed "
         "--attribute -- python3 tests/gpu/programs/torchvision_train.py --steps 300 --graph"
     )

@@ -37,9 +37,9 @@ def test_where_nothing_could_be_compared_the_answer_says_why_and_what_is_to_gain
     outlook = found["eager"].outlook
     assert isinstance(outlook, Prediction)
     assert answer_text(answer(found)) == (
-        "Not as it stands: graph failed in its clean pass at model.py:12. A step of eager "
-        "takes 1.00 ms, in which the GPU is idle for 925 µs (92.5%), which is what graphs "
-        f"could save. As one graph it is predicted to be {predicted_gain(outlook)}."
+        "Not in its current form: graph failed in its clean pass at model.py:12. Each step of "
+        "eager takes 1.00 ms; the GPU is idle for 925 µs (92.5%), the time that graphs "
+        f"could save. With CUDA graphs it is predicted to be {predicted_gain(outlook)}."
     )
     assert [piece.evidence for piece in answer(found) if piece.evidence] == [
         Evidence.FAILURES,
@@ -54,7 +54,7 @@ def test_where_nothing_could_be_compared_the_answer_says_why_and_what_is_to_gain
 def test_a_mean_of_very_different_steps_is_told_as_one() -> None:
     alone = compare(load_experiment(SAMPLES / "recorded-server", traces=False))
     assert answer_text(answer(alone)).startswith(
-        "No baseline: this experiment has one run. A step takes 14.2 ms on average, single ones "
+        "No baseline: this experiment has one run. Step time: 14.2 ms on average, single steps "
         "325 µs to 36.8 ms on the CPU."
     )
     steady = compare(load_experiment(SAMPLES / "recorded-batching", traces=False))
@@ -64,19 +64,19 @@ def test_a_mean_of_very_different_steps_is_told_as_one() -> None:
 def test_where_there_is_nothing_to_compare_the_answer_says_why_and_what_a_step_takes() -> None:
     alone = answer(compare(make_experiment(graphed())))
     assert answer_text(alone) == (
-        "No baseline: this experiment has one run. A step takes 125 µs. 100% of its GPU time comes "
+        "No baseline: this experiment has one run. Step time: 125 µs. 100% of its GPU time comes "
         "from graphs; the GPU is idle in 40.0% of the step."
     )
     untraced = answer(compare(make_experiment(eager(trace=None))))
     assert answer_text(untraced) == (
         "No baseline: this experiment has one run, and a graph cannot be predicted from it: the "
-        "bundle has no traced pass. A step takes 1.00 ms."
+        "bundle has no traced pass. Step time: 1.00 ms."
     )
     traces = make_experiment(graphed(clean=None), replace(graphed(clean=None), path=Path("other")))
     untimed = answer(compare(traces, "graph"))
     assert answer_text(untimed) == (
-        "Not available: no run has clean timings. Under the profiler a step takes 150 µs in "
-        "graph, 150 µs in other."
+        "Not available: no run has clean timings. Step time under the profiler: 150 µs in graph, "
+        "150 µs in other."
     )
     evidence = [(piece.evidence, piece.metric) for piece in untimed if piece.evidence]
     assert evidence == [(Evidence.FIGURES, "traced_step_time")] * 2
@@ -91,7 +91,7 @@ def test_an_eager_run_alone_is_answered_by_what_its_trace_predicts() -> None:
     assert found.predicted is found["eager"]
     said = answer(found)
     assert answer_text(said) == (
-        f"{prediction_verdict(outlook)} The GPU is idle in 92.5% of that step. Predicted from the "
+        f"{prediction_verdict(outlook)} The GPU is idle for 92.5% of that step. Predicted from the "
         "trace of eager; no graph was measured."
     )
     assert [piece.evidence for piece in said if piece.evidence] == [
@@ -116,7 +116,7 @@ def test_what_stops_a_capture_is_in_the_answer() -> None:
     found = compare(make_experiment(make_run("eager", trace=frames.trace())))
     outlook = found["eager"].outlook
     assert isinstance(outlook, Prediction)
-    assert f"What stops it: {blocker_text(outlook.blockers[0])}." in answer_text(answer(found))
+    assert f"Blocked by: {blocker_text(outlook.blockers[0])}." in answer_text(answer(found))
 
 
 def test_overlap_is_called_overlap_and_no_less_work() -> None:
@@ -136,7 +136,7 @@ def test_overlap_is_called_overlap_and_no_less_work() -> None:
             make_run("graph", clean=clean_timings([6_100] * 40, launch=6_000), trace=after),
         )
     )
-    assert "more overlap of work on the GPU" in answer_text(answer(found))
+    assert "more overlap on the GPU" in answer_text(answer(found))
     assert found["graph"]["overlap_change"].value == 2_900
 
 
@@ -150,19 +150,19 @@ def test_two_recorded_programs_are_divided_by_their_traced_steps() -> None:
     # Never mixed with what was timed without a profiler.
     assert found["graphed"]["gaps_removed"].value is None
     said = answer_text(answer(found))
-    assert f"under the profiler {format_ns(divided.saved.gaps)} less waiting for launches" in said
+    assert f"under the profiler {format_ns(divided.saved.gaps)} less launch overhead" in said
 
 
 def test_a_graph_that_replays_other_work_is_not_worth_it_as_it_stands() -> None:
     examined = replace(make_run("doctor", ExecutionMode.GRAPH), doctor=report(MOVED, captured=True))
     found = compare(make_experiment(eager(), graphed(), examined))
     assert answer_text(answer(found)).startswith(
-        "Not as it stands: replays do other work than the step. As it was timed, graph makes "
-        "a step 8.00x faster than eager"
+        "Not in its current form: replays compute a different result. As timed, graph is 8.00x "
+        "faster than eager"
     )
     # Nothing is paid back by what is wrong.
     assert "paid back" not in answer_text(answer(found))
-    assert headline(found).endswith("; but replays do other work than the step")
+    assert headline(found).endswith("; but replays compute a different result")
     assert answer(found)[1].evidence is Evidence.FAILURES
     assert found.examinations == (("doctor", report(MOVED, captured=True)),)
     matching = replace(make_run("doctor", ExecutionMode.GRAPH), doctor=report(captured=True))
@@ -185,8 +185,8 @@ def test_replays_of_other_work_are_the_outcome_only_where_no_others_are() -> Non
         "callables": True,
     }
     assert found.best is found["callables"]
-    assert answer_text(answer(found)).startswith("Yes: callables makes a step 2.00x faster")
-    assert "replays do other work" not in run_sentence(found["callables"])
+    assert answer_text(answer(found)).startswith("Yes: callables is 2.00x faster")
+    assert "replays compute a different result" not in run_sentence(found["callables"])
     against_it = compare(make_experiment(eager(), graphed(), parts, examined), "graph")
     assert not against_it["eager"].replays_match
     assert not against_it["callables"].replays_match
@@ -196,12 +196,12 @@ def test_a_difference_within_the_noise_is_none() -> None:
     alike = graphed(clean=clean_timings([1_000_000] * 40, lives=(LIFE,)), memory=None)
     found = answer_text(answer(compare(make_experiment(eager(), alike))))
     assert found.startswith(
-        "No significant difference between graph and eager: a step takes 1.00 ms instead of 1.00 ms"
+        "No significant difference between graph and eager: 1.00 ms instead of 1.00 ms per step"
     )
 
 
 @pytest.mark.parametrize(
-    ("wall", "lead"), [(990_000, "Hardly: "), (900_000, "A little: "), (800_000, "Yes: ")]
+    ("wall", "lead"), [(990_000, "Marginal: "), (900_000, "Modest gain: "), (800_000, "Yes: ")]
 )
 def test_a_slight_speedup_is_hardly_one(wall: int, lead: str) -> None:
     found = compare(make_experiment(eager(), graphed(clean=clean_timings([wall] * 40))))
@@ -211,13 +211,13 @@ def test_a_slight_speedup_is_hardly_one(wall: int, lead: str) -> None:
 def test_a_compilation_was_not_timed() -> None:
     compiled = make_run("compile", clean=clean_timings([500_000] * 40, lives=(LIFE,)))
     found = answer_text(answer(compare(make_experiment(eager(), compiled))))
-    assert "What the compilation costs once was not timed" in found
+    assert "The one-time cost of compilation was not timed" in found
 
 
 def test_runs_of_different_work_are_no_answer_to_whether_graphs_are_worth_it() -> None:
     pair = load_pair((SAMPLES / "fork-join/eager", SAMPLES / "superset/graph"), traces=False)
     told = answer_text(answer(compare(pair, pair.runs[0].name)))
     assert told.startswith(
-        "The two are of different work: a step of graph@superset is 5.83x faster than one of "
-        "eager@fork-join, 113 µs instead of 660 µs. It costs 996 µs once, and "
+        "Different workloads: graph@superset is 5.83x faster than eager@fork-join, 113 µs "
+        "instead of 660 µs per step. One-time cost: 996 µs, with "
     )

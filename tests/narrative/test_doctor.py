@@ -16,7 +16,7 @@ from tests.doctors import MOVED, OUTPUTS, READ, WAIT, report
         (report(WAIT, captured=None), "The capture would fail: the CPU waits"),
         (report(MOVED, captured=True), "The capture succeeds (43 nodes), but"),
         (report(MOVED, captured=None), "Nothing was captured, but replays"),
-        (report(captured=True), "The step is captured into 43 nodes and"),
+        (report(captured=True), "The step is captured into 43 nodes without"),
         (report(captured=None, subject="program"), "The program captured no"),
     ],
 )
@@ -37,9 +37,9 @@ def test_a_sound_step_says_how_a_replay_compares() -> None:
     equal = OutputCheck("result", "result", "float32", (), 1, 0, 0.0, 0.0)
     near = OutputCheck("w", "state", "float32", (4,), 4, 2, 3e-7, 2e-7)
     alone = report_verdict(report(captured=True, outputs=(equal,)))
-    assert "leaves all 1 tensors as an eager step" in alone
+    assert "all 1 tensors after a replay equal those of an eager step" in alone
     both = report_verdict(report(captured=True, outputs=(equal, near)))
-    assert "1 of 2 tensors exactly as an eager step does, the others within 3e-07" in both
+    assert "1 of 2 tensors equal those of an eager step, the others differ by at most 3e-07" in both
 
 
 @pytest.mark.parametrize(

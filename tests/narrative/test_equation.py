@@ -23,8 +23,9 @@ def test_a_difference_that_steps_under_the_profiler_do_not_show_is_said_so() -> 
     run = compared_sample("compile-generate")["mended-2"]
     assert isinstance(run.waterfall, Waterfall)
     assert waterfall_method(run, run.waterfall).startswith(
-        "In the program's own loop a step of mended-2 takes 43.1 µs less than one of mended-0, "
-        "under the profiler 496 ns less: this does not show where that went. From the traces alone"
+        "In the program's loop, a step of mended-2 takes 43.1 µs less than one of mended-0, "
+        "under the profiler 496 ns less: the trace does not explain this difference. From the "
+        "traces alone"
     )
     run = compared_sample("recorded-resnet")["graphed"]
     assert isinstance(run.waterfall, Waterfall)

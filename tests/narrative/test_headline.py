@@ -18,7 +18,7 @@ from tests.analysis.frames import (
 
 def test_faster() -> None:
     assert headline(both()) == (
-        "graph is 8.00x faster than eager: 125 µs against 1,000 µs per step; "
+        "graph is 8.00x faster than eager: 125 µs instead of 1,000 µs per step; "
         "paid back after 3 replays; peak memory +4.00 MiB"
     )
 
@@ -26,7 +26,7 @@ def test_faster() -> None:
 def test_slower() -> None:
     slow = graphed(clean=clean_timings([2_000_000] * 40, lives=(LIFE,)), memory=pools(50 << 20, 1))
     assert headline(compare(make_experiment(eager(), slow))) == (
-        "graph is 2.00x slower than eager: 2.00 ms against 1.00 ms per step; "
+        "graph is 2.00x slower than eager: 2.00 ms instead of 1.00 ms per step; "
         "never paid back; peak memory -50.0 MiB"
     )
 
@@ -34,7 +34,7 @@ def test_slower() -> None:
 def test_alike() -> None:
     alike = graphed(clean=clean_timings([1_000_000] * 40), memory=None)
     assert headline(compare(make_experiment(eager(), alike))) == (
-        "no significant difference between graph and eager: 1.00 ms against 1.00 ms per step "
+        "no significant difference between graph and eager: 1.00 ms instead of 1.00 ms per step "
         "(1.00x, 95% interval 1.00x to 1.00x)"
     )
 

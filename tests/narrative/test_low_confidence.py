@@ -93,7 +93,8 @@ def test_few_steps_of_a_foreign_trace_cannot_be_more() -> None:
     assert [(note.code, note.text, note.advice) for note in notes(run)] == [
         (
             "profiler-steps",
-            "steps are separated by ranges of an inference engine, which need not end synchronised",
+            "steps are separated by ranges of an inference engine, which may end without "
+            "synchronisation",
             "",
         ),
         ("few-traced-steps", "traced pass: only 1 step", ""),
@@ -109,15 +110,15 @@ def test_a_trace_without_steps_is_counted_as_a_whole() -> None:
     assert [(note.code, note.text, note.advice) for note in notes(run)] == [
         (
             "no-steps",
-            "the trace marks no steps, so there are no figures per step. All of it: 2 kernels, "
-            "1 copy, 0 sets, 3 launches (1 of graphs) in 100 ns, of which the GPU was busy "
-            "60 ns (60.0%)",
+            "the trace marks no steps, so there are no per-step figures. In total: 2 kernels, 1 "
+            "copy, 0 sets, 3 launches (1 of graphs) in 100 ns, with the GPU busy for 60 ns "
+            "(60.0%)",
             "",
         ),
         (
             "unseen-graphs",
-            "1 of 1 graph launches in the trace, 16.7% of its GPU time, are of graphs whose "
-            "captures were not imported: of them there are times and nothing else",
+            "1 of 1 graph launches in the trace, 16.7% of its GPU time, belong to graphs whose "
+            "captures were not imported: only their times are known",
             "Import the trace of the captures too, or the graphs as debug DOT.",
         ),
     ]

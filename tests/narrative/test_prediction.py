@@ -36,8 +36,8 @@ def test_the_words_say_by_how_much_and_whether_inside(toy: Path) -> None:
     found = run.prediction
     assert found is not None
     told = scored_text(found, found.step_ns.value * 2)
-    assert "off by -50.0%, outside its interval" in told
-    assert "off by +0.0%, inside its interval" in scored_text(found, found.step_ns.value)
+    assert "error -50.0%, outside the interval" in told
+    assert "error +0.0%, within the interval" in scored_text(found, found.step_ns.value)
     assert "measured" not in scored_text(found, None)
 
 
@@ -58,8 +58,8 @@ def test_a_trace_without_steps_is_told_as_a_trace(tmp_path: Path) -> None:
     trace = line_trace(tmp_path, kernels=3, steps=1, marked=False)
     found = predicted(trace)
     ends = format_ns(trace.info.end_ns)
-    assert f"of {ends}, and idles" in prediction_verdict(found)
-    assert f"of the {ends} that the trace takes" in prediction_reasons(found)[0]
+    assert f"of {ends} and idle for" in prediction_verdict(found)
+    assert f"of the {ends} of the trace" in prediction_reasons(found)[0]
     assert found.eager_ns == found.idle.total_ns + found.step.busy_ns
     assert [warning.value for warning in found.warnings] == ["unmarked steps"]
     assert not any("step" in text for text in (idle_text(found), idle_method(found)))

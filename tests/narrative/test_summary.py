@@ -27,7 +27,7 @@ def test_a_tile_has_the_run_s_figure_and_the_baseline_s(sample: Comparison) -> N
     assert next(iter(tiles)) == "speedup"
     assert tiles["step_time"].value == run["step_time"].text
     assert tiles["step_time"].note == f"eager {sample['eager']['step_time'].text}"
-    assert tiles["break_even"].note == f"for {run['one_off_cost'].text} spent once"
+    assert tiles["break_even"].note == f"one-time cost {run['one_off_cost'].text}"
     assert tiles["peak_reserved_change"].value.startswith("+")
     assert "recorded_step" not in tiles
 
@@ -35,8 +35,8 @@ def test_a_tile_has_the_run_s_figure_and_the_baseline_s(sample: Comparison) -> N
 def test_replays_that_do_other_work_make_the_step_s_tiles_say_so(sample: Comparison) -> None:
     tiles = summary_tiles(sample, replace(sample["graph"], replays_match=False))
     notes = {tile.metric: tile.note for tile in tiles}
-    assert notes["speedup"] == notes["break_even"] == "replays do other work"
-    assert notes["launch_cpu_time"] != "replays do other work"
+    assert notes["speedup"] == notes["break_even"] == "replays compute a different result"
+    assert notes["launch_cpu_time"] != "replays compute a different result"
 
 
 def test_runs_of_one_machine_have_one_line(sample: Comparison) -> None:

@@ -1,4 +1,4 @@
-"""``graphviz-dash cache``: the traces that were read once and are kept to open unparsed."""
+"""``graphviz-dash cache``: cache of parsed traces."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from graphviz_dash.units import format_bytes, format_count
 
 
 @click.command("cache")
-@click.option("--clear", is_flag=True, help="Remove all of it.")
+@click.option("--clear", is_flag=True, help="Clear the cache.")
 def cache_command(clear: bool) -> None:
-    """Show or clear the cache of traces that were read once.
+    """Show or clear the cache of parsed traces.
 
-    Larger traces of run bundles are kept as tables outside the bundles, so that they open without
-    being parsed again. GRAPHVIZ_DASH_CACHE names another folder, or is "off".
+    Tables of larger traces are stored outside the bundles, so that they open without parsing.
+    GRAPHVIZ_DASH_CACHE sets another folder, or "off".
     """
     cache = default_cache()
     if cache is None:
@@ -31,17 +31,17 @@ def cache_command(clear: bool) -> None:
     entries = cache.entries()
     if entries:
         table = plain_table("trace", "events", "size", "last used", right=(1, 2))
-        for kept in entries:
+        for entry in entries:
             table.add_row(
-                cell(shown(kept.path)),
-                cell(format_count(kept.events)),
-                cell(format_bytes(kept.size)),
-                cell(_day(kept.used)),
+                cell(shown(entry.path)),
+                cell(format_count(entry.events)),
+                cell(format_bytes(entry.size)),
+                cell(_day(entry.used)),
             )
         print_table(table)
-    total = format_bytes(sum(kept.size for kept in entries))
-    most = format_bytes(cache.most_bytes)
-    click.echo(printable(f"{total} of at most {most} in {shown(cache.folder)}"))
+    total = format_bytes(sum(entry.size for entry in entries))
+    limit = format_bytes(cache.most_bytes)
+    click.echo(printable(f"{total} of at most {limit} in {shown(cache.folder)}"))
 
 
 def _day(time: float) -> str:

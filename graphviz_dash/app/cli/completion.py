@@ -1,4 +1,4 @@
-"""``graphviz-dash completion``: the script that makes a shell complete our commands and options."""
+"""``graphviz-dash completion``: shell completion script."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _VARIABLE = "_GRAPHVIZ_DASH_COMPLETE"
 @click.argument("shell", type=click.Choice(["bash", "fish", "zsh"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print the completion script of a SHELL, to be read by it.
+    """Print the completion script of a SHELL.
 
     \b
     bash: graphviz-dash completion bash > ~/.graphviz-dash.bash
@@ -27,5 +27,5 @@ def completion(context: click.Context, shell: str) -> None:
     """
     kind = get_completion_class(shell)
     if kind is None:
-        raise MissingRequirementError(f"click here completes nothing in {shell}")
+        raise MissingRequirementError(f"This version of click does not support {shell}")
     click.echo(kind(context.find_root().command, {}, _PROGRAM, _VARIABLE).source())

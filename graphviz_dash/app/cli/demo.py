@@ -1,4 +1,4 @@
-"""``graphviz-dash demo``: the dashboard on the experiments that come along."""
+"""``graphviz-dash demo``: the dashboard with the included experiments."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from graphviz_dash.errors import MissingRequirementError
 @click.command()
 @server_options
 def demo(serving: Serving) -> None:
-    """Serve the dashboard on the sample experiments that come along.
+    """Serve the dashboard on the included sample experiments.
 
-    They were recorded on an NVIDIA H200; neither a GPU nor torch is needed to look at them. Prints
-    the address on stdout when the port is free, and serves until it is interrupted.
+    The samples were recorded on an NVIDIA H200. Viewing them needs neither a GPU nor torch. Prints
+    the address on stdout if the port is free, and serves until interrupted.
     """
     folder = sample_experiments()
     if folder is None:
         raise MissingRequirementError(
-            "No samples were installed. Install the wheel of graphviz-dash, or serve experiments "
-            "of your own: graphviz-dash serve PATH"
+            "No samples are installed. Install the wheel of graphviz-dash, or serve your own "
+            "experiments: graphviz-dash serve PATH"
         )
     serve_folders((folder,), serving)

@@ -11,7 +11,7 @@ from graphviz_dash.features.perfetto.export_command import perfetto
 
 @click.group()
 def export() -> None:
-    """Write files that other tools read."""
+    """Write files for other tools."""
 
 
 for command in (perfetto, dot, nodes, kernels, equation, pairs, html):

@@ -1,4 +1,4 @@
-"""``graphviz-dash import``: run bundles out of files that other programs wrote."""
+"""``graphviz-dash import``: builds run bundles from files of other tools."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _MODES = (
     required=True,
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Folder of the experiment; each run becomes a folder in it.",
+    help="Experiment folder; each run becomes a subfolder.",
 )
 @click.option(
     "--mode",
@@ -50,10 +50,10 @@ _MODES = (
     metavar="MODE",
     default="recorded",
     show_default=True,
-    help="How the program ran: eager makes the run the one that others are compared with. "
+    help="Mode in which the program ran; eager makes the run the baseline. "
     f"One of {', '.join(_MODES)}.",
 )
-@click.option("--join", is_flag=True, help="All FILES are of one run, whatever they are called.")
+@click.option("--join", is_flag=True, help="Treat all FILES as one run, regardless of their names.")
 @executor_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def import_command(
@@ -65,11 +65,11 @@ def import_command(
     workers: int | None,
     as_json: bool,
 ) -> None:
-    """Make run bundles of FILES in the folder DIR; folders and addresses (s3://, gs://) too.
+    """Build run bundles in DIR from FILES, folders or addresses (s3://, gs://).
 
-    Takes Kineto traces, the driver's debug DOT, SQLite exports of Nsight Systems, graph data and
-    memory snapshots of torch, and tells them apart by their content. The trace of a capture, that
-    of its replays and a DOT whose names differ in no other word are joined into one run.
+    Accepts Kineto traces, the driver's debug DOT, SQLite exports of Nsight Systems, and graph data
+    and memory snapshots of torch, detected by content. Capture traces, replay traces and DOT files
+    are joined into one run if their names differ in no other word.
     """
     single = not any(is_address(file) or Path(file).is_dir() for file in files)
     if join or (single and scheduler is None):
@@ -89,7 +89,7 @@ def import_command(
 
 
 def _together(files: tuple[str, ...], output: Path, mode: str, join: bool) -> tuple[Imported, ...]:
-    """All files in this process: nothing is written if one of them is bad."""
+    """Import all files in this process; nothing is written if any file is invalid."""
     paths = list(_files(files)) if join else [Path(file) for file in files]
     with progress_shown(paths[0].name if len(paths) == 1 else f"{len(paths)} files"):
         return import_files(
@@ -107,7 +107,7 @@ def _together(files: tuple[str, ...], output: Path, mode: str, join: bool) -> tu
 
 
 def _files(given: tuple[str, ...]) -> Iterator[Path]:
-    """The files that are given, and those of a known kind in folders that are."""
+    """Yield the given files, and files of a known kind in given folders."""
     for text in given:
         if not Path(text).is_dir():
             yield Path(text)
@@ -123,15 +123,15 @@ def _files(given: tuple[str, ...]) -> Iterator[Path]:
 def _each(
     files: tuple[str, ...], output: Path, mode: str, scheduler: str | None, workers: int | None
 ) -> list[Imported | NotImported]:
-    """Each run by itself, in parallel."""
-    places = find_locations(files)
+    """Import each run separately, in parallel."""
+    locations = find_locations(files)
     results: list[Imported | NotImported] = []
     for result in import_many(
-        places, output, lambda: executor_for(scheduler, workers), mode=ExecutionMode(mode)
+        locations, output, lambda: executor_for(scheduler, workers), mode=ExecutionMode(mode)
     ):
         results.append(result)
         if sys.stderr.isatty():
-            click.echo(f"\r{len(results):,} done of {len(places):,} files", nl=False, err=True)
+            click.echo(f"\r{len(results):,} done of {len(locations):,} files", nl=False, err=True)
     if sys.stderr.isatty():
         click.echo(err=True)
     return sorted(results, key=_order)
@@ -157,4 +157,4 @@ def _print(written: Imported) -> None:
             printable(f"  {source.name}: {source.kind}, {format_bytes(source.bytes)}{method}")
         )
     for fact in written.absent:
-        click.echo(printable(f"  without {fact.fact}: {fact.reason}"))
+        click.echo(printable(f"  missing {fact.fact}: {fact.reason}"))

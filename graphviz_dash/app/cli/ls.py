@@ -1,4 +1,4 @@
-"""``graphviz-dash ls``: the experiments and runs under a folder."""
+"""``graphviz-dash ls``: lists experiments and runs under a folder."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ from graphviz_dash.ingest.load import look_for_experiments
 def ls(path: Path, as_json: bool) -> None:
     """List the experiments and runs under PATH (default: this folder).
 
-    Step time and speedup are medians of the clean pass, and of a recorded program the time of a
-    step in its own loop. Bundles that cannot be read are named on
-    stderr; the exit code is 2 then.
+    Step time and speedup are medians of the clean pass; for a recorded program, the recorded step
+    time. Unreadable bundles are listed on stderr, with exit code 2.
     """
     if is_bundle(path):
         raise InputError(
             path, "a single run", "a folder of experiments", "Try: graphviz-dash show."
         )
-    found = look_for_experiments(path)
-    for problem in found.problems:
-        click.echo(printable(f"Not followed: {problem}."), err=True)
-    experiments = [light_experiment(folder) for folder in found.experiments]
+    search = look_for_experiments(path)
+    for problem in search.problems:
+        click.echo(printable(f"Skipped: {problem}."), err=True)
+    experiments = [light_experiment(folder) for folder in search.experiments]
     if as_json:
         listed = [(compare(light.experiment), light.unreadable) for light in experiments]
         print_json("ls", listing_document(listed))
@@ -52,12 +51,12 @@ def _print(experiments: list[LightExperiment], path: Path) -> None:
         return
     headings = ("run", "workload", "mode", "status", "step time", "speedup", "GPU", "date (UTC)")
     table = plain_table(*headings, right=(4, 5))
-    unsound = []
+    invalid = []
     for light in experiments:
         for run in compare(light.experiment).runs:
             manifest = run.run.manifest
             if run.speedup.value is not None and not run.replays_match:
-                unsound.append(shown(run.run.path))
+                invalid.append(shown(run.run.path))
             number = manifest.rank_of_several
             rank = "" if number is None else f" rank {number}"
             failed = manifest.status == "failed"
@@ -74,5 +73,5 @@ def _print(experiments: list[LightExperiment], path: Path) -> None:
         for bundle, _ in light.unreadable:
             table.add_row(cell(shown(bundle)), "", "", cell("unreadable", "red"))
     print_table(table, spare=(6, 1, 3, 7))
-    for run_path in unsound:
-        click.echo(printable(f"{run_path}: replays do other work than the step"))
+    for run_path in invalid:
+        click.echo(printable(f"{run_path}: replays compute a different result"))

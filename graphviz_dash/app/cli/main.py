@@ -1,7 +1,7 @@
-"""``graphviz-dash``: finds the command, runs it, and turns what goes wrong into an exit code.
+"""``graphviz-dash``: finds and runs a command, and turns errors into exit codes.
 
-stdout is data, diagnostics go to stderr. Exit codes: 0 done; 1 it could not be done here (something
-is missing or failed); 2 what was given is not what it should be; 130 interrupted.
+stdout is data, diagnostics go to stderr. Exit codes: 0 success; 1 not possible here (a requirement
+is missing or a step failed); 2 invalid input; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from graphviz_dash.errors import GraphvizDashError, MissingRequirementError, pri
 _GROUP: Final = "graphviz_dash.commands"
 _INTERRUPTED: Final = 130
 _SHORT_HELP: Final = 60
-"""Characters of a short help, so that its line has at most 80 columns."""
+"""Maximum length of a short help, so that its line has at most 80 columns."""
 
 
 class Commands(click.Group):
-    """The commands of the table, and those that other packages bring by entry point."""
+    """Commands of the table and of other packages' entry points."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All names, in order."""
+        """List all names in order."""
         ours = (row.name for row in LISTED.values() if row.target is not None)
         return sorted({*ours, *(point.name for point in _brought())})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, imported now; a stand-in that says what is missing if it cannot be."""
+        """Import and return the command, or a placeholder that reports why it cannot load."""
         row = LISTED.get(cmd_name)
         if row is not None and row.target is not None:
             module, _, attribute = row.target.partition(":")
@@ -47,29 +47,29 @@ class Commands(click.Group):
         return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands by task, without importing those of the table."""
-        left = self._short_helps(ctx)
+        """Write the commands by task without importing those of the table."""
+        remaining = self._short_helps(ctx)
         for task, rows in TASKS.items():
-            lines = [(row.name, left.pop(row.name)) for row in rows if row.name in left]
+            lines = [(row.name, remaining.pop(row.name)) for row in rows if row.name in remaining]
             if lines:
                 with formatter.section(task):
                     formatter.write_dl(lines)
-        if left:
-            with formatter.section("Brought by other packages"):
-                formatter.write_dl(list(left.items()))
+        if remaining:
+            with formatter.section("Provided by other packages"):
+                formatter.write_dl(list(remaining.items()))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Names of commands and, after a hyphen, options; imports no command of the table."""
+        """Complete command names and, after a hyphen, options; imports no command of the table."""
         names = [
             CompletionItem(name, help=short_help)
             for name, short_help in self._short_helps(ctx).items()
             if name.startswith(incomplete)
         ]
-        # Not Group's own, which imports every command for its help.
+        # Group's own method imports every command for its help.
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def _short_helps(self, ctx: click.Context) -> dict[str, str]:
-        """The short help of each command by name, in order."""
+        """Return the short help of each command by name, in order."""
         points = {point.name: point for point in _brought()}
         return {name: _short_help(name, points.get(name)) for name in self.list_commands(ctx)}
 
@@ -86,7 +86,7 @@ def _short_help(name: str, point: EntryPoint | None) -> str:
 
 
 def _is_installed(point: EntryPoint) -> bool:
-    """Whether the package of a command is there; the command is not imported for that."""
+    """Return whether the package of a command is installed, without importing it."""
     return importlib.util.find_spec(point.module.partition(".")[0]) is not None
 
 
@@ -111,7 +111,7 @@ def _load(point: EntryPoint) -> click.Command:
 
 def _checked(command: object) -> click.Command:
     if not isinstance(command, click.Command):
-        raise TypeError(f"{command!r} is no click command")
+        raise TypeError(f"{command!r} is not a click command")
     return command
 
 
@@ -121,11 +121,12 @@ def _checked(command: object) -> click.Command:
 )
 @click.version_option(__version__, prog_name="graphviz-dash")
 def cli() -> None:
-    """See what CUDA graphs buy: compare eager with graphed runs, look into the captured graph."""
+    """Measure the gain from CUDA graphs: compare eager with graphed runs and inspect captured
+    graphs."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line and returns its exit code; every error is one line on stderr."""
+    """Run the command line and return its exit code; each error is one line on stderr."""
     _any_character_prints()
     try:
         result = cli.main(args=arguments, prog_name="graphviz-dash", standalone_mode=False)
@@ -137,11 +138,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return _tell("interrupted", _INTERRUPTED)
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        return _tell(f"{where}{error.strerror or error}", 1)
+        prefix = f"{error.filename}: " if error.filename else ""
+        return _tell(f"{prefix}{error.strerror or error}", 1)
     except MemoryError:
-        return _tell("this takes more memory than there is", 1)
-    # click hands back the code of an Exit that a command raised.
+        return _tell("not enough memory", 1)
+    # click returns the code of an Exit that a command raised.
     return result if isinstance(result, int) else 0
 
 
@@ -151,7 +152,7 @@ def _tell(text: str, code: int) -> int:
 
 
 def _any_character_prints() -> None:
-    """A terminal or pipe without Unicode gets escapes, not a UnicodeEncodeError."""
+    """Escape characters that a terminal or pipe without Unicode cannot print."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -27,9 +27,9 @@ T = TypeVar("T")
 
 _PAGES: Final = Path(__file__).parents[1] / "main.py"
 _PACKAGES: Final = Path(__file__).parents[3]
-"""Where the package lies, which need not be installed."""
+"""Parent folder of the package, which need not be installed."""
 _END_S: Final = 8.0
-"""How long the server may take to end; it gives its own answers less."""
+"""Shutdown timeout of the server in seconds; longer than its request timeout."""
 _ANY: Final = ("0.0.0.0", "::")
 _OPTIONS: Final = {
     "server.headless": "true",
@@ -41,30 +41,29 @@ _OPTIONS: Final = {
     "global.developmentMode": "false",
     "browser.gatherUsageStats": "false",
 }
-"""Streamlit's settings that no file of a folder or of a user may change."""
+"""Streamlit settings that no folder's or user's file may change."""
 _ENDS: Final = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
 
 
 class Serving(Struct, frozen=True):
-    """Where a server listens, whom it lets in, and what it may take."""
+    """Address, access and memory settings of a server."""
 
     host: str
-    """The address that it listens on."""
+    """Listening address."""
     port: int
-    """The port."""
+    """Port."""
     token: bool | None
-    """Whether visitors are asked for a token; None leaves that to the address."""
+    """Whether visitors need a token; None depends on the address."""
     hosts: tuple[str, ...]
-    """Further names by which visitors reach it."""
+    """Additional host names of the server."""
     memory_bytes: int | None = None
-    """What it may take of memory; None leaves that to the machine."""
+    """Memory limit in bytes; None depends on the machine."""
 
 
 def server_options(command: Callable[..., T]) -> Callable[..., T]:
-    """Adds the options of where the dashboard listens, whom it lets in and what it may take, which
-    the command is given as ``serving``."""
+    """Add the options for address, access and memory; the command receives them as ``serving``."""
 
     @functools.wraps(command)
     def with_serving(
@@ -98,27 +97,27 @@ _SERVING_OPTIONS: Final = (
         default="127.0.0.1",
         show_default=True,
         metavar="ADDRESS",
-        help="Address to listen on; 0.0.0.0 lets other machines in.",
+        help="Address to listen on; 0.0.0.0 allows other machines.",
     ),
     click.option(
         "--token/--no-token",
         default=None,
-        help="Ask visitors for a token, which the printed address brings.  [default: unless only "
-        "this machine is let in]",
+        help="Require the token in the printed URL.  [default: unless only "
+        "this machine has access]",
     ),
     click.option(
         "--allow-host",
         "hosts",
         multiple=True,
         metavar="NAME",
-        help="Another name by which visitors reach it, such as a reverse proxy's; may be repeated.",
+        help="Additional host name, such as a reverse proxy's; may be repeated.",
     ),
     click.option(
         "--memory",
         type=click.IntRange(1 << 28),
         metavar="BYTES",
-        help="Memory to take before it drops experiments that nobody has looked at for the "
-        "longest.  [default: half of the machine's]",
+        help="Memory limit; above it, the server evicts least recently used "
+        "experiments.  [default: half of the machine's memory]",
     ),
 )
 
@@ -129,49 +128,51 @@ _SERVING_OPTIONS: Final = (
 def serve(paths: tuple[Path, ...], serving: Serving) -> None:
     """Serve the dashboard on the experiments under PATHS (default: this folder).
 
-    Prints the address on stdout when the port is free, and serves until it is interrupted.
+    Prints the address on stdout if the port is free, and serves until interrupted.
     """
     folders = paths or (Path(),)
     for folder in folders:
         if not folder.is_dir():
             actual = "a file" if folder.exists() else "no such folder"
-            raise InputError(folder, actual, "a folder that holds experiments")
+            raise InputError(folder, actual, "a folder with experiments")
     serve_folders(folders, serving)
 
 
 def serve_folders(folders: tuple[Path, ...], serving: Serving) -> None:
-    """Serves the dashboard on ``folders`` until it is interrupted.
+    """Serve the dashboard on ``folders`` until interrupted.
 
     Raises:
         MissingRequirementError: the port is taken, or the server cannot run here.
-        InputError: the host is no address of this machine.
+        InputError: the host is not an address of this machine.
     """
     require_free(serving.host, serving.port)
     settings = settings_for(serving)
     command = server_command(serving.host, serving.port, folders)
     click.echo(address_of(serving.host, serving.port, settings))
-    click.echo("Ctrl-C ends it", err=True)
+    click.echo("Press Ctrl-C to stop", err=True)
     sys.stdout.flush()
     code = _run(command, server_environment(settings))
-    # Of a server that had to be killed.
+    # Left by a server that had to be killed.
     remove_leftovers(Path(tempfile.gettempdir()), SCRATCH_NAME)
     if code not in (0, *(ending for end in _ENDS for ending in (-end, 128 + end))):
-        raise MissingRequirementError(f"The dashboard's server ended with exit code {code}")
+        raise MissingRequirementError(f"The dashboard server stopped with exit code {code}")
 
 
 def require_free(host: str, port: int) -> None:
-    """Sees whether the dashboard can listen on ``host`` and ``port``.
+    """Check that the dashboard can listen on ``host`` and ``port``.
 
     Raises:
-        MissingRequirementError: the port is taken, or not to be had.
-        InputError: ``host`` is no address of this machine.
+        MissingRequirementError: the port is taken or not available.
+        InputError: ``host`` is not an address of this machine.
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (socket.gaierror, UnicodeError) as error:
-        raise InputError(f"--host {host}", "no known address", "one of this machine") from error
+        raise InputError(
+            f"--host {host}", "unknown address", "an address of this machine"
+        ) from error
     with socket.socket(family, socket.SOCK_STREAM) as probe:
-        # As the server does: a port whose last connections still linger is free.
+        # Like the server: a port whose last connections still linger is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(address)
@@ -184,12 +185,12 @@ def require_free(host: str, port: int) -> None:
 
 
 def settings_for(serving: Serving) -> ServerSettings:
-    """What is asked of a server: a token of its own where ``serving`` says so, or where it says
-    nothing and other machines can reach it."""
-    asked = not _is_loopback(serving.host) if serving.token is None else serving.token
+    """Build the server settings. A token is generated if ``serving`` requires one, or by default if
+    other machines can reach the server."""
+    requires_token = not _is_loopback(serving.host) if serving.token is None else serving.token
     return ServerSettings(
-        token=secrets.token_urlsafe(24) if asked else None,
-        asks_token=asked,
+        token=secrets.token_urlsafe(24) if requires_token else None,
+        asks_token=requires_token,
         hosts=serving.hosts,
         supervised=True,
         memory_bytes=serving.memory_bytes,
@@ -204,22 +205,22 @@ def _is_loopback(host: str) -> bool:
 
 
 def address_of(host: str, port: int, settings: ServerSettings) -> str:
-    """The address to open, with the token where one is asked for."""
+    """Format the address to open, with the token if one is required."""
     name = socket.gethostname() if host in _ANY else host
-    shown = f"[{name}]" if ":" in name else name
+    displayed_host = f"[{name}]" if ":" in name else name
     token = f"/?token={settings.token}" if settings.token else ""
-    return f"http://{shown}:{port}{token}"
+    return f"http://{displayed_host}:{port}{token}"
 
 
 def server_command(host: str, port: int, folders: tuple[Path, ...]) -> list[str]:
-    """The command that serves ``folders``."""
+    """Build the command that serves ``folders``."""
     if importlib.util.find_spec("streamlit") is None:
         raise MissingRequirementError(
             "The dashboard needs streamlit, not installed here: pip install graphviz-dash"
         )
     options = {"server.address": host, "server.port": str(port), **_OPTIONS}
     return [
-        # Nothing is imported from the working folder, whoever filled it.
+        # Nothing is imported from the working folder, whose content is untrusted.
         *(sys.executable, "-P", "-m", "streamlit", "run", str(_PAGES)),
         *(word for name, value in options.items() for word in (f"--{name}", value)),
         "--",
@@ -228,39 +229,40 @@ def server_command(host: str, port: int, folders: tuple[Path, ...]) -> list[str]
 
 
 def server_environment(settings: ServerSettings) -> dict[str, str]:
-    """The environment of the server, whose own processes import nothing from its folder either."""
-    places = [str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH")])]
+    """Build the server's environment; its subprocesses import nothing from its folder either."""
+    paths = [str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
         **os.environ,
         **settings.variables(),
         STARTED_IN_VARIABLE: str(Path.cwd()),
         "PYTHONSAFEPATH": "1",
-        "PYTHONPATH": os.pathsep.join(places),
+        "PYTHONPATH": os.pathsep.join(paths),
     }
 
 
 def _run(command: list[str], environment: dict[str, str]) -> int:
-    """Runs the server until it ends, or until this process is told to; returns its exit code.
+    """Run the server until it exits or this process is interrupted; return its exit code.
 
-    The pipe to it is never written to: it ends when this process does, by whatever signal.
+    The pipe to it is never written to: the server exits when this process ends for any reason.
     """
     with subprocess.Popen(
         command,
         env=environment,
-        # Of the folder where Streamlit runs it reads settings and secrets: ours.
+        # Streamlit reads settings and secrets from its working folder: use ours.
         cwd=_PAGES.parent,
         stdin=subprocess.PIPE,
-        # Its own banner would repeat the address; what goes wrong is on stderr.
+        # Its banner would repeat the address; errors go to stderr.
         stdout=subprocess.DEVNULL,
     ) as process:
         for number in _ENDS[1:]:
-            # nohup has it ignore SIGHUP.
+            # nohup ignores SIGHUP.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, lambda *_: _interrupt())
         try:
             return process.wait()
         except KeyboardInterrupt:
-            # A terminal interrupts the server as well; whoever interrupts only us means both.
+            # A terminal interrupts the server as well; an interrupt of this process alone means
+            # both.
             process.terminate()
             return _ended(process)
 
@@ -270,7 +272,7 @@ def _interrupt() -> None:
 
 
 def _ended(process: subprocess.Popen[bytes]) -> int:
-    """The exit code of a server that was told to end, killed where it does not."""
+    """Wait for a stopped server, kill it after a timeout, and return its exit code."""
     try:
         process.wait(_END_S)
     except (subprocess.TimeoutExpired, KeyboardInterrupt):

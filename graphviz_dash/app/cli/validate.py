@@ -1,4 +1,4 @@
-"""``graphviz-dash validate``: is a bundle, or a recording of launch costs, whole and readable?"""
+"""``graphviz-dash validate``: checks bundles and recordings of launch costs."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from graphviz_dash.units import counted, format_bytes, format_count
 def validate(path: Path) -> None:
     """Check a run bundle, an experiment, a recording of launch costs, or all of them under PATH.
 
-    Each file's size and sha256, the types of every field, and that the traces can be read. Prints
-    what was checked; the exit code is 2 when a bundle is not as docs/bundle-format.md says, or a
-    recording not as docs/launch-format.md does.
+    Checks each file's size and sha256, the type of every field, and that traces are readable.
+    Prints the checked files. The exit code is 2 if a bundle violates docs/bundle-format.md or a
+    recording violates docs/launch-format.md.
     """
     bundles, launches = _under(path)
     if not bundles and not launches:
-        expected = "a run bundle, a recording of launch costs, or a folder that holds some"
-        raise InputError(path, "neither in it", expected)
+        expected = "a run bundle, a recording of launch costs, or a folder with some of them"
+        raise InputError(path, "neither was found", expected)
     failed = _check_bundles(bundles) + _check_launches(launches)
     if failed:
         raise click.exceptions.Exit(2)
 
 
 def _under(path: Path) -> tuple[list[Path], list[Path]]:
-    """The bundles, and the recordings of launch costs, at or under ``path``."""
+    """Find the bundles and recordings of launch costs at or under ``path``."""
     if is_bundle(path):
         return [path], []
     if path.is_file():
@@ -49,7 +49,7 @@ def _under(path: Path) -> tuple[list[Path], list[Path]]:
 
 
 def _check_bundles(bundles: Sequence[Path]) -> int:
-    """Prints what each bundle is; how many are not whole."""
+    """Check and print each bundle; return the number of invalid ones."""
     failed = 0
     for bundle in bundles:
         try:
@@ -62,12 +62,12 @@ def _check_bundles(bundles: Sequence[Path]) -> int:
             continue
         _print(run)
     if bundles:
-        click.echo(f"{len(bundles) - failed} of {len(bundles)} bundles are whole and readable")
+        click.echo(f"{len(bundles) - failed} of {len(bundles)} bundles are complete and readable")
     return failed
 
 
 def _check_launches(launches: Sequence[Path]) -> int:
-    """Prints what each recording of launch costs is; how many are not whole."""
+    """Check and print each recording of launch costs; return the number of invalid ones."""
     failed = 0
     for path in launches:
         try:
@@ -77,7 +77,11 @@ def _check_launches(launches: Sequence[Path]) -> int:
             click.echo(printable(f"FAILED  {shown(path)}"))
             click.echo(f"Error: {error}", err=True)
             continue
-        samples = sum(len(own) for series in recording.series for own in series.samples.values())
+        samples = sum(
+            len(samples_of_series)
+            for series in recording.series
+            for samples_of_series in series.samples.values()
+        )
         state = "complete" if recording.complete else "interrupted"
         click.echo(
             printable(
@@ -86,8 +90,8 @@ def _check_launches(launches: Sequence[Path]) -> int:
             )
         )
     if launches:
-        whole = f"{len(launches) - failed} of {len(launches)}"
-        click.echo(f"{whole} recordings of launch costs are whole and readable")
+        valid = f"{len(launches) - failed} of {len(launches)}"
+        click.echo(f"{valid} recordings of launch costs are complete and readable")
     return failed
 
 
@@ -102,7 +106,7 @@ def _print(run: Run) -> None:
     for entry in manifest.files:
         click.echo(
             printable(
-                f"        {entry.path}: {format_bytes(entry.bytes)}, sha256 agrees, "
+                f"        {entry.path}: {format_bytes(entry.bytes)}, sha256 matches, "
                 f"{_contents(run, entry)}"
             )
         )

@@ -1,4 +1,4 @@
-"""``graphviz-dash compare``: the figures of an experiment's runs side by side."""
+"""``graphviz-dash compare``: figures of an experiment's runs side by side."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from graphviz_dash.cli.text.output import (
 @click.option(
     "--baseline",
     metavar="MODE",
-    help="Mode or run that the others are compared with.  [default: eager]",
+    help="Mode or name of the baseline run.  [default: eager]",
 )
 @click.option(
     "--kernels",
@@ -28,14 +28,14 @@ from graphviz_dash.cli.text.output import (
     default=10,
     show_default=True,
     type=click.IntRange(0),
-    help="Kernels to list, those that changed most first; 0 for none.",
+    help="Number of kernels to list, largest change first; 0 for none.",
 )
 @click.option(
     "--parts",
     default=5,
     show_default=True,
     type=click.IntRange(0),
-    help="Modules and operators of the fastest run to list, largest difference first; 0 for none.",
+    help="Number of modules and operators of the fastest run to list; 0 for none.",
 )
 @executor_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
@@ -48,13 +48,13 @@ def compare_command(
     workers: int | None,
     as_json: bool,
 ) -> None:
-    """Compare the runs of an EXPERIMENT, a folder that holds a run bundle for each mode.
+    """Compare the runs of an EXPERIMENT, a folder with one run bundle per mode.
 
-    It may be an address (s3://bucket/experiment), or a folder of traces that are imported first.
+    EXPERIMENT may also be an address (s3://bucket/experiment) or a folder of traces, which are
+    imported first.
 
-    Prints whether the fastest run is worth it, every figure with its spread and the pass it was
-    measured in, where the time went vs the baseline, low-confidence metrics, what is absent
-    and why, and the kernels that changed most.
+    Prints whether graphs pay off, every figure with its spread and pass, the step time breakdown,
+    low-confidence metrics, missing figures with reasons, and the kernels with the largest changes.
     """
     with experiment_at(experiment, scheduler, workers) as folder:
         loaded = loaded_experiment(folder)

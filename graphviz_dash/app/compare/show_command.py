@@ -1,4 +1,4 @@
-"""``graphviz-dash show``: everything about one run."""
+"""``graphviz-dash show``: full report of one run."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ from graphviz_dash.model.run import Experiment
     default=10,
     show_default=True,
     type=click.IntRange(0),
-    help="Nodes to list of each graph, the longest first; 0 for none.",
+    help="Number of nodes to list per graph, longest first; 0 for none.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
 def show(run: Path, count: int, as_json: bool) -> None:
-    """Show a RUN: its figures, environment, graphs with their longest nodes, and what is absent.
+    """Show a RUN: its figures, environment, graphs with their longest nodes, and missing data.
 
-    RUN is the folder of one run bundle. For a speedup give its experiment to compare.
+    RUN is the folder of one run bundle. For a speedup, run compare on its experiment.
     """
-    # Made absolute, so that "." has a name.
+    # Absolute, so that "." has a name.
     loaded = loaded_run(Path(os.path.abspath(run)))
     result = compare(Experiment(loaded.path.parent, (loaded,))).runs[0]
     tables = list(node_tables(loaded).values())
@@ -58,6 +58,6 @@ def show(run: Path, count: int, as_json: bool) -> None:
 
 
 def _own_figures(result: RunComparison) -> list[Figure]:
-    """The figures that need no baseline: one run by itself has none."""
+    """Select the figures that need no baseline."""
     others = (*RELATIVE, *COMPILED, *EQUATION, *PREDICTED, *RECORDED_RELATIVE)
     return [figure for figure in result.figures if figure.metric.id not in others]

@@ -1,4 +1,4 @@
-"""All drawings of a report about one experiment, and the colours that they use."""
+"""All charts of a report about one experiment, and their colours."""
 
 from __future__ import annotations
 
@@ -25,23 +25,22 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
 
 _MOST_RUNS = 8
-"""Runs of the timeline, in the order of the experiment."""
+"""Maximum number of runs in the timeline, in the order of the experiment."""
 
 
 class StaticCharts(Struct, frozen=True):
-    """The charts of a report."""
+    """Charts of a report."""
 
     pictures: dict[str, str]
-    """SVG by what it shows: waterfall, where, break-even, timeline, graph; a chart that cannot be
-    drawn is not there."""
+    """SVG by name: waterfall, where, break-even, timeline, graph; missing if not available."""
     light: str
-    """CSS that declares the colours of the charts on light pages."""
+    """CSS declarations of chart colours for light pages."""
     dark: str
-    """The same on dark pages."""
+    """CSS declarations of chart colours for dark pages."""
 
 
 def static_charts(comparison: Comparison) -> StaticCharts:
-    """The drawings of ``comparison``: those about one run are about its fastest."""
+    """Draw the charts of ``comparison``; single-run charts show the fastest run."""
     runs = [run.run for run in comparison.runs]
     charts = {
         "where": static_time_by_category(comparison),
@@ -65,13 +64,15 @@ def _of_run(comparison: Comparison, run: RunComparison) -> dict[str, str | None]
 
 
 def _graph(comparison: Comparison, runs: list[Run]) -> str | None:
-    """The largest graph of the fastest run; of the first run with a graph where that has none."""
-    first = [comparison.best.run] if comparison.best is not None else []
-    run = next((graphed for graphed in (*first, *runs) if graphed.graphs), None)
+    """Draw the largest graph of the fastest run, or else of the first run with a graph."""
+    best_runs = [comparison.best.run] if comparison.best is not None else []
+    run = next((graphed for graphed in (*best_runs, *runs) if graphed.graphs), None)
     if run is None:
         return None
-    whole = [graph for graph in run.graphs if graph.parent is None]
-    graph = max(whole, key=lambda captured: len(captured.nodes))
+    top_level = [graph for graph in run.graphs if graph.parent is None]
+    graph = max(top_level, key=lambda captured: len(captured.nodes))
     measured = measure_graph(graph, run.graphs, node_timing_replays(run))
-    drawn = folded(whole_graph(run, graph.id), None if isinstance(measured, Missing) else measured)
-    return static_dag(drawn, f"{run.name} {graph.id}")
+    graph_view = folded(
+        whole_graph(run, graph.id), None if isinstance(measured, Missing) else measured
+    )
+    return static_dag(graph_view, f"{run.name} {graph.id}")

@@ -1,1 +1,1 @@
-"""Charts as SVG, for reports."""
+"""SVG charts for reports."""

@@ -1,1 +1,1 @@
-"""What `graphviz-dash export` writes: a module for each kind of file."""
+"""Files written by `graphviz-dash export`, one module per kind."""

@@ -1,4 +1,4 @@
-"""What the commands of ``graphviz-dash export`` share: where to write, and what was written."""
+"""Shared parts of the ``graphviz-dash export`` commands: output option and result message."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ output_option = click.option(
     type=click.Path(path_type=Path),
     help="File to write.",
 )
-"""The option ``-o``, given as ``file``."""
+"""Option ``-o``, passed as ``file``."""
 
 
 def print_file(file: Path, content: str) -> None:
-    """The path on stdout, for scripts; on stderr what is in the file."""
+    """Print the path on stdout, for scripts, and the content on stderr."""
     click.echo(content, err=True)
     click.echo(printable(str(file)))

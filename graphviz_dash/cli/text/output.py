@@ -1,7 +1,7 @@
-"""How commands print: tables for people, JSON documents for programs, both free of escapes.
+"""Command output: tables for people and JSON documents for programs, both free of escapes.
 
-Every name that comes from a file goes through :func:`cell`, so that it can drive no terminal and
-is never taken for markup.
+Every name from a file goes through :func:`cell`, so it cannot control the terminal and is never
+parsed as markup.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ from graphviz_dash.exports.documents.envelope import versioned
 from graphviz_dash.units import format_count
 
 ABSENT: Final = format_count(None)
-"""How an absent value looks in a table."""
+"""Placeholder for an absent value in a table."""
 
 _UNBROKEN: Final = 10_000
-"""Columns of a table that goes into a file or pipe, where nothing should be folded."""
+"""Width in columns of a table for a file or pipe, where nothing should fold."""
 
 
 def cell(text: object, style: str = "") -> Text:
-    """``text`` for a table, on one line, without control characters, taken literally."""
+    """Convert ``text`` to a literal table cell on one line without control characters."""
     return Text(printable(str(text)), style=style)
 
 
 def shorten(text: str, length: int) -> str:
-    """``text`` cut in its middle to ``length`` characters: kernel names differ at their ends."""
+    """Shorten ``text`` to ``length`` characters by cutting the middle: kernel names differ at both
+    ends."""
     if len(text) <= length:
         return text
     tail = (length - 1) // 3
@@ -44,7 +45,7 @@ def shorten(text: str, length: int) -> str:
 
 
 def plain_table(*headings: str, right: Sequence[int] = ()) -> Table:
-    """An empty table; the columns in ``right`` are right-justified."""
+    """Create an empty table; the columns in ``right`` are right-aligned."""
     table = Table(
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
@@ -54,24 +55,24 @@ def plain_table(*headings: str, right: Sequence[int] = ()) -> Table:
     )
     for column, heading in enumerate(headings):
         side: Literal["left", "right"] = "right" if column in right else "left"
-        # Folded where it does not fit: an ellipsis would take away what was asked for.
+        # Fold instead of truncating: an ellipsis would hide requested text.
         table.add_column(cell(heading), justify=side, overflow="fold")
     return table
 
 
 def print_table(table: Table, *, lead: int = 1, spare: Sequence[int] = ()) -> None:
-    """Prints a table on stdout; on a terminal in parts as wide as that, which each begin with the
-    first ``lead`` columns, or without those of the columns ``spare`` that have no room; unbroken
-    elsewhere. Without colour where the terminal or NO_COLOR does not want it."""
+    """Print a table on stdout. On a terminal, split it into parts that repeat the first ``lead``
+    columns, or omit columns of ``spare`` that do not fit. Elsewhere, print it unbroken. Colour
+    follows the terminal and NO_COLOR."""
     if sys.stdout.isatty():
         terminal = Console(markup=False, highlight=False, emoji=False)
-        parts, left_out = fitting(table, terminal.width, lead, spare)
+        parts, omitted = fitting(table, terminal.width, lead, spare)
         for number, part in enumerate(parts):
             if number:
                 click.echo()
             terminal.print(part)
-        if left_out:
-            click.echo(f"Left out, for the window is narrow: {', '.join(left_out)}.")
+        if omitted:
+            click.echo(f"Columns omitted to fit the window: {', '.join(omitted)}.")
         return
     target = io.StringIO()
     # color_system=None: FORCE_COLOR must not write escapes into a pipe.
@@ -91,18 +92,18 @@ def print_table(table: Table, *, lead: int = 1, spare: Sequence[int] = ()) -> No
 
 
 def print_more(count: int, shown: int) -> None:
-    """Says how many of ``count`` rows or parts were not ``shown``; nothing where all were."""
+    """Print the number of rows or parts beyond ``shown``; nothing if all are shown."""
     if count > shown:
         click.echo(f"and {format_count(count - shown)} more; --json has all")
 
 
 def print_heading(text: str) -> None:
-    """Prints a heading after an empty line; bold on a terminal."""
+    """Print a heading after an empty line; bold on a terminal."""
     click.echo()
     click.echo(click.style(printable(text), bold=True))
 
 
 def print_json(name: str, content: Mapping[str, object]) -> None:
-    """Prints a versioned document on stdout, in ASCII: escapes reach no terminal."""
+    """Print a versioned document on stdout in ASCII, free of terminal escapes."""
     document = versioned(name, content)
     click.echo(json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False))

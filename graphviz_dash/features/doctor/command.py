@@ -1,4 +1,4 @@
-"""``graphviz-dash doctor``: why a capture fails, and what a replay would silently not do."""
+"""``graphviz-dash doctor``: explains failed captures and wrong replays."""
 
 from __future__ import annotations
 
@@ -41,43 +41,43 @@ _OUTCOMES: Final = {
     Severity.SILENT: CaptureOutcome.SILENT,
 }
 _PROGRAM_FAILED: Final = 7
-"""Exit code of the examining process: done, and the program itself ended with an error."""
+"""Exit code of the examining process if the program itself ended with an error."""
 
 
 @click.command()
-@click.option("--workload", metavar="NAME", help="A built-in workload, or package.module:factory.")
+@click.option("--workload", metavar="NAME", help="Built-in workload, or package.module:factory.")
 @click.option(
     "--set",
     "settings",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A parameter of the workload, such as layers=24; as often as needed.",
+    help="Parameter of the workload, such as layers=24; may be repeated.",
 )
 @click.option(
     "--bundle",
     type=click.Path(path_type=Path),
-    help="Tell again what the doctor found in this run bundle, or what its trace shows; needs no "
+    help="Reprint the doctor report of this run bundle, or the blockers in its trace; needs no "
     "GPU.",
 )
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder of an experiment to write the run bundle into, as DIR/doctor.",
+    help="Experiment folder for the run bundle, written as DIR/doctor.",
 )
 @click.option(
     "--warmup",
     default=3,
     show_default=True,
     type=click.IntRange(1),
-    help="Steps before anything is watched.",
+    help="Number of steps before observation starts.",
 )
 @click.option(
     "--steps",
     default=3,
     show_default=True,
     type=click.IntRange(2),
-    help="Steps that are watched and compared with each other.",
+    help="Number of steps to observe and compare.",
 )
 @click.option("--seed", default=0, show_default=True, type=int, help="Seed of torch's generator.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
@@ -93,16 +93,16 @@ def doctor(
     as_json: bool,
     program: tuple[str, ...],
 ) -> None:
-    """Find what breaks the capture of a workload, or of a PROGRAM given after --.
+    """Find capture blockers of a workload, or of a PROGRAM given after --.
 
-    Names the first illegal call with its line, operator, stream and rule, then the other findings,
-    those included that no error tells of, and what to do instead. docs/doctor.md has the rules.
+    Shows the first illegal call with its line, operator, stream and rule, then all other findings,
+    including silent ones, with advice. docs/doctor.md has the rules.
 
-    Exit code: 0 nothing found, 1 a capture fails, 3 a capture succeeds but replays do not do what
-    the step does.
+    Exit code: 0 no findings, 1 a capture fails, 3 a capture succeeds but replays do not reproduce
+    the step.
     """
-    given = [bool(workload), bundle is not None, bool(program)]
-    if sum(given) != 1:
+    subjects = [bool(workload), bundle is not None, bool(program)]
+    if sum(subjects) != 1:
         raise click.UsageError("Give one of --workload, --bundle, or a program after --.")
     if bundle is not None:
         raise click.exceptions.Exit(_tell([bundle], as_json))
@@ -117,7 +117,7 @@ def doctor(
 
 
 def _examine(output: Path, arguments: list[str], as_json: bool) -> int:
-    """Runs the examination in a process of its own and tells what it wrote."""
+    """Run the examination in a separate process and print its result."""
     typed = json.dumps(["graphviz-dash", *sys.argv[1:]])
     with tempfile.NamedTemporaryFile(mode="r", encoding="utf-8", suffix=".bundles") as listing:
         process = subprocess.run(
@@ -126,32 +126,32 @@ def _examine(output: Path, arguments: list[str], as_json: bool) -> int:
                 *(f"--output={output}", f"--typed={typed}", f"--written={listing.name}"),
                 *arguments,
             ],
-            # What a program prints goes to stderr: stdout holds the report.
+            # Program output goes to stderr: stdout holds the report.
             stdout=_STDERR,
             check=False,
         )
         bundles = [Path(line) for line in listing.read().splitlines()]
     if process.returncode not in (0, _PROGRAM_FAILED) or not bundles:
-        # What was wrong stands on stderr already, told by that process.
+        # That process has already reported the error on stderr.
         raise click.exceptions.Exit(process.returncode or GraphvizDashError.exit_code)
     return _tell(bundles, as_json)
 
 
 class _Examined(Struct, frozen=True):
-    """What is known of a bundle; one of the three at least."""
+    """Examination results of a bundle; at least one is present."""
 
     name: str
-    """The bundle's folder."""
+    """Name of the bundle's folder."""
     diagnosis: Diagnosis | None
-    """What the doctor found in it."""
+    """Doctor findings; None if the doctor did not run."""
     compiled: CompileReport | None
-    """What became of what was compiled."""
+    """Compilation report; None if nothing was compiled."""
     traced: Prediction | None
-    """What the trace of its eager steps shows, where there is nothing else."""
+    """Prediction from eager steps; None if other results are present."""
 
     @property
     def outcomes(self) -> set[CaptureOutcome]:
-        """What came of captures, or would."""
+        """Outcomes of captures, recorded or predicted."""
         if self.diagnosis is not None:
             return {self.diagnosis.outcome}
         blockers = self.traced.blockers if self.traced is not None else ()
@@ -161,12 +161,12 @@ class _Examined(Struct, frozen=True):
 def _tell(bundles: list[Path], as_json: bool) -> int:
     examined = [_examined(path) for path in bundles]
     if as_json:
-        rows = [(each.diagnosis, each.compiled, each.traced) for each in examined]
+        rows = [(bundle.diagnosis, bundle.compiled, bundle.traced) for bundle in examined]
         print_json("doctor", doctor_document(rows))
     else:
-        for each in examined:
-            _print(each, alone=len(bundles) == 1)
-    outcomes = {outcome for each in examined for outcome in each.outcomes}
+        for bundle in examined:
+            _print(bundle, alone=len(bundles) == 1)
+    outcomes = {outcome for bundle in examined for outcome in bundle.outcomes}
     for outcome in (CaptureOutcome.ILLEGAL, CaptureOutcome.SILENT):
         if outcome in outcomes:
             return EXIT_CODES[outcome]
@@ -184,10 +184,10 @@ def _print(examined: _Examined, *, alone: bool) -> None:
 
 
 def _examined(path: Path) -> _Examined:
-    """What is known of a bundle.
+    """Load the results of a bundle.
 
     Raises:
-        InputError: nothing is.
+        InputError: the bundle has no results.
     """
     run = loaded_run(path)
     diagnosis = None if run.doctor is None else diagnose(run.doctor)
@@ -197,12 +197,12 @@ def _examined(path: Path) -> _Examined:
         if may_be_eager(run) and run.replay_trace is not None:
             traced = predict_run(run, shipped_calibration())
         if not isinstance(traced, Prediction):
-            shown = f", and {traced.reason}" if isinstance(traced, Missing) else ""
+            suffix = f", and {traced.reason}" if isinstance(traced, Missing) else ""
             raise InputError(
                 path,
-                f"no doctor's report in it, nothing of torch.compile{shown}",
-                "a bundle that graphviz-dash doctor wrote, one of a capture that failed, one of a "
-                "program that compiles, or one with the trace of eager steps",
+                f"no doctor report, no torch.compile data{suffix}",
+                "a bundle written by graphviz-dash doctor, one with a failed capture, one of a "
+                "program that compiles, or one with a trace of eager steps",
                 "Examine the workload: graphviz-dash doctor --workload NAME -o FOLDER.",
             )
     return _Examined(
@@ -218,7 +218,7 @@ def _require_collectors() -> None:
     if missing:
         raise MissingRequirementError(
             f"The doctor needs {' and '.join(missing)}, not installed here: {_INSTALL}. "
-            "Pass a report that was made elsewhere with --bundle."
+            "To view a report from another machine, use --bundle."
         )
 
 

@@ -1,4 +1,4 @@
-"""What a doctor found, on the terminal."""
+"""Doctor findings on the terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphviz_dash.narrative.doctor import difference_text, evidence_text, verdi
 
 
 def print_diagnosis(name: str | None, diagnosis: Diagnosis) -> None:
-    """Prints the findings in one process, under its ``name`` where there are several."""
+    """Print the findings of one process, under its ``name`` if there are several."""
     if name is not None:
         print_heading(name)
     click.echo(printable(verdict_text(diagnosis)))
@@ -23,7 +23,7 @@ def print_diagnosis(name: str | None, diagnosis: Diagnosis) -> None:
         _print_finding(number, finding)
     outputs = diagnosis.report.outputs
     if outputs:
-        print_heading("After a replay, against an eager step from the same state")
+        print_heading("After a replay, compared with an eager step from the same state")
         table = plain_table("tensor", "shape", "difference")
         for check in outputs[:8]:
             shape = f"{check.dtype} {list(check.shape)}"
@@ -44,8 +44,8 @@ def print_diagnosis(name: str | None, diagnosis: Diagnosis) -> None:
 
 
 def print_traced(prediction: Prediction) -> None:
-    """Prints what the trace of eager steps shows of a run that no doctor has examined."""
-    click.echo("No doctor examined this run. What the trace of its eager steps shows:")
+    """Print the blockers in the eager trace of a run without a doctor report."""
+    click.echo("No doctor report for this run. Blockers in the trace of its eager steps:")
     print_blockers(prediction)
 
 
@@ -54,20 +54,20 @@ def _print_finding(number: int, finding: Finding) -> None:
     first = ", the first illegal call" if finding.first else ""
     print_heading(f"{number}. {finding.severity.value}: {rule.title} [{rule.id.value}]{first}")
     if finding.place is not None:
-        where = f" in {finding.place.function}" if finding.place.function else ""
-        click.echo(printable(f"   {finding.place.text}{where}"))
+        function = f" in {finding.place.function}" if finding.place.function else ""
+        click.echo(printable(f"   {finding.place.text}{function}"))
         _print_code(finding.place)
     parts = [("op", finding.op), ("stream", finding.stream), ("thread", finding.thread)]
-    circumstances = ", ".join(f"{label} {value}" for label, value in parts if value)
+    context = ", ".join(f"{label} {value}" for label, value in parts if value)
     if finding.calls is not None and finding.calls > 1:
-        circumstances += f", {finding.calls:,} times in a step"
-    if circumstances:
-        click.echo(printable(f"   {circumstances}"))
+        context += f", {finding.calls:,} times per step"
+    if context:
+        click.echo(printable(f"   {context}"))
     if finding.message:
         click.echo(printable(f"   error: {finding.message}"))
     for evidence in finding.evidence:
         click.echo(printable(f"   {evidence.name}: {evidence_text(evidence)}"))
-    click.echo(f"   do instead: {rule.advice}")
+    click.echo(f"   fix: {rule.advice}")
 
 
 def _print_code(location: CodePlace) -> None:

@@ -1,4 +1,4 @@
-"""``graphviz-dash gate``: fails a build when an experiment got worse than its baseline."""
+"""``graphviz-dash gate``: fails a build on a regression against a baseline."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _DEFAULT_LIMIT: Final = "5%"
 
 
 class Share(click.ParamType[float]):
-    """A share of one, given as ``5%`` or ``0.05``."""
+    """Share given as ``5%`` or ``0.05``."""
 
     name = "share"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """The share as a fraction; 0 to 10 (1000%)."""
+        """Convert to a fraction from 0 to 10 (1000%)."""
         if isinstance(value, float):
             return value
         match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(%?)\s*", str(value), re.ASCII)
         share = float(match[1]) / (100 if match[2] else 1) if match else -1.0
         if not 0 <= share <= 10:
-            self.fail(f"{value!r} is no share such as 5% or 0.05", param, ctx)
+            self.fail(f"{value!r} is not a share such as 5% or 0.05", param, ctx)
         return share
 
 
@@ -50,7 +50,7 @@ class Share(click.ParamType[float]):
     "baseline",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Baseline to hold the experiment against: a file, or the folder of an experiment.",
+    help="Baseline to compare with: a file or an experiment folder.",
 )
 @click.option(
     "--max-regression",
@@ -58,21 +58,21 @@ class Share(click.ParamType[float]):
     default=_DEFAULT_LIMIT,
     show_default=True,
     type=Share(),
-    help="How much worse a figure may be.",
+    help="Maximum regression of a figure.",
 )
 @click.option(
     "--summary",
     "file",
     metavar="FILE",
     type=click.Path(path_type=Path, allow_dash=True),
-    help="Write the result in Markdown, for a pull request; - for stdout, instead of the text.",
+    help="Write the result as Markdown for a pull request; - replaces the text on stdout.",
 )
 @click.option(
     "--write-baseline",
     "target",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Write the baseline of the experiment, and gate nothing.",
+    help="Write a baseline instead of gating.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
 def gate_command(
@@ -83,27 +83,26 @@ def gate_command(
     target: Path | None,
     as_json: bool,
 ) -> None:
-    """Exit with 1 when an EXPERIMENT is worse than its baseline by more than is allowed.
+    """Exit with 1 if an EXPERIMENT is worse than its baseline by more than allowed.
 
-    Times are compared with their spread: only what is surely worse fails. Counts and memory are
-    exact. A run that failed, or is missing, fails too. docs/gate.md says how, and how often it is
-    wrong.
+    Times are compared with their spread: only significant regressions fail. Counts and memory are
+    exact. A failed or missing run fails too. docs/gate.md describes the method and its error rate.
 
-    A baseline is written with --write-baseline, of one EXPERIMENT, or of several recordings of the
-    same thing.
+    --write-baseline builds a baseline from one EXPERIMENT, or from several recordings of the same
+    workload.
     """
     if (baseline is None) == (target is None):
-        raise click.UsageError("give one of --baseline and --write-baseline")
+        raise click.UsageError("Give either --baseline or --write-baseline")
     if target is not None:
         if file is not None or as_json:
-            raise click.UsageError("--write-baseline gates nothing, so there is no result to write")
+            raise click.UsageError("--write-baseline produces no result to write")
         _write(experiments, target)
         return
     if len(experiments) > 1:
-        raise click.UsageError("one EXPERIMENT is gated; several make a baseline")
+        raise click.UsageError("only one EXPERIMENT can be gated; several build a baseline")
     to_stdout = file is not None and str(file) == "-"
     if to_stdout and as_json:
-        raise click.UsageError("--summary - and --json both take stdout")
+        raise click.UsageError("--summary - and --json both use stdout")
     result = _gate(experiments[0], baseline or Path(), limit)
     if file is not None and not to_stdout:
         write_summary(result, file)
@@ -122,17 +121,17 @@ def _write(experiments: tuple[Path, ...], target: Path) -> None:
     write_baseline(baseline, target)
     for recording in baseline.recordings:
         for run in recording.runs:
-            held = ", ".join((*run.series, *run.counts)) or "nothing to compare"
+            contents = ", ".join((*run.series, *run.counts)) or "nothing to compare"
             failed = f"; {run.failure}" if run.failure is not None else ""
-            click.echo(printable(f"{recording.name}/{run.name}: {held}{failed}"), err=True)
+            click.echo(printable(f"{recording.name}/{run.name}: {contents}{failed}"), err=True)
     click.echo(printable(str(target)))
 
 
 def _gate(experiment: Path, baseline_path: Path, limit: float) -> GateResult:
-    held = _baseline(baseline_path)
-    return gate(loaded_experiment(experiment), held, baseline_path, limit)
+    baseline = _baseline(baseline_path)
+    return gate(loaded_experiment(experiment), baseline, baseline_path, limit)
 
 
 def _baseline(path: Path) -> Baseline:
-    """A baseline from its file, or made of the experiment in a folder."""
+    """Read a baseline from its file, or build one from the experiment in a folder."""
     return baseline_of([loaded_experiment(path)]) if path.is_dir() else read_baseline(path)

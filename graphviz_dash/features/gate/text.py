@@ -1,4 +1,4 @@
-"""The result of a gate on the terminal."""
+"""Result of a gate on the terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphviz_dash.features.gate.markdown import (
 
 
 def print_gate(result: GateResult) -> None:
-    """Prints the verdict, each gated metric, and what could not be gated."""
+    """Print the verdict, each gated metric, and ungated items."""
     click.echo(printable(f"{result.experiment}: {verdict_text(result)}"))
     for broken in result.broken:
         click.echo(printable(f"  {broken.run}: {broken.text}"))
@@ -39,7 +39,7 @@ def print_gate(result: GateResult) -> None:
     if result.host is not None:
         click.echo(f"\n{result.host}")
     for title, lines in (
-        ("Not the same as in the baseline", result.differences),
+        ("Different from the baseline", result.differences),
         ("Not gated", result.notes),
     ):
         if lines:

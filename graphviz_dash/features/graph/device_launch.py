@@ -1,4 +1,4 @@
-"""Why a graph could not be launched from the device, in words."""
+"""Reasons against launching a graph from the device, in words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from graphviz_dash.analysis.graph.device_launch import LaunchFinding, LaunchRule
 
 _VIOLATED: Final = {
-    LaunchRule.WORK: "it holds no kernel, memcpy or memset node",
+    LaunchRule.WORK: "it has no kernel, memcpy or memset node",
     LaunchRule.DYNAMIC_PARALLELISM: "the kernel launches kernels itself",
     LaunchRule.COOPERATIVE: "a cooperative launch, and MPS was in use",
     LaunchRule.ARRAYS: "the copy involves a CUDA array",
@@ -29,7 +29,7 @@ _UNKNOWN: Final = {
 
 
 def finding_text(finding: LaunchFinding) -> str:
-    """What is against a launch from the device, or what is not known."""
+    """Format a violated or unverified rule of device launches."""
     if finding.rule is LaunchRule.KINDS and finding.kind is not None:
         kind = finding.kind.value
         return f"a node of kind {kind}; only Kernel, Memcpy, Memset, ChildGraph may be"

@@ -1,4 +1,4 @@
-"""``graphviz-dash diff``: two captured graphs compared."""
+"""``graphviz-dash diff``: comparison of two captured graphs."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from graphviz_dash.model.run import Run
     default=20,
     show_default=True,
     type=click.IntRange(0),
-    help="Nodes to list that differ; 0 for none.",
+    help="Number of different nodes to list; 0 for none.",
 )
-@click.option("--exit-code", is_flag=True, help="Exit with 1 when anything differs, as git does.")
+@click.option("--exit-code", is_flag=True, help="Exit with 1 if anything differs, like git.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
 def diff_command(a: str, b: str, count: int, exit_code: bool, as_json: bool) -> None:
     """Compare two captured graphs: nodes and edges added, removed, changed, moved.
 
-    A and B are run bundles, each with the id of a graph after a colon where it has several, or its
+    A and B are run bundles. If a run has several graphs, add a colon and the id of a graph, or its
     family and key: runs/new/graph, runs/new/callables:graph-1, "runs/server:decode, batch 64". Also
-    says whether cudaGraphExecUpdate would take B for an executable of A, by its documented rules
-    and, where it was recorded, as the driver answered.
+    predicts from the documented rules whether cudaGraphExecUpdate accepts B for an executable of A,
+    and shows the driver's result if it was recorded.
     """
     first = _side(a)
     second = _side(b, first.run)
@@ -54,25 +54,27 @@ def diff_command(a: str, b: str, count: int, exit_code: bool, as_json: bool) -> 
 
 
 def _side(text: str, loaded: Run | None = None) -> DiffSide:
-    """What an argument means; ``loaded`` is a run that need not be loaded again."""
+    """Resolve an argument; ``loaded`` is a run that need not be loaded again."""
     path, graph = Path(text), ""
     if not is_bundle(path) and ":" in text:
         before, _, graph = text.rpartition(":")
         path = Path(before)
     path = path.absolute()
     run = loaded if loaded is not None and loaded.path == path else loaded_run(path)
-    whole = [graph_of_run.id for graph_of_run in run.graphs if graph_of_run.parent is None]
+    graph_ids = [graph_of_run.id for graph_of_run in run.graphs if graph_of_run.parent is None]
     by_name = {name: graph_id for graph_id, name in graph_keys(run.loop).items()}
     graph = by_name.get(graph, graph)
-    if not whole:
+    if not graph_ids:
         raise InputError(text, "a run without a captured graph", "a run with one")
     if graph and graph not in {graph_of_run.id for graph_of_run in run.graphs}:
-        raise InputError(text, f"no graph {graph!r}", f"one of {', '.join(whole)}")
-    if not graph and len(whole) > 1:
+        raise InputError(text, f"no graph {graph!r}", f"one of {', '.join(graph_ids)}")
+    if not graph and len(graph_ids) > 1:
         raise InputError(
-            text, f"a run with {len(whole)} graphs", f"{text}: and one of {', '.join(whole)}"
+            text,
+            f"a run with {len(graph_ids)} graphs",
+            f"{text}: followed by one of {', '.join(graph_ids)}",
         )
-    return DiffSide(run, graph or whole[0])
+    return DiffSide(run, graph or graph_ids[0])
 
 
 def _table(side: DiffSide) -> NodeTable:

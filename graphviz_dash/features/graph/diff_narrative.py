@@ -1,4 +1,4 @@
-"""What a difference of graphs, an update and a device launch come to, in words."""
+"""Graph differences, updates and device launches, in words."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from graphviz_dash.narrative.low_confidence import low_confidence_notes
 from graphviz_dash.units import counted, format_count, format_ns, format_percent
 
 _MAKE_GRAPHS: Final = (Pass.CLEAN, Pass.CAPTURE, Pass.RECORDED)
-"""The passes without which a run has no graph."""
+"""Passes that produce a run's graphs."""
 
 
 def graph_title(graph: GraphIdentity) -> str:
-    """What a graph is called where it stands among others: "bs 64 · 15 replays · graph-3"; where
-    the workload gives no name, by the shape of its first input."""
+    """Format a title such as "bs 64 · 15 replays · graph-3". Without a name in the workload, use
+    the shape of the first input."""
     shape = "×".join(map(str, graph.input_shape)) if graph.input_shape else ""
     key = graph.name or (f"input {shape}" if shape else "")
     replays = "" if graph.replays is None else counted(graph.replays, "replay")
@@ -36,26 +36,26 @@ def graph_title(graph: GraphIdentity) -> str:
 
 
 def uncompared_sentence(diff: GraphDiff) -> str:
-    """What a difference of graphs does not look at."""
+    """List the properties that a graph difference ignores."""
     nodes = (*diff.a.nodes, *diff.b.nodes)
     if any(node.operands is not None for node in nodes):
         return (
-            "Not compared: the values of kernel arguments, which bundles do not hold, and "
-            "addresses, of which they hold only the allocations that nodes reach."
+            "Not compared: kernel argument values, which bundles do not contain, and "
+            "addresses, of which bundles contain only the allocations that nodes access."
         )
-    return "Not compared: the values of kernel arguments, addresses included; no bundle holds them."
+    return "Not compared: kernel argument values and addresses, which bundles do not contain."
 
 
 def diff_sentence(diff: GraphDiff) -> str:
-    """How much differs: "2 nodes added, 1 changed; 3 edges added, 1 removed"."""
+    """Count the differences: "2 nodes added, 1 changed; 3 edges added, 1 removed"."""
     if diff.reordered:
-        return "The two graphs are the same, created in another order."
+        return "The two graphs are identical but were created in a different order."
     if diff.same:
-        return "The two graphs are the same."
+        return "The two graphs are identical."
     parts = [
         text
-        for what, counts in (("node", diff.node_counts()), ("edge", diff.edge_counts()))
-        if (text := _counted(what, counts))
+        for noun, counts in (("node", diff.node_counts()), ("edge", diff.edge_counts()))
+        if (text := _counted(noun, counts))
     ]
     inside = sum(not body.same for body in diff.bodies)
     if inside:
@@ -63,7 +63,7 @@ def diff_sentence(diff: GraphDiff) -> str:
     return "; ".join(parts) + "."
 
 
-def _counted(what: str, counts: dict[Change, int]) -> str:
+def _counted(noun: str, counts: dict[Change, int]) -> str:
     shown = [
         f"{format_count(count)} {change.value}"
         for change, count in counts.items()
@@ -74,11 +74,11 @@ def _counted(what: str, counts: dict[Change, int]) -> str:
     first, *others = shown
     number, _, verb = first.partition(" ")
     plural = "" if number == "1" else "s"
-    return ", ".join([f"{number} {what}{plural} {verb}", *others])
+    return ", ".join([f"{number} {noun}{plural} {verb}", *others])
 
 
 def prediction_sentence(prediction: UpdatePrediction) -> str:
-    """What cudaGraphExecUpdate would answer by its documented rules."""
+    """Predict the result of cudaGraphExecUpdate from its documented rules."""
     violation = prediction.violation
     if violation is not None:
         where = "" if violation.node is None else f" at node {violation.node} of {violation.graph}"
@@ -89,18 +89,18 @@ def prediction_sentence(prediction: UpdatePrediction) -> str:
 
 
 def answer_sentence(update: GraphUpdate) -> str:
-    """What the driver answered, and what the call took beside instantiating anew."""
+    """Format the driver's result, and the call's time compared with re-instantiation."""
     result = "accepted" if update.answer.result == UpdateResult.SUCCESS else "refused"
     detail = "" if result == "accepted" else f", {_where(update.answer)}"
     if not update.update_ns or not update.instantiate_ns:
         return result + detail
     update_ns, instantiate_ns = median(update.update_ns), median(update.instantiate_ns)
-    cost = f"the call takes {format_ns(update_ns)}, instantiating anew {format_ns(instantiate_ns)}"
+    cost = f"the call takes {format_ns(update_ns)}, re-instantiating {format_ns(instantiate_ns)}"
     return f"{result}{detail}; {cost} (medians of {format_count(len(update.update_ns))})"
 
 
 def launch_sentence(check: DeviceLaunch) -> str:
-    """Whether a graph could be launched from the device, with the first reason why not."""
+    """Describe whether a graph can be launched from the device, with the first reason if not."""
     match check.verdict:
         case Launchable.YES:
             return "yes"
@@ -114,7 +114,7 @@ def launch_sentence(check: DeviceLaunch) -> str:
 
 
 def launch_answer(answer: DriverAnswer) -> str:
-    """What the driver said to instantiating a graph for launches from the device."""
+    """Format the driver's result for instantiation with device launch."""
     return "yes" if answer.result == "SUCCESS" else f"no, {_where(answer)}"
 
 
@@ -124,27 +124,27 @@ def _where(answer: DriverAnswer) -> str:
 
 
 def node_changes(node: NodeDiff) -> str:
-    """The parameters that differ and whether it moved, in one line; empty where nothing does."""
+    """Format the different parameters and a changed position in one line; empty if there are
+    none."""
     changed = [f"{change.field} {change.before} to {change.after}" for change in node.fields]
     return ", ".join([*changed, *(["depends on other nodes"] if node.moved else [])])
 
 
 def order_sentence(effect: OrderEffect) -> str:
-    """What the order of creation alone does to the step."""
+    """Describe the effect of the creation order on the step."""
     before, after = effect.step_ns
     text = (
-        f"{effect.slower} and {effect.faster} hold the same graph, created in another order: "
-        f"{format_ns(before)} against {format_ns(after)} per step (clean)"
+        f"{effect.slower} and {effect.faster} contain the same graph, created in a different "
+        f"order: {format_ns(before)} and {format_ns(after)} per step (clean)"
     )
     if effect.hidden is None:
         return f"{text}."
     least, most = (format_percent(share) for share in effect.hidden)
-    return f"{text}, with {least} against {most} of the copies' time behind kernels (traced)."
+    return f"{text}, with {least} and {most} of the copy time hidden behind kernels (traced)."
 
 
 def why_no_graph(runs: Iterable[Run]) -> list[str]:
-    """Why each of ``runs``, none of which holds a graph, has none, and what its trace launches all
-    the same."""
+    """Explain why ``runs`` contain no graph, and list graph launches in their traces."""
     reasons = []
     for run in runs:
         failed = [

@@ -1,4 +1,4 @@
-"""``graphviz-dash export``: the files of a captured graph."""
+"""``graphviz-dash export``: files of a captured graph."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
 from graphviz_dash.units import counted
 
-_GRAPH = click.option("--graph", "graph_id", help="Id of the graph [default: the run's first].")
+_GRAPH = click.option("--graph", "graph_id", help="Id of the graph [default: the first graph].")
 
 
-@click.command(short_help="A captured graph in the DOT language.")
+@click.command(short_help="Captured graph in the DOT language.")
 @click.argument("run", type=click.Path(path_type=Path))
 @output_option
 @_GRAPH
 @click.option(
     "--by-data",
     is_flag=True,
-    help="Draw only the dependencies that its data needs.",
+    help="Draw only data dependencies.",
 )
 def dot(run: Path, file: Path, graph_id: str | None, by_data: bool) -> None:
-    """Write a captured graph of a RUN in the DOT language, what its nodes hold as clusters."""
+    """Write a captured graph of a RUN in the DOT language, with nested graphs as clusters."""
     loaded = loaded_run(run)
-    whole = _whole(loaded, graph_id)
+    graph = _whole(loaded, graph_id)
     if by_data:
-        whole = _by_data(loaded, whole)
-    table = whole.table
-    export_dot(whole, f"{run.name} {table.graph.id}", file)
+        graph = _by_data(loaded, graph)
+    table = graph.table
+    export_dot(graph, f"{run.name} {table.graph.id}", file)
     print_file(
         file, f"{counted(len(table.rows), 'node')}, {counted(len(table.graph.edges), 'edge')}"
     )
 
 
-@click.command(short_help="The nodes of a captured graph as a table.")
+@click.command(short_help="Nodes of a captured graph as a table.")
 @click.argument("run", type=click.Path(path_type=Path))
 @output_option
 @_GRAPH
 def nodes(run: Path, file: Path, graph_id: str | None) -> None:
-    """Write the nodes of a captured graph of a RUN, and of what it holds, as .csv or .parquet."""
+    """Write the nodes of a captured graph of a RUN and of its nested graphs as .csv or .parquet."""
     loaded = loaded_run(run)
     whole = _whole(loaded, graph_id)
     graph = next(captured for captured in loaded.graphs if captured.id == whole.table.graph.id)
@@ -64,19 +64,21 @@ def nodes(run: Path, file: Path, graph_id: str | None) -> None:
 
 
 def _by_data(run: Run, whole: WholeGraph) -> WholeGraph:
-    """The graph with the dependencies that its data needs."""
+    """Return the graph with only its data dependencies."""
     graph_id = whole.table.graph.id
     tables = list(node_tables(run).values())
     concurrency = run_concurrency(run, tables)[graph_id]
     prediction = run_parallel(run, {graph_id: concurrency}, tables, step_operators(run))[graph_id]
-    expected = "a graph whose replays were traced, to draw by its data"
+    expected = "a graph with traced replays"
     if isinstance(concurrency, Missing):
         raise InputError(run.path, concurrency.reason, expected)
     if isinstance(prediction, Missing):
         raise InputError(run.path, prediction.reason, expected)
     data = data_graph(whole, concurrency.measured, prediction.work)
     if data is None:
-        raise InputError(run.path, f"{graph_id} holds other graphs", "a graph by itself")
+        raise InputError(
+            run.path, f"{graph_id} contains other graphs", "a graph without nested graphs"
+        )
     return data.whole
 
 

@@ -1,4 +1,4 @@
-"""What the blocks of a repeat have in common and in what they differ, in words."""
+"""Similarities and differences between the blocks of a repeat, in words."""
 
 from __future__ import annotations
 
@@ -18,49 +18,50 @@ from graphviz_dash.units import format_count, format_ns
 _MOST_LINES: Final = 8
 _MOST_NUMBERS: Final = 6
 _MOST_NAMED: Final = 4
-"""Kernels that the words for a difference name."""
+"""Maximum number of kernels named in a difference."""
 
 _MOST_WAYS: Final = 3
-"""Ways to launch a node that are told beside the usual one."""
+"""Maximum number of launch shapes listed besides the usual one."""
 
 
 def times_summary(facts: RepeatFacts) -> str:
-    """The median, shortest and longest time of the blocks."""
+    """Format the median, minimum and maximum time of the blocks."""
     times = facts.times[~np.isnan(facts.times)]
     if not len(times):
         return "not timed"
-    each = format_ns(float(np.median(times)))
-    return f"median {each}, {format_ns(float(times.min()))} to {format_ns(float(times.max()))}"
+    median = format_ns(float(np.median(times)))
+    return f"median {median}, {format_ns(float(times.min()))} to {format_ns(float(times.max()))}"
 
 
 def block_differences(facts: RepeatFacts) -> list[str]:
-    """In what the blocks differ, a line for each way; all of it printable."""
+    """List the differences between blocks, one line per kind; all text is printable."""
     usual, *others = facts.variants
     if not others and not facts.launches:
-        return ["All have the same kernels, launched in the same way."]
+        return ["All blocks have the same kernels and launch shapes."]
     lines = []
     if others:
-        lines.append(f"{format_count(len(usual.blocks))} have the same kernels.")
+        lines.append(f"{format_count(len(usual.blocks))} blocks have the same kernels.")
         lines += [_variant(variant) for variant in others[:_MOST_LINES]]
         if len(others) > _MOST_LINES:
-            lines.append(f"{format_count(len(others) - _MOST_LINES)} other ways to differ.")
+            lines.append(f"{format_count(len(others) - _MOST_LINES)} other differences.")
     lines += [_launch(difference) for difference in facts.launches[:_MOST_LINES]]
     if len(facts.launches) > _MOST_LINES:
         lines.append(
-            f"{format_count(len(facts.launches) - _MOST_LINES)} other nodes differ in launch."
+            f"{format_count(len(facts.launches) - _MOST_LINES)} other nodes have different launch "
+            "shapes."
         )
     return lines
 
 
 def variant_text(variant: BlockVariant) -> str:
-    """In what blocks differ from most: "2 gemm more; 1 norm less"."""
-    words = []
+    """Describe the difference from most blocks: "2 gemm more; 1 norm less"."""
+    parts = []
     for word, kernels in (("more", variant.more), ("less", variant.less)):
         if kernels:
             listed = ", ".join(f"{count} {name}" for name, count in kernels[:_MOST_NAMED])
             others = len(kernels) - _MOST_NAMED
-            words.append(f"{listed}{f' and {others} others' if others > 0 else ''} {word}")
-    return "; ".join(words) or "the same kernels in another order"
+            parts.append(f"{listed}{f' and {others} others' if others > 0 else ''} {word}")
+    return "; ".join(parts) or "the same kernels in another order"
 
 
 def _variant(variant: BlockVariant) -> str:
@@ -74,7 +75,7 @@ def _launch(difference: LaunchDifference) -> str:
         f"{_shape(shape)} in {format_count(count)}"
         for shape, count in difference.others[:_MOST_WAYS]
     )
-    node = f"{difference.name} (node {difference.offset + 1} of each)"
+    node = f"{difference.name} (node {difference.offset + 1} of each block)"
     return printable(f"{node}: {_shape(difference.usual)}, but {others}")
 
 

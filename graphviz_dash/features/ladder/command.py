@@ -1,4 +1,4 @@
-"""``graphviz-dash ladder``: which sizes of graphs are worth capturing."""
+"""``graphviz-dash ladder``: recommended capture sizes."""
 
 from __future__ import annotations
 
@@ -29,25 +29,27 @@ from graphviz_dash.model.run import Run
 
 @click.command("ladder")
 @click.argument("experiment", type=click.Path(path_type=Path))
-@click.option("--run", "name", metavar="RUN", help="Of several.  [default: the most steps]")
-@click.option("--family", metavar="NAME", help="Of several.  [default: the most steps]")
+@click.option(
+    "--run", "name", metavar="RUN", help="Run to analyse.  [default: the run with most steps]"
+)
+@click.option(
+    "--family", metavar="NAME", help="Family to analyse.  [default: the family with most steps]"
+)
 @click.option(
     "--graphs",
     type=click.IntRange(0),
     metavar="K",
-    help="At most so many sizes.  [default: as many as were captured]",
+    help="Maximum number of sizes.  [default: the number captured]",
 )
+@click.option("--memory", type=click.IntRange(0), metavar="BYTES", help="Maximum device memory.")
 @click.option(
-    "--memory", type=click.IntRange(0), metavar="BYTES", help="At most so much device memory."
-)
-@click.option(
-    "--startup", type=click.FloatRange(0), metavar="SECONDS", help="At most so long to prepare."
+    "--startup", type=click.FloatRange(0), metavar="SECONDS", help="Maximum startup time."
 )
 @click.option(
     "--traffic",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Sizes of requests, one a line, instead of those that the program had.",
+    help="File with one request size per line, instead of the recorded sizes.",
 )
 @click.option(
     "--list",
@@ -55,7 +57,7 @@ from graphviz_dash.model.run import Run
     default=0,
     show_default=True,
     type=click.IntRange(0),
-    help="Graphs of the family to list, by size.",
+    help="Number of graphs of the family to list, by size.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
 def ladder_command(
@@ -69,12 +71,11 @@ def ladder_command(
     count: int,
     as_json: bool,
 ) -> None:
-    """Find the sizes of graphs that are worth capturing for a server's requests.
+    """Recommend capture sizes for a server's requests.
 
-    EXPERIMENT holds a recorded program that replays a graph for each of several sizes; a run's own
-    folder does too. From the measured times of its graphs and the sizes that were asked for: the
-    best sizes within the budgets, what they gain over those that were captured, and what a request
-    above the largest costs.
+    EXPERIMENT contains a recorded program that replays one graph per size; a run folder is accepted
+    too. From measured graph times and requested sizes, prints the best sizes within the budgets,
+    their gain over the captured sizes, and the cost of a request above the largest size.
     """
     report = _report(experiment, name)
     chosen = _family(experiment, report, family)
@@ -90,7 +91,7 @@ def ladder_command(
 
 
 def _report(path: Path, name: str | None) -> LoopReport:
-    """The loop of the run called ``name``, or of that with the most steps."""
+    """Return the loop of the run ``name``, or of the run with the most steps."""
     runs = _runs(path)
     if name is not None:
         runs = [run for run in runs if run.name == name]
@@ -124,9 +125,11 @@ def _runs(path: Path) -> list[Run]:
 
 def _family(path: Path, report: LoopReport, name: str | None) -> FamilyReport:
     if name is None:
-        return next((each for each in report.families if each.has_sizes), report.families[0])
-    for each in report.families:
-        if each.family.name == name:
-            return each
-    listed = ", ".join(each.family.name for each in report.families)
+        return next(
+            (candidate for candidate in report.families if candidate.has_sizes), report.families[0]
+        )
+    for candidate in report.families:
+        if candidate.family.name == name:
+            return candidate
+    listed = ", ".join(candidate.family.name for candidate in report.families)
     raise InputError(path, f"no family {name!r}", f"one of {listed}")

@@ -1,4 +1,4 @@
-"""Families of graphs and ladders of capture sizes, in sentences."""
+"""Graph families and recommended capture sizes, in sentences."""
 
 from __future__ import annotations
 
@@ -33,176 +33,186 @@ from graphviz_dash.units import (
 )
 
 KEY_METHODS: Final = {
-    KeyMethod.LABEL: "the program's own word (collectors.label)",
-    KeyMethod.ENGINE: "the engine's state",
-    KeyMethod.SHAPES: "the shapes that operators saw in the capture",
-    KeyMethod.GRIDS: "the grids of its kernels, multiples of the size and not the size itself",
+    KeyMethod.LABEL: "program label (collectors.label)",
+    KeyMethod.ENGINE: "engine state",
+    KeyMethod.SHAPES: "operator shapes in the capture",
+    KeyMethod.GRIDS: "kernel grids (multiples of the size, not the size itself)",
 }
-"""How the key of a graph is known."""
+"""Source of a graph's key."""
 
 SIZE_SOURCES: Final = {
-    SizeSource.LABEL: "the program's own word (collectors.label)",
-    SizeSource.ENGINE: "the engine's state",
-    SizeSource.SHAPES: "the shapes of the inputs of steps without a graph",
-    SizeSource.COPIES: "the copies into static inputs before the replay, in the traced window",
+    SizeSource.LABEL: "program label (collectors.label)",
+    SizeSource.ENGINE: "engine state",
+    SizeSource.SHAPES: "input shapes of fallback steps",
+    SizeSource.COPIES: "copies into static inputs before the replay, in the traced window",
 }
-"""How the real size of a step is known."""
+"""Source of a step's real size."""
 
 _LISTED: Final = 12
-"""Sizes that are named in a sentence."""
+"""Maximum number of sizes listed in a sentence."""
 
 
-def node_bytes_words(taken: NodeBytes) -> str:
-    """What executables take, and how it is known."""
-    how = (
-        f"by what {format_count(taken.graphs)} graphs took when they were instantiated"
-        if taken.graphs
-        else "as measured on driver 580"
+def node_bytes_words(node_bytes: NodeBytes) -> str:
+    """Memory of executable graphs per node, with its source."""
+    source = (
+        f"measured on {format_count(node_bytes.graphs)} graphs at instantiation"
+        if node_bytes.graphs
+        else "measured on driver 580"
     )
-    return f"{format_count(round(taken.bytes))} bytes a node for its executable ({how})"
-
-
-def pool_method(taken: NodeBytes) -> str:
-    """How the memory of a ladder is reckoned."""
     return (
-        f"Memory: what each graph keeps of the pool, {node_bytes_words(taken)}, and the pool that "
-        "the largest size needs, by the captures that made it larger."
+        f"{format_count(round(node_bytes.bytes))} bytes per node for the executable graph "
+        f"({source})"
+    )
+
+
+def pool_method(node_bytes: NodeBytes) -> str:
+    """Method of the memory estimate of a set of sizes."""
+    return (
+        f"Memory: the pool memory that each graph keeps, {node_bytes_words(node_bytes)}, and the "
+        "pool growth for the largest size, taken from the captures that enlarged the pool."
     )
 
 
 def member_title(family: GraphFamily, member: FamilyMember) -> str:
-    """What a member is called among the graphs of its family: "decode, batch 64"."""
+    """Name of a member among the graphs of its family: "decode, batch 64"."""
     return printable(f"{family.name}, {key_text(family, member)}")
 
 
 def loop_sentence(report: LoopReport) -> str:
-    """What the program replays: families, graphs, steps."""
+    """Summarize the families, graphs and steps of a program."""
     graphs = len({graph for family in report.families for graph in family.graphs})
-    served = sum(family.replays for family in report.families)
-    fell = sum(family.fallbacks for family in report.families)
+    replays = sum(family.replays for family in report.families)
+    fallbacks = sum(family.fallbacks for family in report.families)
     families = counted(len(report.families), "family")
     if len(report.families) != 1:
         families = f"{len(report.families)} families"
-    text = f"{counted(graphs, 'graph')} in {families}, {counted(served, 'step')} replayed"
-    if fell:
-        text += f", {counted(fell, 'step')} without a graph that fits"
+    text = f"{counted(graphs, 'graph')} in {families}, {counted(replays, 'step')} replayed"
+    if fallbacks:
+        text += f", {counted(fallbacks, 'step')} without a matching graph"
     if report.engine:
-        text += f"; keys and sizes by {printable(report.engine)}"
+        text += f"; keys and sizes from {printable(report.engine)}"
     return f"{text}."
 
 
 def sizes_sentence(family: FamilyReport) -> str:
-    """Of how many steps the real size is known, and how; empty where of none."""
+    """Describe the known real sizes and their source; empty if none is known."""
     if not family.real_sizes:
         return ""
     steps = family.replays + family.fallbacks
-    known = sum(count for _, count in family.real_sizes)
+    known_steps = sum(count for _, count in family.real_sizes)
     if len(family.real_sizes) == 1:
-        ways = SIZE_SOURCES[family.real_sizes[0][0]]
+        sources = SIZE_SOURCES[family.real_sizes[0][0]]
     else:
-        ways = ", ".join(
-            f"{format_count(n)} by {SIZE_SOURCES[how]}" for how, n in family.real_sizes
+        sources = ", ".join(
+            f"{format_count(count)} from {SIZE_SOURCES[source]}"
+            for source, count in family.real_sizes
         )
-    whole = "every step" if known == steps else f"{format_count(known)} of {counted(steps, 'step')}"
-    return f"The real size of {whole} is known by {ways}."
+    scope = (
+        "every step"
+        if known_steps == steps
+        else f"{format_count(known_steps)} of {counted(steps, 'step')}"
+    )
+    return f"Real sizes are known for {scope}: {sources}."
 
 
 def loss_sentence(family: FamilyReport) -> str:
-    """What padding and fallbacks took of the family's steps."""
+    """Describe the cost of padding and fallbacks."""
     if isinstance(family.padding, Missing):
-        return f"Padding is not known: {family.padding.reason}."
+        return f"Padding cost is not available: {family.padding.reason}."
     losses = () if isinstance(family.losses, Missing) else family.losses
     fallback = family.fallback_ns
-    fell = sum(loss.fallbacks for loss in losses)
+    fallbacks = sum(loss.fallbacks for loss in losses)
     text = _padding_text(family.padding)
-    if fell and fallback is None:
+    if fallbacks and fallback is None:
         text += (
-            f"; what {counted(fell, 'step')} without a graph lost is not known, for none of a "
+            f"; the cost of {counted(fallbacks, 'fallback step')} is unknown because no step of a "
             "known size was timed (the profiler slows down those of the traced window)"
         )
-    elif fell and fallback is not None:
+    elif fallbacks and fallback is not None:
         text += (
-            f"; {counted(fell, 'step')} without a graph took {format_ns(abs(fallback))} "
-            f"{'more' if fallback >= 0 else 'less'} than graphs of their size would have"
+            f"; {counted(fallbacks, 'fallback step')} took {format_ns(abs(fallback))} "
+            f"{'more' if fallback >= 0 else 'less'} than graphs of the same size would"
         )
     return f"{text}. {faster_sentence(family)}".strip()
 
 
 def faster_sentence(family: FamilyReport) -> str:
-    """Which requests take less in the graph of a larger size than one of their own would, as far as
-    that is more than its replays vary; empty where none does."""
+    """Describe requests that run faster in a larger graph than at their exact size, beyond the
+    variation between replays. Empty if there are none."""
     if isinstance(family.losses, Missing):
         return ""
     gains = []
-    # Members stand by size, those of none last.
+    # Members are sorted by size, those without a size last.
     timed = [member for member in family.members if member.gpu and member.size]
     sizes = [member.size or 0 for member in timed]
     for loss in family.losses:
-        place = bisect_left(sizes, loss.size)
-        padded = timed[place] if place < len(timed) else None
-        served = loss.requests - loss.fallbacks
-        if padded is None or padded.gpu is None or not served:
+        index = bisect_left(sizes, loss.size)
+        padded = timed[index] if index < len(timed) else None
+        replays = loss.requests - loss.fallbacks
+        if padded is None or padded.gpu is None or not replays:
             continue
-        gain_ns = -loss.padding_ns / served
-        varies_ns = (padded.gpu.spread.high or padded.gpu.median) - padded.gpu.spread.low
-        if gain_ns > varies_ns:
-            gains.append((gain_ns * served, gain_ns, loss.size, padded.size or 0))
+        gain_ns = -loss.padding_ns / replays
+        variation_ns = (padded.gpu.spread.high or padded.gpu.median) - padded.gpu.spread.low
+        if gain_ns > variation_ns:
+            gains.append((gain_ns * replays, gain_ns, loss.size, padded.size or 0))
     if not gains:
         return ""
     _, gain_ns, size, larger = max(gains)
     return (
         f"Larger sizes replay faster here: a step of {format_count(size)} takes "
-        f"{format_ns(gain_ns)} less in the graph of {format_count(larger)} than it would in one of "
+        f"{format_ns(gain_ns)} less in the graph for {format_count(larger)} than in a graph for "
         f"{format_count(size)}."
     )
 
 
 def _padding_text(padding: PaddingCost) -> str:
-    """What padding took of all steps of a family."""
-    steps, a_step = counted(padding.steps, "step"), _padding_of_a_step(padding)
+    """Describe the padding cost over all steps of a family."""
+    steps, per_step = counted(padding.steps, "step"), _padding_of_a_step(padding)
     if padding.effect is PaddingEffect.LOSES:
-        return f"Padding took {format_ns(padding.total_ns)} of GPU time over {steps}, {a_step}"
+        return f"Padding cost: {format_ns(padding.total_ns)} of GPU time over {steps}, {per_step}"
     if padding.effect is PaddingEffect.SAVES:
         return (
-            f"Padding saved GPU time over {steps}, for replays of the padded sizes are faster: "
-            f"{a_step}"
+            f"Padding saved GPU time over {steps} because replays of the padded sizes are faster: "
+            f"{per_step}"
         )
-    return f"Over {steps} padding made no significant difference: {a_step}"
+    return f"Padding over {steps} made no significant difference: {per_step}"
 
 
 def _padding_of_a_step(padding: PaddingCost) -> str:
     low, high = padding.spread.low, padding.spread.high or padding.spread.low
-    return f"{format_ns(padding.step_ns)} a step (95%: {format_ns(low)} to {format_ns(high)})"
+    return f"{format_ns(padding.step_ns)} per step (95%: {format_ns(low)} to {format_ns(high)})"
 
 
 def advice_sentence(advice: LadderAdvice) -> str:
-    """Whether other sizes are better, and by how much."""
+    """Describe whether other sizes are better, and by how much."""
     today = advice.today_use
     if not math.isfinite(today.total_ns):
         return (
-            f"Today's {counted(len(advice.today), 'size')} leave "
-            f"{counted(int(today.fallbacks), 'request')} without a graph, and no such step was "
-            f"timed; {_sizes(advice)} serve all."
+            f"{counted(len(advice.today), 'size')} today leave "
+            f"{counted(int(today.fallbacks), 'request')} without a graph, and no fallback step was "
+            f"timed; {_sizes(advice)} cover all requests."
         )
     if advice.ladder.sizes == advice.today:
-        return f"No ladder is better: today's {_sizes(advice)} are the best {_within(advice)}."
+        return (
+            f"No set of sizes is better: today's {_sizes(advice)} are the best {_within(advice)}."
+        )
     if abs(advice.gain_ns) < 1:
-        return f"No ladder is better in time; {_sizes(advice)} do as well."
+        return f"No set of sizes is faster; {_sizes(advice)} are equally fast."
     if advice.gain_ns < 0:
         return (
-            f"No ladder {_within(advice)} is as good as today's: the best, {_sizes(advice)}, take "
-            f"{format_ns(-advice.gain_ns)} more of a request."
+            f"No set of sizes {_within(advice)} is as fast as today's: the best, {_sizes(advice)}, "
+            f"add {format_ns(-advice.gain_ns)} per request."
         )
     if not advice.is_better:
         low, high = format_ns(advice.gain.low), format_ns(advice.gain.high)
         return (
-            f"No ladder is better for sure: {_sizes(advice)} would save "
-            f"{format_ns(advice.gain_ns)} of a request, with a 95% interval of {low} to {high}."
+            f"No significant improvement: {_sizes(advice)} would save "
+            f"{format_ns(advice.gain_ns)} per request (95% interval {low} to {high})."
         )
     share = advice.gain_ns / (today.total_ns / advice.requests)
     return (
         f"{_sizes(advice).capitalize()} instead of {_listed(advice.today)} save "
-        f"{format_ns(advice.gain_ns)} of a request (95%: {format_ns(advice.gain.low)} to "
+        f"{format_ns(advice.gain_ns)} per request (95%: {format_ns(advice.gain.low)} to "
         f"{format_ns(advice.gain.high)}), {format_percent(share)} of its GPU time."
     )
 
@@ -212,7 +222,7 @@ def _within(advice: LadderAdvice) -> str:
     if advice.budget.memory_bytes is not None:
         limits.append(format_bytes(advice.budget.memory_bytes))
     if advice.budget.startup_ns is not None:
-        limits.append(f"{format_ns(advice.budget.startup_ns)} of start-up")
+        limits.append(f"{format_ns(advice.budget.startup_ns)} of startup")
     return f"within {' and '.join(limits)}"
 
 
@@ -224,25 +234,25 @@ def _sizes(advice: LadderAdvice) -> str:
 
 
 def _listed(sizes: tuple[int, ...]) -> str:
-    many = len(sizes) > _LISTED
-    return counted(len(sizes), "size") if many else ", ".join(map(format_count, sizes))
+    is_long = len(sizes) > _LISTED
+    return counted(len(sizes), "size") if is_long else ", ".join(map(format_count, sizes))
 
 
 def sizes_text(sizes: tuple[int, ...]) -> str:
-    """All sizes of a ladder, as they can be given to an engine: "1, 2, 4"."""
+    """All capture sizes in the form that an engine accepts: "1, 2, 4"."""
     return ", ".join(map(str, sizes)) or "none"
 
 
 def ceiling_sentence(advice: LadderAdvice) -> str:
-    """What a request above the largest size costs; empty where there is no size."""
+    """Describe the cost of a request above the largest size; empty if there is no size."""
     ceiling = advice.ceiling
     if ceiling.replay_ns is None:
         return ""
     if ceiling.above_ns is None:
-        above = format_count(ceiling.size)
-        return f"A request above {above} has no graph, and no step without one was timed."
+        largest = format_count(ceiling.size)
+        return f"A request above {largest} has no graph, and no fallback step was timed."
     times = ceiling.above_ns / ceiling.replay_ns
-    # The time of the next size alone: the larger ones may take far more, or less.
+    # Only the time of the next size; larger sizes may take much more, or less.
     text = (
         f"A request of {format_count(ceiling.size + 1)}, one above the largest graph, takes "
         f"{format_ns(ceiling.above_ns)} without a graph, {significant(times)} times the "
@@ -257,78 +267,80 @@ def ceiling_sentence(advice: LadderAdvice) -> str:
     if ceiling.raised_ns is not None and (ceiling.raised_gain_ns or 0) > 0:
         text += (
             f". A graph for {format_count(ceiling.largest_request)} would take about "
-            f"{format_ns(ceiling.raised_ns)} if times go on rising as between the two largest, and "
-            f"save {format_ns(ceiling.raised_gain_ns)} of a request: capture it and measure"
+            f"{format_ns(ceiling.raised_ns)}, extrapolated from the two largest sizes, and "
+            f"save {format_ns(ceiling.raised_gain_ns)} per request: capture it and measure"
         )
     return f"{text}."
 
 
 def interpolation_sentence(advice: LadderAdvice) -> str:
-    """Which sizes were not captured; empty where all were."""
+    """List the sizes that were not captured; empty if all were."""
     if not advice.interpolated:
         return ""
     return (
         "Not captured or not timed, so interpolated between neighbours: "
-        f"{sizes_text(advice.interpolated)}. Kernels may be chosen otherwise there: capture them "
+        f"{sizes_text(advice.interpolated)}. Kernel selection may differ there: capture them "
         "and measure."
     )
 
 
 def bound_sentence(advice: LadderAdvice) -> str:
-    """How far from the best the sizes may be; empty where nothing is better."""
+    """Bound the distance of the sizes from the optimum; empty if they are optimal."""
     ladder = advice.ladder
     if ladder.is_best:
         return ""
     gap = (ladder.total_ns - ladder.bound_ns) / ladder.total_ns
-    return f"The search ended early: no ladder is more than {format_percent(gap)} better than this."
+    return f"The search ended early: no set of sizes is more than {format_percent(gap)} better."
 
 
 def step_sentence(family: FamilyReport) -> str:
-    """How times are known, and what a step takes besides its replay."""
+    """Describe the source of times and the step time outside the replay."""
     text = (
-        "GPU times are medians of sampled replays with their quartiles; between sizes that were "
-        "sampled they are taken to lie on a straight line."
+        "GPU times are medians of sampled replays with their quartiles, interpolated linearly "
+        "between sampled sizes."
     )
     if family.step_ns is not None:
-        text += f" Besides its replay a step takes {format_ns(family.step_ns)} (median)."
+        text += f" Outside its replay, a step takes {format_ns(family.step_ns)} (median)."
     return text
 
 
 def changes_sentence(changes: Sequence[KernelChange]) -> str:
-    """Where along the sizes other kernels are chosen."""
+    """List the sizes at which kernel selection changes."""
     if not changes:
-        return "All sizes run the same kernels, by their names."
-    places = ", ".join(f"{c.before.size:,} to {c.after.size:,}" for c in changes[:6])
+        return "All sizes run the same kernels (by name)."
+    ranges = ", ".join(f"{c.before.size:,} to {c.after.size:,}" for c in changes[:6])
     more = f" and {len(changes) - 6} more" if len(changes) > 6 else ""
-    return f"Other kernels are chosen from {places}{more}."
+    return f"Kernel selection changes at {ranges}{more}."
 
 
 def costs_sentence(family: FamilyReport) -> str:
-    """What all graphs of a family cost once and in memory."""
+    """Describe the one-time and memory cost of a family's graphs."""
     members = family.members
-    own = sum((member.own_bytes or 0) + (member.executable_bytes or 0) for member in members)
+    private = sum((member.own_bytes or 0) + (member.executable_bytes or 0) for member in members)
     added = sum(member.pool_added_bytes or 0 for member in members)
     capture = sum(member.capture_ns for member in members)
-    first = sum(member.first_launch_ns or 0 for member in members)
+    first_launch = sum(member.first_launch_ns or 0 for member in members)
     return (
-        f"Captures took {format_ns(capture)} and first launches {format_ns(first)}. The pool grew "
-        f"by {format_bytes(added)}; {format_bytes(own)} are each graph's own, its executable "
-        "included, and the others use the rest in turn."
+        f"Captures took {format_ns(capture)} and first launches {format_ns(first_launch)}. The "
+        f"pool grew by {format_bytes(added)}. {format_bytes(private)} belong to single graphs, "
+        "executables included; the rest is shared."
     )
 
 
 def family_tiles(family: FamilyReport) -> list[tuple[str, str, str]]:
-    """The figures of a family: label, value, note."""
+    """Build the tiles of a family: label, value, note."""
     members = family.members
-    # Where no key is known, the members are what is alike.
-    known = (
-        [counted(family.key_count, "key")] if any(each.member.method for each in members) else []
+    # Without known keys, members are groups of similar graphs.
+    keys = (
+        [counted(family.key_count, "key")]
+        if any(member.member.method for member in members)
+        else []
     )
     cells = [
         (
             "Graphs",
             format_count(len(family.graphs)),
-            ", ".join((*known, printable(family.family.name))),
+            ", ".join((*keys, printable(family.family.name))),
         ),
         ("Steps", format_count(family.replays), "replayed"),
     ]
@@ -337,7 +349,7 @@ def family_tiles(family: FamilyReport) -> list[tuple[str, str, str]]:
         cells.append(_padding_tile(family.padding, members))
         cells.append(
             (
-                "Without a graph",
+                "Fallbacks",
                 format_count(family.fallbacks),
                 f"steps, {format_ns(fallback)} lost"
                 if fallback is not None and fallback > 0
@@ -345,7 +357,7 @@ def family_tiles(family: FamilyReport) -> list[tuple[str, str, str]]:
             )
         )
     startup = sum(member.startup_ns for member in members)
-    cells.append(("Start-up", format_ns(startup), "captures and first launches"))
+    cells.append(("Startup", format_ns(startup), "captures and first launches"))
     added = sum(member.pool_added_bytes or 0 for member in members)
     executables = sum(member.executable_bytes or 0 for member in members)
     cells.append(
@@ -355,9 +367,9 @@ def family_tiles(family: FamilyReport) -> list[tuple[str, str, str]]:
 
 
 def _padding_tile(padding: PaddingCost, members: Sequence[MemberReport]) -> tuple[str, str, str]:
-    title, note = "Lost to padding", _padding_of_a_step(padding)
+    title, note = "Padding cost", _padding_of_a_step(padding)
     if padding.effect is PaddingEffect.SAVES:
-        return title, "nothing", f"larger sizes are faster: {note}"
+        return title, "none", f"larger sizes are faster: {note}"
     if padding.effect is PaddingEffect.NEITHER:
         return title, "not significant", note
     replayed = sum(member.gpu.median * member.steps for member in members if member.gpu)
@@ -366,23 +378,25 @@ def _padding_tile(padding: PaddingCost, members: Sequence[MemberReport]) -> tupl
 
 
 def segments_sentence(family: FamilyReport) -> str:
-    """What the most frequent step of segments replays, and what comes besides."""
-    member = max(family.members, key=lambda each: (each.steps, len(each.member.graphs)))
+    """Describe the most frequent segmented step and its time outside replays."""
+    member = max(
+        family.members, key=lambda candidate: (candidate.steps, len(candidate.member.graphs))
+    )
     graphs = member.member.graphs
     step = "A step"
     if len(family.members) > 1:
         step = f"The most frequent step, {printable(key_text(family.family, member.member))},"
     text = f"{step} replays {counted(len(graphs), 'graph')}"
     if len(set(graphs)) < len(graphs):
-        text += f", {format_count(len(set(graphs)))} of them different"
+        text += f", {format_count(len(set(graphs)))} distinct"
     if member.gpu:
-        # Events see the launch of a graph and the gaps between its kernels too.
-        text += f"; the replays take {format_ns(member.gpu.median)} between the CUDA events of each"
+        # Events include the launch of a graph and the gaps between its kernels.
+        text += f"; the replays take {format_ns(member.gpu.median)} between their CUDA events"
         if member.period:
             share = member.gpu.median / member.period.median if member.period.median else 0.0
             text += (
-                f", {format_percent(min(share, 1.0))} of the {format_ns(member.period.median)} to "
-                "the next step"
+                f", {format_percent(min(share, 1.0))} of the {format_ns(member.period.median)} "
+                "until the next step"
             )
     if member.launch:
         text += f", and their launches {format_ns(member.launch.median)} of CPU time"
@@ -390,7 +404,7 @@ def segments_sentence(family: FamilyReport) -> str:
 
 
 def strip_sentence(step: SegmentedStep) -> str:
-    """What the drawn step consists of."""
+    """Describe the composition of the drawn step."""
     parts = [
         f"{format_percent(step.share(kind))} {words}"
         for kind, words in (
@@ -407,7 +421,7 @@ def strip_sentence(step: SegmentedStep) -> str:
 
 
 def comparison_sentence(compared: SizeComparison) -> list[str]:
-    """What each run's family takes and loses, a sentence for each."""
+    """Describe the padding and startup cost of each run's family, one sentence per run."""
     sentences = []
     for run, family in compared.families.items():
         graphs = counted(len(family.graphs), "graph")
@@ -415,13 +429,13 @@ def comparison_sentence(compared: SizeComparison) -> list[str]:
         padding = family.padding
         if not isinstance(padding, Missing):
             text += {
-                PaddingEffect.LOSES: f"; padding takes {format_ns(padding.step_ns)} of a step",
-                PaddingEffect.SAVES: f"; padding saves {format_ns(-padding.step_ns)} of a step",
+                PaddingEffect.LOSES: f"; padding costs {format_ns(padding.step_ns)} per step",
+                PaddingEffect.SAVES: f"; padding saves {format_ns(-padding.step_ns)} per step",
                 PaddingEffect.NEITHER: "; padding makes no significant difference",
             }[padding.effect]
             if family.fallbacks:
                 share = family.fallbacks / padding.steps
-                text += f", {format_percent(share)} of the steps have no graph"
+                text += f", {format_percent(share)} of the steps are fallbacks"
         startup = sum(member.startup_ns for member in family.members)
-        sentences.append(f"{text}; start-up {format_ns(startup)}.")
+        sentences.append(f"{text}; startup {format_ns(startup)}.")
     return sentences

@@ -1,4 +1,4 @@
-"""A family of graphs and its best ladder on the terminal."""
+"""Graph family and its recommended sizes on the terminal."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from graphviz_dash.units import format_bytes, format_count, format_ns, significa
 def print_ladder(
     report: LoopReport, family: FamilyReport, advice: LadderAdvice | Missing, count: int
 ) -> None:
-    """Prints the advice for ``family``, and ``count`` of its graphs by size."""
+    """Print the advice for ``family``, and ``count`` of its graphs by size."""
     click.echo(loop_sentence(report))
     if len(report.families) > 1:
-        others = [each.family.name for each in report.families if each is not family]
-        click.echo(printable(f"Family {family.family.name}; the others: {', '.join(others)}."))
+        others = [other.family.name for other in report.families if other is not family]
+        click.echo(printable(f"Family {family.family.name}; other families: {', '.join(others)}."))
     for sentence in (sizes_sentence(family), loss_sentence(family)):
         if sentence:
             click.echo(sentence)
     click.echo()
     if isinstance(advice, Missing):
-        click.echo(printable(f"No ladder: {advice.reason}."))
+        click.echo(printable(f"No recommendation: {advice.reason}."))
     else:
         _print_advice(advice)
         click.echo(pool_method(family.node_bytes))
@@ -60,12 +60,12 @@ def _print_advice(advice: LadderAdvice) -> None:
     uses = (advice.today_use, advice.use)
     rows = {
         "sizes": [format_count(len(sizes)) for sizes in (advice.today, advice.ladder.sizes)],
-        "GPU time of a request": [_request(advice, use) for use in uses],
-        "  of it padding": [format_ns(use.padding_ns / advice.requests) for use in uses],
-        "requests without a graph": [format_count(round(use.fallbacks)) for use in uses],
-        "sizes a second": [_rate(advice, use) for use in uses],
+        "GPU time per request": [_request(advice, use) for use in uses],
+        "  of which padding": [format_ns(use.padding_ns / advice.requests) for use in uses],
+        "fallbacks": [format_count(round(use.fallbacks)) for use in uses],
+        "throughput": [_rate(advice, use) for use in uses],
         "memory": [format_bytes(use.memory_bytes) for use in uses],
-        "start-up": [format_ns(use.startup_ns) for use in uses],
+        "startup": [format_ns(use.startup_ns) for use in uses],
     }
     for name, (before, after) in rows.items():
         table.add_row(cell(name), cell(before), cell(after, "bold"))
@@ -94,12 +94,12 @@ def _print_members(family: FamilyReport, count: int) -> None:
         "launch",
         "capture",
         "first launch",
-        "own memory",
+        "exclusive memory",
         "nodes",
         right=range(1, 9),
     )
     for member in family.members[:count]:
-        own = (member.own_bytes or 0) + (member.executable_bytes or 0)
+        exclusive = (member.own_bytes or 0) + (member.executable_bytes or 0)
         table.add_row(
             cell(key_text(family.family, member.member)),
             cell(format_count(member.steps)),
@@ -108,7 +108,7 @@ def _print_members(family: FamilyReport, count: int) -> None:
             cell(format_ns(member.launch.median) if member.launch else ABSENT),
             cell(format_ns(member.capture_ns)),
             cell(format_ns(member.first_launch_ns)),
-            cell(format_bytes(own)),
+            cell(format_bytes(exclusive)),
             cell(format_count(member.nodes)),
         )
     print_table(table)

@@ -1,4 +1,4 @@
-"""``graphviz-dash launch``: what launching graphs costs: synthetic graphs, and a program's own."""
+"""``graphviz-dash launch``: launch costs of synthetic graphs and of a program's graphs."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from graphviz_dash.model.run import Experiment
 @click.command("launch")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
-    "--compare", "only_compare", is_flag=True, help="Print the comparison of recordings alone."
+    "--compare", "only_compare", is_flag=True, help="Print only the comparison of recordings."
 )
 @click.option(
-    "--published", is_flag=True, help="Also set the recordings beside what NVIDIA published."
+    "--published", is_flag=True, help="Also compare the recordings with NVIDIA's published times."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
 def launch_command(
     paths: tuple[Path, ...], only_compare: bool, published: bool, as_json: bool
 ) -> None:
-    """Show what launching graphs costs: recordings by bench launch, and the graphs of experiments.
+    """Show launch costs: recordings by bench launch, and the graphs of experiments.
 
-    Of a recording it prints how launch time grows with the graph, what roots and other kinds of
-    nodes add, and the median of every measure; several are compared. Of an experiment
-    it prints the life of each captured graph beside a chain of its size, and what each profiler
-    does to its steps, if it was collected with --observers.
+    For a recording, prints how launch time grows with graph size, the cost of roots and other node
+    kinds, and the median of every measure. Several recordings are compared. For an experiment,
+    prints the costs of each captured graph next to a chain of its size, and the profiler overhead
+    if the experiment was collected with --observers.
     """
     recordings: dict[str, LaunchCosts] = {}
     experiments: dict[str, Experiment] = {}

@@ -1,4 +1,4 @@
-"""An experiment's own graphs beside recordings of launch costs, and its profiler overhead."""
+"""An experiment's graphs next to recordings of launch costs, and its profiler overhead."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_SENTENCES = 6
 
 
 def print_own(name: str, experiment: Experiment, references: Mapping[str, LaunchCosts]) -> None:
-    """The shape and the life of every captured graph, beside a chain of its size."""
+    """Print the shape and the costs of every captured graph, next to a chain of its size."""
     graphs = own_graphs(experiment, references)
     print_heading(f"Graphs of {name}")
     if not graphs:
@@ -35,29 +35,29 @@ def print_own(name: str, experiment: Experiment, references: Mapping[str, Launch
     for sentence in words.own_graph_sentences(graphs, _MOST_SENTENCES):
         click.echo(printable(sentence))
     measures = [
-        measure for measure in LaunchMeasure if any(measure in own.timings for own in graphs)
+        measure for measure in LaunchMeasure if any(measure in graph.timings for graph in graphs)
     ]
-    headings = ["run", "graph", "nodes", "straight", "roots", "width"]
+    headings = ["run", "graph", "nodes", "linear share", "roots", "width"]
     headings += [words.MEASURE_TITLES[measure] for measure in measures] + ["chain", "of chain"]
     table = plain_table(*headings, right=range(2, len(headings)))
-    for own in graphs:
-        shape = own.shape
-        shaped = (
+    for graph in graphs:
+        shape = graph.shape
+        shape_texts = (
             (format_percent(shape.share), format_count(shape.roots), format_count(shape.width))
             if shape
             else (ABSENT,) * 3
         )
         timings = [
-            format_ns(own.timings[measure].summary.median) if measure in own.timings else ABSENT
+            format_ns(graph.timings[measure].summary.median) if measure in graph.timings else ABSENT
             for measure in measures
         ]
-        chain_cost = own.chain
+        chain_cost = graph.chain
         chain = (
             (format_ns(chain_cost.ns), format_ratio(chain_cost.measured))
             if chain_cost
             else (ABSENT, ABSENT)
         )
-        texts = (own.run, own.name, format_count(own.nodes), *shaped, *timings, *chain)
+        texts = (graph.run, graph.name, format_count(graph.nodes), *shape_texts, *timings, *chain)
         table.add_row(*(cell(text) for text in texts))
     print_table(table, lead=2)
     for missing in words.untimed_sentences(graphs):
@@ -65,12 +65,12 @@ def print_own(name: str, experiment: Experiment, references: Mapping[str, Launch
 
 
 def print_observers(experiment: Experiment) -> None:
-    """What each observer does to the steps of each run."""
+    """Print the effect of each observer on the steps of each run."""
     effects = [(run.name, observer_effect(run)) for run in experiment.runs]
     print_heading("Profiler overhead")
     for name, effect in effects:
         if isinstance(effect, Missing):
-            click.echo(printable(f"{name}: not known: {effect.reason}."))
+            click.echo(printable(f"{name}: not available: {effect.reason}."))
         else:
             _print_effect(effect)
 
@@ -78,11 +78,11 @@ def print_observers(experiment: Experiment) -> None:
 def _print_effect(effect: ObserverEffect) -> None:
     click.echo(printable(observers.effect_sentence(effect)))
     for reason in observers.missing_observers(effect):
-        click.echo(printable(f"Without {reason}."))
+        click.echo(printable(f"Not tested: {reason}."))
     headings = [effect.run]
     for title, _ in observers.MEASURE_TITLES.values():
         headings += [title, ""]
-    headings.append("records a step")
+    headings.append("records/step")
     table = plain_table(*headings, right=range(1, len(headings)))
     for row in effect.rows:
         cells = [cell(observers.OBSERVER_TITLES[row.observer])]
@@ -106,5 +106,5 @@ def _print_effect(effect: ObserverEffect) -> None:
             click.echo(printable(f"{observer}: no {title!r}: {reason}."))
     noise = effect.noise[StepMeasure.STEP]
     click.echo(
-        f"Two processes with nothing attached differ by {format_percent(noise - 1)} of a step."
+        f"Two processes with nothing attached differ by {format_percent(noise - 1)} per step."
     )

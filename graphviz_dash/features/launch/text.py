@@ -1,4 +1,4 @@
-"""Recordings of launch costs on the terminal, alone and compared."""
+"""Recordings of launch costs on the terminal, single and compared."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ from graphviz_dash.units import format_count, format_ns, format_ratio
 
 
 def print_recording(path: str, costs: LaunchCosts) -> None:
-    """Prints a recording: how each measure grows with the graph, and every median."""
+    """Print a recording: growth of each measure with graph size, and every median."""
     recording = costs.recording
     machine = recording.environment
     click.echo(printable(costs_sentence(costs)))
-    whole = "" if recording.complete else ", interrupted"
+    status = "" if recording.complete else ", interrupted"
     click.echo(
         printable(
             f"{path}: {machine.cpu}, driver {machine.driver or 'unknown'}, CUDA "
-            f"{machine.cuda_runtime}, {recording.created[:10]}, {recording.trials} trials{whole}"
+            f"{machine.cuda_runtime}, {recording.created[:10]}, {recording.trials} trials{status}"
         )
     )
     for text in extra_sentences(costs):
         click.echo(text)
-    print_heading("How each grows along a linear chain")
+    print_heading("Growth along a linear chain")
     _print_fits(costs.lines)
     for family, fits in costs.chains.items():
-        print_heading(f"How each grows over {family_name(family)}, by nodes in all")
+        print_heading(f"Growth over {family_name(family)}, by total nodes")
         _print_fits(fits)
     print_heading("Medians")
     measures = [
@@ -66,7 +66,7 @@ def print_recording(path: str, costs: LaunchCosts) -> None:
 
 
 def _print_fits(fits: Mapping[LaunchMeasure, GrowthFit]) -> None:
-    headings = ("measure", "base", "95%", "a node", "95%", "from nodes", "95%")
+    headings = ("measure", "base", "95%", "per node", "95%", "from node", "95%")
     table = plain_table(*headings, right=(1, 3, 5))
     for measure, fit in fits.items():
         knees = fit.knee_interval
@@ -83,14 +83,14 @@ def _print_fits(fits: Mapping[LaunchMeasure, GrowthFit]) -> None:
 
 
 def print_launch_comparison(comparison: LaunchComparison) -> None:
-    """Prints the medians of several recordings beside each other."""
-    print_heading("Medians, and what they are divided by those of the first")
+    """Print the medians of several recordings side by side."""
+    print_heading("Medians and their ratios to the first recording")
     click.echo(printable(comparison_sentence(comparison)))
     names = comparison.names
     headings = ["measure", "graph"]
     for name in names:
         headings += [name] if name is names[0] else [name, ""]
-    headings += ["apart", "spread", ""]
+    headings += ["difference", "spread", ""]
     table = plain_table(*headings, right=range(2, len(headings) - 1))
     for difference in comparison.differences:
         cells = [cell(MEASURE_TITLES[difference.measure]), cell(topology_name(difference.topology))]
@@ -104,14 +104,14 @@ def print_launch_comparison(comparison: LaunchComparison) -> None:
             cell(format_ns(difference.largest_gap), "dim"),
             cell(format_ns(difference.spread), "dim"),
         ]
-        table.add_row(*cells, cell("within" if difference.within else "beyond"))
+        table.add_row(*cells, cell("within" if difference.within else "outside"))
     print_table(table)
 
 
 def print_published(
     publication: PublishedLaunch, rows: Sequence[PublishedTime], names: list[str]
 ) -> None:
-    """Prints what was published beside the recordings called ``names``."""
+    """Print published times next to the recordings ``names``."""
     print_heading(f"Published: {publication.title}")
     click.echo(printable(f"{publication.authors}; {publication.address}"))
     click.echo(
@@ -123,7 +123,7 @@ def print_published(
     headings = [
         "measure",
         "chains",
-        "nodes of each",
+        "nodes per chain",
         "toolkit 11.8",
         "toolkit 12.6",
         *names,
@@ -131,7 +131,7 @@ def print_published(
     ]
     table = plain_table(*headings, right=range(1, len(headings) - 1))
     for row in rows:
-        mine = [
+        medians = [
             ABSENT if (median := row.medians[name]) is None else format_ns(median) for name in names
         ]
         table.add_row(
@@ -142,7 +142,7 @@ def print_published(
                 cell(ABSENT if time is None else format_ns(time))
                 for time in (row.before, row.after)
             ),
-            *(cell(text) for text in mine),
+            *(cell(text) for text in medians),
             cell(row.source, "dim"),
         )
     print_table(table)

@@ -1,4 +1,4 @@
-"""The pictures of memory: its parts in each run, and which graph uses which bytes of a pool."""
+"""Charts of memory: breakdown by run, and pool bytes by graph."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from graphviz_dash.features.memory.comparison import MemoryComparison
 from graphviz_dash.units import format_bytes, format_percent, format_signed_bytes
 
 _PATTERN: Final = {MemoryPart.SHARED: "x", MemoryPart.UNUSED: "/", MemoryPart.CACHE: "\\"}
-"""Reserved, and used by nothing at the moment that is shown."""
+"""Hatching of memory that is reserved but unused at the displayed time."""
 
 _USES: Final = {
     ByteUse.ONE: MemoryPart.EXCLUSIVE,
@@ -32,24 +32,24 @@ _USES: Final = {
     ByteUse.WORKSPACE: MemoryPart.WORKSPACES,
     ByteUse.MODEL: MemoryPart.GRADIENTS,
 }
-"""In whose colour a use of a pool is drawn; in pools the model's tensors are gradients, mostly."""
+"""Colours of pool uses; model tensors in pools are mostly gradients."""
 
 _MOST_ROWS: Final = 60
-"""Graphs on a map: more would be thinner than their names."""
+"""Maximum number of graphs on a map; more rows would be thinner than their names."""
 
 _FEW_SEGMENTS: Final = 24
-"""Up to so many segments, each begins at a line."""
+"""Maximum number of segments with a line at the start of each."""
 
 _MAP_ROW: Final = 18
 """Height of a graph's row on the map, in pixels."""
 
 _FEW_GRAPHS: Final = 12
-"""Up to so many graphs, each name stands at its row."""
+"""Maximum number of graphs with a name at each row."""
 
 
 def memory_chart(result: MemoryComparison, theme: Theme, *, outside: bool) -> go.Figure | None:
-    """A bar for each run, divided into its parts; ``outside``: with what the allocator does not
-    hold. None when no run has a memory pass."""
+    """Draw a bar per run, divided into parts; ``outside`` includes memory outside the allocator.
+    None if no run has a memory pass."""
     reports = result.reports
     if not reports:
         return None
@@ -84,15 +84,15 @@ def _sum(report: MemoryReport, parts: list[MemoryPart]) -> int:
 
 def _hover(part: MemoryPart, report: MemoryReport, result: MemoryComparison) -> str:
     change = result.difference(report.run)
-    against = (
-        f"<br>{format_signed_bytes(change.parts[part])} against {escape(change.baseline)}"
+    comparison = (
+        f"<br>{format_signed_bytes(change.parts[part])} compared with {escape(change.baseline)}"
         if change
         else ""
     )
     share = format_percent(report.parts[part] / report.total) if report.total else ""
     return (
         f"{part.value}<br>{format_bytes(report.parts[part])}, {share} of its device memory"
-        f"{against}<extra>{escape(report.run)}</extra>"
+        f"{comparison}<extra>{escape(report.run)}</extra>"
     )
 
 
@@ -102,11 +102,11 @@ _ALLOCATOR: Final[tuple[tuple[str, str, MemoryPart], ...]] = (
     ("free, private pools", "pools_free", MemoryPart.UNUSED),
     ("free, default pool", "default_free", MemoryPart.CACHE),
 )
-"""What the allocator's statistics tell apart, and the part in whose colour it is drawn."""
+"""Parts in the allocator's statistics with their labels and colours."""
 
 
 def allocator_chart(uses: Sequence[AllocatorUse], theme: Theme) -> go.Figure | None:
-    """A bar for each run, divided by what its allocator says; None without any."""
+    """Draw a bar per run, divided by the allocator's statistics; None without statistics."""
     longest = max((use.reserved for use in uses), default=0)
     if not longest:
         return None
@@ -131,12 +131,12 @@ def allocator_chart(uses: Sequence[AllocatorUse], theme: Theme) -> go.Figure | N
     for use, label in zip(uses, labels, strict=True):
         label_end(figure, use.reserved / size, label, format_bytes(use.reserved))
     figure.update_layout(barmode="stack", bargap=0.34)
-    title = f"{unit} held from the device at the end"
+    title = f"{unit} reserved at exit"
     return dress_bars(figure, theme, 67 + 44 * len(uses), title, longest / size, labels)
 
 
 def _marker(part: MemoryPart, theme: Theme) -> dict[str, object]:
-    """How a part is drawn: what nothing uses is hatched."""
+    """Build the style of a part; unused memory is hatched."""
     colour = shade(MEMORY[part], theme)
     shape = _PATTERN.get(part)
     return {
@@ -149,15 +149,18 @@ def _marker(part: MemoryPart, theme: Theme) -> dict[str, object]:
 
 
 def pool_map_chart(pool: PoolMap, theme: Theme) -> go.Figure | None:
-    """A row for each graph over the bytes of its pool: what it has for itself, what it shares,
-    workspaces and the model's tensors. None for a pool without graphs; the first 60 of more."""
+    """Draw a row per graph over the bytes of its pool: exclusive, shared, workspaces and model
+    tensors. None for a pool without graphs; the first 60 graphs otherwise."""
     rows = pool.rows[:_MOST_ROWS]
     if not rows:
         return None
     figure = go.Figure()
     for use, part in _USES.items():
         spans = [
-            (row.graph, begin, end) for row in rows for begin, end, what in row.spans if what is use
+            (row.graph, begin, end)
+            for row in rows
+            for begin, end, span_use in row.spans
+            if span_use is use
         ]
         if not spans:
             continue
@@ -187,7 +190,7 @@ def pool_map_chart(pool: PoolMap, theme: Theme) -> go.Figure | None:
         dtick=1 if len(rows) <= 2 * _FEW_GRAPHS else None,
     )
     figure.update_xaxes(
-        title_text="MiB of the pool, its segments end to end",
+        title_text="MiB of the pool, segments concatenated",
         range=[0, pool.size / (1 << 20)],
         tickformat=",",
     )
@@ -197,8 +200,7 @@ def pool_map_chart(pool: PoolMap, theme: Theme) -> go.Figure | None:
 
 
 def _upright(at: float) -> dict[str, Any]:
-    """A line over the height of the axes: all of them at once, in a tenth of the time that
-    ``add_vline`` takes for each."""
+    """Build a vertical line over the height of the axes, ten times as fast as ``add_vline``."""
     line = {"width": 0.5, "dash": "dot"}
     return {
         **{"type": "line", "line": line, "opacity": 0.25},

@@ -1,4 +1,4 @@
-"""``graphviz-dash memory``: what the memory of an experiment's runs is made of."""
+"""``graphviz-dash memory``: memory breakdown of an experiment's runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from graphviz_dash.features.memory.text import print_memory
 @click.option(
     "--baseline",
     metavar="MODE",
-    help="Mode or run that the others are compared with.  [default: eager]",
+    help="Mode or name of the baseline run.  [default: eager]",
 )
 @click.option(
     "--graphs",
@@ -27,14 +27,14 @@ from graphviz_dash.features.memory.text import print_memory
     default=10,
     show_default=True,
     type=click.IntRange(0),
-    help="Graphs to list of each run, the largest first; 0 for none.",
+    help="Number of graphs to list per run, largest first; 0 for none.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
 def memory_command(experiment: Path, baseline: str | None, count: int, as_json: bool) -> None:
-    """Show what CUDA graphs cost in memory in the runs of EXPERIMENT.
+    """Show the memory cost of CUDA graphs in the runs of EXPERIMENT.
 
-    The device memory of each run in parts that add up, the difference to the baseline, and which
-    part of its private pool each graph has for itself and which it shares.
+    Prints the device memory of each run in parts that add up, the difference to the baseline, and
+    the exclusive and shared parts of each graph's private pool.
     """
     loaded = loaded_experiment(experiment)
     result = compare_memory(compare(loaded, baseline))

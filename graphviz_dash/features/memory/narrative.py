@@ -1,4 +1,4 @@
-"""What the parts of a run's memory are, and what graphs cost in memory, in sentences."""
+"""Meaning of the parts of a run's memory and the memory cost of graphs, in sentences."""
 
 from __future__ import annotations
 
@@ -26,53 +26,53 @@ if TYPE_CHECKING:
 PART_MEANINGS: Final[Mapping[MemoryPart, str]] = {
     MemoryPart.WEIGHTS: "Storages of torch.nn.Parameter.",
     MemoryPart.GRADIENTS: (
-        "Their .grad, as far as it is alive at the step's peak. With zero_grad(set_to_none=True) "
-        "an eager step has few of them then; a graph keeps theirs."
+        "Their .grad tensors that are alive at the step's peak. With zero_grad(set_to_none=True), "
+        "an eager step has few of them then; a graph keeps all."
     ),
     MemoryPart.OPTIMIZER: "Tensors in the state of optimizers.",
     MemoryPart.TENSORS: (
-        "Other live tensors of the default pool that outlast the step: inputs, buffers of "
-        "modules, the static inputs that graphed callables copy into."
+        "Other live tensors of the default pool that outlast the step: inputs, module buffers "
+        "and the static inputs of graphed callables."
     ),
     MemoryPart.WORKSPACES: (
-        "Live allocations that no Python tensor holds: workspaces of cuBLAS, one set for each "
-        "stream, and so one more in the pool of each stream that captures."
+        "Live allocations without a Python tensor: cuBLAS workspaces, one set per "
+        "stream, and one more in the pool of each stream that captures."
     ),
     MemoryPart.ACTIVATIONS: (
-        "Allocated and freed within a step, and alive at its peak: activations, temporaries, "
-        "gradients of activations."
+        "Memory allocated and freed within a step, and alive at its peak: activations, "
+        "temporaries, gradients of activations."
     ),
     MemoryPart.EXCLUSIVE: (
-        "Places in private pools that the capture of exactly one graph allocated."
+        "Addresses in private pools that exactly one graph's capture allocated."
     ),
     MemoryPart.SHARED: (
-        "Places in private pools that the captures of several graphs allocated, one after the "
-        "other: graphs that run in capture order may share them."
+        "Addresses in private pools that several graphs' captures allocated in succession: "
+        "graphs that run in capture order may share them."
     ),
     MemoryPart.UNUSED: (
-        "Reserved by private pools, and no graph's: what rounding segments up leaves."
+        "Memory reserved by private pools but used by no graph: the rounding of segments."
     ),
     MemoryPart.CACHE: (
-        "Reserved in the default pool and free at the step's peak: for gradients and other "
-        "tensors that come later in the step, or lost to fragmentation."
+        "Memory reserved in the default pool and free at the step's peak: for gradients and other "
+        "tensors later in the step, or lost to fragmentation."
     ),
     MemoryPart.OUTSIDE: (
-        "Device memory of the process less what the allocator reserved: CUDA context, loaded "
-        "kernels, executable graphs, libraries' own memory. Where the driver does not list the "
-        "process, all that the device has no longer free is taken, other processes included."
+        "Device memory of the process minus the allocator's reservations: CUDA context, loaded "
+        "kernels, executable graphs, library memory. If the driver does not list the process, this "
+        "is all used device memory, other processes included."
     ),
 }
-"""What each part is, for pages and documentation."""
+"""Meaning of each part, for pages and documentation."""
 
 PUBLISHED_OVERHEAD: Final = (
-    "For graphs by layer NeMo's documentation says ~20% more memory for activations (GPT-3 20B on "
-    "16 GH200 in FP8: another setup, see docs/gpt-training.md)"
+    "For per-layer graphs, NeMo's documentation reports ~20% more memory for activations (GPT-3 "
+    "20B on 16 GH200 in FP8: another setup, see docs/gpt-training.md)"
 )
-"""What is known of others' activation overhead in mode partial; the source is on that page."""
+"""Published activation overhead of mode partial; docs/gpt-training.md has the source."""
 
 
 def memory_sentence(comparison: MemoryComparison) -> str:
-    """What graphs cost in memory; printable."""
+    """Describe the memory cost of graphs; printable."""
     reports, differences = comparison.reports, comparison.differences
     if not reports:
         return "No run has a memory pass"
@@ -82,9 +82,9 @@ def memory_sentence(comparison: MemoryComparison) -> str:
         return "; ".join(uses)
     if len(baselines) == 1:
         costs = [f"{printable(change.run)} {_cost(change)}" for change in differences]
-        return f"{uses[0]}; against it {', '.join(costs)}"
+        return f"{uses[0]}; compared with it: {', '.join(costs)}"
     costs = [
-        f"{printable(change.run)} {_cost(change)} against {printable(change.baseline)}"
+        f"{printable(change.run)} {_cost(change)} compared with {printable(change.baseline)}"
         for change in differences
     ]
     return f"{', '.join(uses)}; {', '.join(costs)}"
@@ -92,7 +92,7 @@ def memory_sentence(comparison: MemoryComparison) -> str:
 
 def _use(report: MemoryReport) -> str:
     if report.alone:
-        return f"{printable(report.run)} takes {format_bytes(report.total)} of device memory"
+        return f"{printable(report.run)} uses {format_bytes(report.total)} of device memory"
     return f"{printable(report.run)} reserves {format_bytes(report.reserved)}"
 
 
@@ -107,36 +107,37 @@ def _cost(change: MemoryDifference) -> str:
 
 
 def allocator_sentence(use: AllocatorUse) -> str:
-    """What the allocator's own statistics say of a run, its graphs' pools first."""
-    text = f"{printable(use.run)} ends with {format_bytes(use.reserved)} held from the device"
+    """Describe the allocator's statistics of a run, with the graph pools first."""
+    text = f"{printable(use.run)} reserves {format_bytes(use.reserved)} at exit"
     if use.pools:
         text += (
             f", {format_bytes(use.private)} of it "
             f"({format_percent(use.private / use.reserved)}) in "
-            f"{counted(use.pools, 'private pool')} for {counted(use.graphs, 'graph')}, of which "
-            f"{format_bytes(use.pools_allocated)} are allocated between replays"
+            f"{counted(use.pools, 'private pool')} for {counted(use.graphs, 'graph')}, with "
+            f"{format_bytes(use.pools_allocated)} allocated between replays"
         )
     if use.peak_allocated is not None:
-        text += f"; at its peak {format_bytes(use.peak_allocated)} were allocated"
+        text += f"; peak allocation: {format_bytes(use.peak_allocated)}"
     return f"{text}."
 
 
 def allocator_hint(runs: Sequence[Run]) -> str:
-    """What tells of the memory of ``runs`` that have neither a memory pass nor statistics."""
-    hint = "graphviz-dash collect --workload takes a memory pass of each mode."
+    """Explain how to record the memory of ``runs`` without a memory pass or statistics."""
+    hint = "graphviz-dash collect --workload records a memory pass of each mode."
     if any(run.manifest.sources for run in runs):
         hint += (
-            " What the allocator held, and its private pools, a memory snapshot tells too that is "
-            "imported beside the trace: torch.cuda.memory._dump_snapshot writes one."
+            " A memory snapshot imported next to the trace also shows allocator memory and private "
+            "pools: torch.cuda.memory._dump_snapshot writes one."
         )
     return hint
 
 
 def memory_pass_hint(runs: Sequence[Run]) -> tuple[str, str]:
-    """How ``runs`` get a memory pass, and the command; empty where no command of theirs does."""
+    """Return the instruction and command for a memory pass of ``runs``; empty if they have no
+    command."""
     if any(run.mode.is_recorded or run.manifest.sources for run in runs):
-        return "graphviz-dash collect --workload takes one of each mode.", ""
+        return "graphviz-dash collect --workload records one for each mode.", ""
     return (
-        "On a machine with a CUDA GPU this takes one of each mode:",
+        "To record one for each mode, run on a machine with a CUDA GPU:",
         printable(shlex.join(with_memory_pass(runs))),
     )

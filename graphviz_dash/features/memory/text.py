@@ -1,4 +1,4 @@
-"""The memory of an experiment's runs on the terminal."""
+"""Memory of an experiment's runs on the terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphviz_dash.units import counted, format_bytes, format_count, format_sign
 
 
 def print_memory(result: MemoryComparison, count: int) -> None:
-    """Prints the memory of each run in parts, and its pools with ``count`` graphs of each run."""
+    """Print the memory breakdown of each run, and its pools with ``count`` graphs per run."""
     click.echo(memory_sentence(result))
     by_layer = {report.run for report in result.reports if report.mode.captures_layers}
     if any(
@@ -32,7 +32,7 @@ def print_memory(result: MemoryComparison, count: int) -> None:
         if report.graphs and count:
             _print_graphs(report, count)
     if result.without:
-        print_heading("Absent")
+        print_heading("Missing data")
         for name, missing in result.without.items():
             click.echo(printable(f"  {name}: {missing.reason}"))
 
@@ -61,18 +61,16 @@ def _print_parts(result: MemoryComparison) -> None:
             size = report.reserved if title == "reserved" else report.total
             cells.append(cell(format_bytes(size), "bold"))
             if change := result.difference(report.run):
-                grown = change.reserved if title == "reserved" else change.total
-                cells.append(cell(format_signed_bytes(grown), "bold"))
+                growth = change.reserved if title == "reserved" else change.total
+                cells.append(cell(format_signed_bytes(growth), "bold"))
         table.add_row(*cells)
     print_table(table)
     click.echo()
-    click.echo(
-        "At the peak of a step, from the memory pass: docs/memory.md says what each part is."
-    )
+    click.echo("At the peak of a step, from the memory pass: docs/memory.md defines each part.")
     if not all(report.alone for report in result.reports):
         click.echo(
-            "The driver did not list the processes: other processes may be in what lies outside "
-            "the allocator."
+            "The driver did not list the processes: memory outside the allocator may belong to "
+            "other processes."
         )
 
 
@@ -106,7 +104,7 @@ def _print_pool(report: MemoryReport, pool: PoolBreakdown) -> None:
 def _print_graphs(report: MemoryReport, count: int) -> None:
     largest = sorted(report.graphs, key=lambda graph: -graph.footprint)[:count]
     table = plain_table(
-        "graph", "uses", "alone", "shared", "kept", "peak", "allocations", right=range(1, 7)
+        "graph", "uses", "exclusive", "shared", "kept", "peak", "allocations", right=range(1, 7)
     )
     for graph in largest:
         sizes = (graph.footprint, graph.exclusive, graph.shared, graph.kept, graph.peak)

@@ -17,7 +17,7 @@ from graphviz_dash.units import format_bytes, format_count
 _JSON_SUFFIXES = (".json", ".json.gz")
 
 
-@click.command(short_help="The runs side by side, for ui.perfetto.dev.")
+@click.command(short_help="Runs side by side, for ui.perfetto.dev.")
 @click.argument("experiment", type=click.Path(path_type=Path))
 @click.option(
     "-o",
@@ -33,7 +33,7 @@ _JSON_SUFFIXES = (".json", ".json.gz")
     type=click.Choice(["proto", "json"]),
     help="Native trace or Chrome JSON [default: json for .json and .json.gz, else proto].",
 )
-@click.option("--check", is_flag=True, help="Read the native trace back and check it.")
+@click.option("--check", is_flag=True, help="Read the native trace again and check it.")
 def perfetto(experiment: Path, file: Path, form: str | None, check: bool) -> None:
     """Write the runs of an EXPERIMENT side by side as a trace for ui.perfetto.dev.
 
@@ -53,39 +53,39 @@ def perfetto(experiment: Path, file: Path, form: str | None, check: bool) -> Non
 
 
 def _print_summary(summary: ExportSummary) -> None:
-    """The path on stdout, for scripts; what is in the file on stderr."""
+    """Print the path on stdout, for scripts, and the content on stderr."""
     counts = {
         "tracks": summary.tracks,
         "slices": summary.slices,
         "flows": summary.flows,
         "counter values": summary.counters,
     }
-    held = ", ".join(f"{format_count(count)} {what}" for what, count in counts.items())
+    listed = ", ".join(f"{format_count(count)} {kind}" for kind, count in counts.items())
     click.echo(
-        f"{', '.join(summary.runs)}: {held}; {format_bytes(summary.bytes)}",
+        f"{', '.join(summary.runs)}: {listed}; {format_bytes(summary.bytes)}",
         err=True,
     )
     if summary.overflowed:
         click.echo(
-            f"{format_count(summary.overflowed)} slices overlap others and have lanes of their own",
+            f"{format_count(summary.overflowed)} overlapping slices were moved to separate lanes",
             err=True,
         )
     for name, reason in summary.skipped:
-        click.echo(f"left out {name}: {reason}", err=True)
+        click.echo(f"omitted {name}: {reason}", err=True)
     click.echo(printable(str(summary.path)))
 
 
 def _print_check(summary: ExportSummary, check: TraceCheck) -> None:
     problems = list(check.problems)
-    for what, written, read in (
+    for kind, written, read in (
         ("tracks", summary.tracks, check.tracks),
         ("slices", summary.slices, check.slices),
         ("flows", summary.flows, check.flows),
         ("counter values", summary.counters, check.counters),
     ):
         if written != read:
-            problems.append(f"{written:,} {what} were written, {read:,} are in the file")
+            problems.append(f"{written:,} {kind} were written, but the file contains {read:,}")
     if problems:
         more = f" (and {check.more_problems:,} more)" if check.more_problems else ""
         raise GraphvizDashError(f"{summary.path}: {'; '.join(problems)}{more}")
-    click.echo(f"checked: {check.packets:,} packets hold together", err=True)
+    click.echo(f"checked: {check.packets:,} packets are consistent", err=True)

@@ -1,4 +1,4 @@
-"""``graphviz-dash calibrate``: a calibration of predictions from recordings of many workloads."""
+"""``graphviz-dash calibrate``: prediction calibration from recordings of many workloads."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from graphviz_dash.units import counted, format_ns
     "--output",
     required=True,
     type=click.Path(path_type=Path, dir_okay=False),
-    help="File for the calibration, JSON.",
+    help="JSON file to write.",
 )
 @click.option(
     "--checks",
     type=click.Path(path_type=Path),
-    help="Folder of further experiments, of programs like those that will be predicted: they give "
-    "the width of intervals.  [default: FOLDER's own]",
+    help="Folder of further experiments, of programs similar to those that will be predicted. They "
+    "determine interval widths.  [default: FOLDER]",
 )
 def calibrate_command(folder: Path, output: Path, checks: Path | None) -> None:
-    """Make a calibration for `predict` of the experiments under FOLDER.
+    """Build a calibration for `predict` from the experiments under FOLDER.
 
-    FOLDER is what `graphviz-dash bench predict -o FOLDER` recorded, or any experiments with an
-    eager and a graph run of one machine. Prints how far each workload is off when it is predicted
+    FOLDER contains recordings of `graphviz-dash bench predict -o FOLDER`, or other experiments with
+    an eager and a graph run of one machine. Prints the error of each workload when it is predicted
     from the others.
     """
     recorded, source = _recordings(folder)
@@ -54,10 +54,10 @@ def calibrate_command(folder: Path, output: Path, checks: Path | None) -> None:
 
 
 def _recordings(folder: Path) -> tuple[list[RecordedWorkload], CalibrationSource]:
-    """The workloads under a folder that can be used, and where they are from.
+    """Collect the usable workloads under a folder and their source.
 
     Raises:
-        InputError: none, or of several GPUs, or of one that is not named.
+        InputError: no workload, several GPUs, or an unnamed GPU.
     """
     recorded: list[RecordedWorkload] = []
     machines, dates = [], []
@@ -65,7 +65,7 @@ def _recordings(folder: Path) -> tuple[list[RecordedWorkload], CalibrationSource
         experiment = load_experiment(path)
         workload = recorded_workload(experiment)
         if isinstance(workload, Missing):
-            click.echo(printable(f"Left out: {path.name}: {workload.reason}"), err=True)
+            click.echo(printable(f"Omitted: {path.name}: {workload.reason}"), err=True)
             continue
         recorded.append(workload)
         machines.append(experiment.runs[0].manifest.environment)
@@ -81,15 +81,15 @@ def _recordings(folder: Path) -> tuple[list[RecordedWorkload], CalibrationSource
         )
     gpu = machines[0].gpu
     if gpu is None:
-        raise InputError(folder, "recordings that do not say of which GPU", "ones that do")
+        raise InputError(folder, "recordings without a GPU name", "recordings with a GPU name")
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return recorded, CalibrationSource(gpu, machines[0], max(dates), __version__, now)
 
 
 def _print(calibration: Calibration) -> None:
-    print_heading("Each workload predicted from the others")
+    print_heading("Each workload, predicted from the others")
     table = plain_table(
-        "workload", "nodes", "streams", "measured", "predicted", "off by", right=range(1, 6)
+        "workload", "nodes", "streams", "measured", "predicted", "error", right=range(1, 6)
     )
     for sample in calibration.samples:
         table.add_row(
@@ -103,4 +103,4 @@ def _print(calibration: Calibration) -> None:
     print_table(table)
     click.echo()
     scored = calibration.checks or calibration.samples
-    click.echo(f"Nine of ten of {counted(len(scored), 'workload')} lie inside their intervals.")
+    click.echo(f"Of {counted(len(scored), 'workload')}, 90% are within their intervals.")

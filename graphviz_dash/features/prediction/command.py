@@ -1,4 +1,4 @@
-"""``graphviz-dash predict``: what CUDA graphs would gain, from an eager trace alone."""
+"""``graphviz-dash predict``: gain from CUDA graphs, predicted from an eager trace."""
 
 from __future__ import annotations
 
@@ -28,30 +28,27 @@ from graphviz_dash.model.run import Run
     "--calibration",
     "file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Of the GPU that is meant, from `graphviz-dash calibrate`.  [default: an H200's]",
+    help="Calibration of the target GPU, from `graphviz-dash calibrate`.  [default: H200]",
 )
 @click.option(
     "--modules",
     default=12,
     show_default=True,
     type=click.IntRange(0),
-    help="Modules to list, largest saving first; 0 for none.",
+    help="Number of modules to list, largest saving first; 0 for none.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
 def predict_command(trace: Path, file: Path | None, modules: int, as_json: bool) -> None:
-    """Predict what CUDA graphs would gain for the step in an eager TRACE.
+    """Predict the gain from CUDA graphs for the step in an eager TRACE.
 
-    TRACE is a trace of torch.profiler (plain, gzip or zstd), a run bundle, or an experiment with an
-    eager run. No graph and no GPU are needed. Gives the graphed step time and the speedup with
-    intervals, the break-even, what would stop a capture, and which modules are worth a
-    graph of their own.
+    TRACE is a torch.profiler trace (plain, gzip or zstd), a run bundle, or an experiment with an
+    eager run. No graph and no GPU are needed. Prints the graphed step time and the speedup with
+    intervals, the break-even, capture blockers, and the modules that merit a separate graph.
     """
     calibration = read_calibration(file) if file else shipped_calibration()
     prediction = _prediction(trace, calibration)
     if isinstance(prediction, Missing):
-        raise InputError(
-            trace, prediction.reason, "a trace of torch.profiler with an eager step in it"
-        )
+        raise InputError(trace, prediction.reason, "a torch.profiler trace with an eager step")
     if as_json:
         print_json("predict", prediction_document(prediction, file is None))
         return
@@ -59,14 +56,14 @@ def predict_command(trace: Path, file: Path | None, modules: int, as_json: bool)
 
 
 def _prediction(path: Path, calibration: Calibration) -> Prediction | Missing:
-    """The prediction for the eager trace, run or experiment at ``path``."""
+    """Predict from the eager trace, run or experiment at ``path``."""
     if not path.is_dir():
         return predict(loaded_trace(path), calibration)
     if is_bundle(path):
         return predict_run(_traced(loaded_run(path)), calibration)
     run = run_to_predict_from(loaded_experiment(path).runs)
     if run is None:
-        raise InputError(path, "no eager run in it", "an experiment with one, a run, or a trace")
+        raise InputError(path, "no eager run", "an experiment with an eager run, a run, or a trace")
     return predict_run(_traced(run), calibration)
 
 

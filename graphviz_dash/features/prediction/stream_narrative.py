@@ -1,5 +1,4 @@
-"""What a graph would take on several streams, and what came of capturing it so, in sentences and
-rows."""
+"""Multi-stream predictions and measurements of a graph, in sentences and rows."""
 
 from __future__ import annotations
 
@@ -39,50 +38,48 @@ STREAM_HEADINGS: Final = ("streams", "predicted", "90% from", "to", "speedup")
 
 _BASIS: Final = {
     LineBasis.CLEAN: "the clean step",
-    LineBasis.TRACED: "a replay in the trace, which the profiler lengthens",
+    LineBasis.TRACED: "a traced replay, lengthened by the profiler",
 }
 _SOURCE: Final = {
     NeedSource.OPERATORS: (
-        "What needs what is what the operators of the step were seen to read and write."
+        "Dependencies come from the recorded reads and writes of the step's operators."
     ),
     NeedSource.MEMORY: (
-        "What needs what is told from the memory that nodes can reach, so that some of it may be "
-        "needless: a capture that reuses no memory between streams can be faster than this, which "
-        "the interval allows for. Collected with the mode parallel the step shows its data flow."
+        "Dependencies are inferred from memory that nodes can reach, so some may be "
+        "redundant. A capture without memory reuse between streams can be faster; the interval "
+        "allows for this. With the mode parallel, collect records the data flow."
     ),
     NeedSource.MEANING: (
-        "The bundle does not say what memory nodes reach: all edges count as needed but for those "
-        "that the meaning of operators shows to be needless, and the interval reaches down to what "
-        "the GPU must do."
+        "The bundle does not record the memory that nodes reach. All edges count as dependencies "
+        "except those that are redundant by the meaning of their operators, and the interval "
+        "extends to the lower bound of the GPU's work."
     ),
 }
 _AS_KNOWN: Final = {
     NeedSource.OPERATORS: "",
-    NeedSource.MEMORY: ", as far as its memory tells",
-    NeedSource.MEANING: ", as far as its edges tell",
+    NeedSource.MEMORY: ", judging by its memory",
+    NeedSource.MEANING: ", judging by its edges",
 }
 _REASON: Final = {
-    Outlook.CHAIN: "nearly all of it must be done one after another",
-    Outlook.FULL: "what could run together fills the GPU by itself",
-    Outlook.CROSSINGS: (
-        "what could run together is shorter than the way from one stream to another"
-    ),
+    Outlook.CHAIN: "nearly all of it is sequential",
+    Outlook.FULL: "each of the concurrent kernels fills the GPU alone",
+    Outlook.CROSSINGS: ("concurrent kernels are shorter than the cost of switching streams"),
 }
 
 
 def parallel_verdict(prediction: ParallelPrediction) -> str:
-    """Whether several streams would gain, in a sentence."""
+    """Describe in one sentence whether several streams would help."""
     best = prediction.best
     if prediction.outlook is not Outlook.FASTER:
         caveat = _AS_KNOWN[prediction.work.source]
         return (
-            f"On several streams it would gain nothing worth having{caveat}: "
+            f"Several streams would bring no worthwhile gain{caveat}: "
             f"{_REASON[prediction.outlook]}."
         )
     low = prediction.line_ns / (best.step.high or best.step.value)
     high = prediction.line_ns / (best.step.low or best.step.value)
     return (
-        f"Captured on {counted(best.streams, 'stream')}, with only the dependencies that it needs, "
+        f"Captured on {counted(best.streams, 'stream')} with only the required dependencies, "
         f"it would take {format_ns(round(best.step.value))} instead of "
         f"{format_ns(round(prediction.line_ns))}: {format_ratio(best.speedup)} as fast "
         f"({format_ratio(low)} to {format_ratio(high)})."
@@ -92,27 +89,27 @@ def parallel_verdict(prediction: ParallelPrediction) -> str:
 def parallel_sentences(
     name: str, plan: ParallelPlan | None, prediction: ParallelPrediction
 ) -> tuple[str, ...]:
-    """What several streams would give a graph of the run ``name``, or where it was captured so, by
-    ``plan``, what came of that."""
+    """Describe the effect of several streams on a graph of run ``name``, or the results of ``plan``
+    if it was captured so."""
     if plan is not None:
         return plan_sentences(name, plan)
     return (parallel_verdict(prediction), *parallel_notes(prediction))
 
 
 def parallel_notes(prediction: ParallelPrediction) -> tuple[str, ...]:
-    """What the prediction rests on, what bounds it and what contention costs."""
+    """Describe the basis, the bounds and the contention cost of the prediction."""
     least, schedule = prediction.least, prediction.plan.schedule
     path, capacity = format_ns(round(prediction.path_ns)), format_ns(round(least.capacity_ns))
     if prediction.work.source is NeedSource.OPERATORS:
         bound = (
-            f"No number of streams can undercut the longest chain of what needs each other, {path} "
-            f"with the gaps between its nodes, nor all of its work at full use of the GPU, "
+            f"Lower bound for any number of streams: the longest dependency chain, {path} "
+            f"with the gaps between its nodes, and all work at full GPU utilization, "
             f"{capacity}."
         )
     else:
         bound = (
-            f"The longest chain of what may need each other takes {path} with the gaps between its "
-            f"nodes. No number of streams can undercut all of its work at full use of the GPU, "
+            f"The longest chain of possible dependencies takes {path} with the gaps between its "
+            f"nodes. Lower bound for any number of streams: all work at full GPU utilization, "
             f"{capacity}."
         )
     notes = [
@@ -123,14 +120,14 @@ def parallel_notes(prediction: ParallelPrediction) -> tuple[str, ...]:
     if prediction.plan.streams > 1 and round(schedule.slowed_ns):
         share = schedule.slowed_ns / schedule.total_ns if schedule.total_ns else 0.0
         notes.append(
-            f"Along its longest way kernels are slowed by {format_ns(round(schedule.slowed_ns))} "
-            f"({format_percent(share)}) because those beside them take their part of the GPU."
+            f"On the critical path, kernels are slowed by {format_ns(round(schedule.slowed_ns))} "
+            f"({format_percent(share)}) because concurrent kernels share the GPU."
         )
     return tuple(notes)
 
 
 def stream_row(row: OnStreams) -> tuple[str, str, str, str, str]:
-    """A row by streams, under STREAM_HEADINGS."""
+    """Build a row of one stream count, under STREAM_HEADINGS."""
     step = row.step
     bounds = [
         "" if value is None or step.low == step.high else format_ns(round(value))
@@ -146,16 +143,16 @@ def stream_row(row: OnStreams) -> tuple[str, str, str, str, str]:
 
 
 _NEED: Final = {
-    Need.READ_AFTER_WRITE: "reads what it wrote",
-    Need.WRITE_AFTER_READ: "writes over what it read",
-    Need.WRITE_AFTER_WRITE: "writes over what it wrote",
-    Need.OPAQUE: "keeps its order: one of them may do what its arguments do not show",
-    Need.COLLECTIVE: "keeps its order: all ranks must issue collectives alike",
+    Need.READ_AFTER_WRITE: "reads its output",
+    Need.WRITE_AFTER_READ: "overwrites its input",
+    Need.WRITE_AFTER_WRITE: "overwrites its output",
+    Need.OPAQUE: "keeps its order: one of them may have effects beyond its arguments",
+    Need.COLLECTIVE: "keeps its order: all ranks must issue collectives in the same order",
 }
 
 
 def need_text(need: NodeNeed) -> str:
-    """What a node needs another for."""
+    """Describe why a node depends on another."""
     if need.need is not None:
         tensor = need.storage
         if tensor is None:
@@ -164,87 +161,89 @@ def need_text(need: NodeNeed) -> str:
         return f"{_NEED[need.need]}: {tensor.dtype} [{shape}], {format_bytes(tensor.bytes)}"
     if need.shared_bytes is not None:
         return f"both can reach {format_bytes(need.shared_bytes)}"
-    return "of one operator, or as captured"
+    return "same operator, or as captured"
 
 
-EAGER_HEADINGS: Final = ("streams", "at best", "estimated", "at most")
+EAGER_HEADINGS: Final = ("streams", "lower bound", "estimate", "upper bound")
 
 _EAGER_OBSERVE: Final = (
-    "`graphviz-dash collect --modes eager,graph,parallel` observes the step and tells."
+    "`graphviz-dash collect --modes eager,graph,parallel` records the dependencies."
 )
 
 
 def eager_note(bounds: Sequence[EagerBounds]) -> str:
-    """What the rows rest on."""
-    best = (
-        "An eager trace does not tell which operator needs which result. At best nothing needs "
-        "anything, and only the GPU, its launches and the longest kernel hold it up"
+    """Describe the basis of the rows."""
+    lower_bound = (
+        "An eager trace does not record dependencies between operators. The lower bound assumes "
+        "none: only the GPU, its launches and the longest kernel limit the step"
     )
-    if all(each.value_ns is None for each in bounds):
+    if all(bound.value_ns is None for bound in bounds):
         return (
-            f"{best}; at most it is a line: no operator whose meaning would tell more, such as the "
-            f"backward of a product, was seen, so that nothing is estimated. {_EAGER_OBSERVE}"
+            f"{lower_bound}. The upper bound is a single stream. Nothing is estimated because no "
+            "operator with a known data flow, such as the backward of a product, was found. "
+            f"{_EAGER_OBSERVE}"
         )
     return (
-        f"{best}. Estimated is what runs side by side if the parts of a product's backward do, "
-        "which need the incoming gradient and not each other, and all else keeps its order; at "
-        f"most that takes as long as nine of ten of such plans did. {_EAGER_OBSERVE}"
+        f"{lower_bound}. The estimate runs the parts of a product's backward concurrently, "
+        "as they need the incoming gradient and not each other, and keeps the order of everything "
+        "else. "
+        f"The upper bound holds for 90% of tested plans. {_EAGER_OBSERVE}"
     )
 
 
 def eager_row(bounds: EagerBounds) -> tuple[str, str, str, str]:
-    """A row by streams, under EAGER_HEADINGS."""
+    """Build a row of one stream count, under EAGER_HEADINGS."""
     value = "–" if bounds.value_ns is None else format_ns(round(bounds.value_ns))
     low, high = (format_ns(round(ns)) for ns in (bounds.low_ns, bounds.high_ns))
     return str(bounds.streams), low, value, high
 
 
 _NO_SLOWER: Final = 1.02
-"""Of the line's time, what it may take with little workspace to be worth a try."""
+"""Time ratio to the line up to which a small workspace is worth trying."""
 
 ATTEMPT_HEADINGS: Final = (
     "streams",
-    "edges between them",
+    "edges between streams",
     "predicted",
     "measured",
-    "off by",
+    "error",
     "speedup",
     "memory",
-    "of it workspaces",
+    "of which workspaces",
 )
 
 _VERDICT: Final = {
-    Verdict.CHAIN: "each operator needs the one before, nearly all along the step",
-    Verdict.FULL: "what could run together fills the GPU by itself",
-    Verdict.MEMORY: "the faster plans take more memory",
+    Verdict.CHAIN: "each operator depends on the previous one in nearly all of the step",
+    Verdict.FULL: "each of the concurrent kernels fills the GPU alone",
+    Verdict.MEMORY: "the faster plans use more memory",
     Verdict.NOISE: "no plan was measurably faster",
 }
 
 
 def plan_sentences(name: str, plan: ParallelPlan) -> tuple[str, ...]:
-    """What came of the plan of the run ``name``, what it costs, and how it was checked."""
+    """Describe the result of the plan of run ``name``, its cost and its check."""
     chosen = chosen_attempt(plan)
     line_ns = (chosen and chosen.line_ns) or attempt_ns(plan.line)
     plan_ns = None if chosen is None else attempt_ns(chosen)
     if plan.verdict is not Verdict.FASTER or chosen is None or not line_ns or not plan_ns:
         reason = _VERDICT.get(plan.verdict, "no plan was timed")
-        within = ""
+        limit = ""
         if plan.verdict is Verdict.MEMORY and plan.memory_limit_bytes is not None:
-            within = f" within {format_bytes(plan.memory_limit_bytes)}"
-        outcome = f"{printable(name)}: the line is as good{within}: {reason}."
+            limit = f" within {format_bytes(plan.memory_limit_bytes)}"
+        outcome = f"{printable(name)}: one stream is as good{limit}: {reason}."
         return (outcome, *_bounds(plan), *_for_more_memory(plan), _check(plan.check))
     memory = ""
     if chosen.memory_bytes is not None and plan.line.memory_bytes is not None:
         memory = (
-            f" Its capture takes {format_bytes(chosen.memory_bytes)} of memory, the line "
+            f" Its capture uses {format_bytes(chosen.memory_bytes)} of memory, the single stream "
             f"{format_bytes(plan.line.memory_bytes)}."
         )
-    off = chosen.expected_ns / plan_ns - 1
+    error = chosen.expected_ns / plan_ns - 1
     return (
         f"{printable(name)}: on {counted(chosen.streams, 'stream')} a replay takes "
         f"{format_ns(round(plan_ns))} instead of {format_ns(round(line_ns))} on one: "
-        f"{format_ratio(line_ns / plan_ns)} as fast; {format_ns(chosen.expected_ns)} were "
-        f"predicted ({off:+.1%}).{memory}{_fitted(plan, chosen)}",
+        f"{format_ratio(line_ns / plan_ns)} as fast; prediction {format_ns(chosen.expected_ns)} "
+        f"(error {error:+.1%}).{memory}{_fitted(plan, chosen)}",
         *_bounds(plan),
         *_for_more_memory(plan),
         _check(plan.check),
@@ -252,16 +251,16 @@ def plan_sentences(name: str, plan: ParallelPlan) -> tuple[str, ...]:
 
 
 def _fitted(plan: ParallelPlan, chosen: Attempt) -> str:
-    """What its streams have of workspace, where that is less than cuBLAS is told."""
+    """Describe the workspace of its streams if it is smaller than cuBLAS's setting."""
     if plan.fitted_bytes is None or not chosen.wide_streams:
         return ""
     if chosen.wide_streams == chosen.streams:
-        which = "Each of its streams has"
+        subject = "Each of its streams has"
     else:
-        which = f"{format_count(chosen.wide_streams)} of its streams have"
+        subject = f"{format_count(chosen.wide_streams)} of its streams have"
     return (
-        f" {which} {format_bytes(plan.fitted_bytes)} of cuBLAS's workspace: its kernels write no "
-        "more of what they are chosen for."
+        f" {subject} {format_bytes(plan.fitted_bytes)} of cuBLAS workspace, which is all that its "
+        "kernels write."
     )
 
 
@@ -270,66 +269,67 @@ def _bounds(plan: ParallelPlan) -> tuple[str, ...]:
     if not share or plan.verdict is Verdict.CHAIN:
         return ()
     return (
-        f"The longest chain of operators that need each other is {format_percent(share)} of the "
-        f"line: no plan can be much more than {format_ratio(1 / share)} as fast.",
+        f"The longest chain of dependent operators is {format_percent(share)} of the "
+        f"single-stream time: no plan can be much more than {format_ratio(1 / share)} as fast.",
     )
 
 
 def _for_more_memory(plan: ParallelPlan) -> tuple[str, ...]:
-    """What more memory would buy, and how else it can be had."""
+    """Describe the gain from more memory and alternatives."""
     larger = larger_plans(plan)
     if not larger:
         return ()
     first, last = larger[0], larger[-1]
-    ways = [_larger(plan, first)] + ([_larger(plan, last)] if last is not first else [])
-    sentences = [f"With more memory: {'; '.join(ways)}."]
+    options = [_larger(plan, first)] + ([_larger(plan, last)] if last is not first else [])
+    sentences = [f"With more memory: {'; '.join(options)}."]
     narrow_ns, line_ns = plan.narrow_line_ns, attempt_ns(plan.line)
-    whole = plan.fitted_bytes is None
-    if whole and narrow_ns and line_ns and narrow_ns <= _NO_SLOWER * line_ns:
+    uses_full_workspace = plan.fitted_bytes is None
+    if uses_full_workspace and narrow_ns and line_ns and narrow_ns <= _NO_SLOWER * line_ns:
         wide = sum(operator.wide and operator.nodes > 0 for operator in plan.operators)
         sentences.append(
-            f"{counted(wide, 'operator')} of the step {'runs' if wide == 1 else 'run'} other "
-            "kernels where cuBLAS has less workspace than by default, so that each stream with any "
-            f"of them needs all of it. With little of it the line takes {format_ns(narrow_ns)}: "
+            f"{counted(wide, 'operator')} of the step {'runs' if wide == 1 else 'run'} different "
+            "kernels with less cuBLAS workspace than the default, so each stream with any "
+            "of them needs all of it. With a small workspace, one stream takes "
+            f"{format_ns(narrow_ns)}: "
             "set CUBLAS_WORKSPACE_CONFIG=:1024:1 for the whole program, and eager steps and graphs "
-            "alike run those kernels, on any stream. Results then differ in their last bits from "
+            "run those kernels on any stream. Results then differ in their last bits from "
             "those without it."
         )
     return tuple(sentences)
 
 
-def _larger(plan: ParallelPlan, each: LargerPlan) -> str:
+def _larger(plan: ParallelPlan, plan_option: LargerPlan) -> str:
     line = plan.line.memory_bytes
-    times = f", {format_ratio(each.memory_bytes / line)} the line's" if line else ""
-    verb = "takes" if each.measured else "should take"
+    times = f", {format_ratio(plan_option.memory_bytes / line)} of one stream" if line else ""
+    verb = "takes" if plan_option.measured else "should take"
     return (
-        f"on {counted(each.streams, 'stream')} it {verb} {format_ns(round(each.time_ns))} "
-        f"({format_ratio(each.speedup)} as fast as the line) and "
-        f"{format_bytes(each.memory_bytes)}{times}"
+        f"on {counted(plan_option.streams, 'stream')} it {verb} "
+        f"{format_ns(round(plan_option.time_ns))} ({format_ratio(plan_option.speedup)} as fast as "
+        f"one stream) and {format_bytes(plan_option.memory_bytes)}{times}"
     )
 
 
 def _check(check: ParallelCheck) -> str:
     if not check.replays:
-        return "It was not checked against eager steps."
+        return "Not checked against eager steps."
     tensors = counted(check.tensors, "tensor")
     if check.bitwise_replays == check.replays:
         equal = f"equal in every bit ({tensors} each)"
     else:
         equal = (
             f"{format_count(check.bitwise_replays)} equal in every bit, the others within "
-            f"{check.difference:.1e} of the largest value ({tensors} each), where two eager steps "
+            f"{check.difference:.1e} of the largest value ({tensors} each); two eager steps "
             f"differ by {check.eager_difference:.1e}"
         )
     return (
         f"Checked on {counted(check.replays, 'replay')} with changed inputs, "
         f"{format_count(check.delayed_replays)} of them with kernels delayed at random and "
-        f"{format_count(check.loaded_replays)} beside other work: {equal}."
+        f"{format_count(check.loaded_replays)} next to other work: {equal}."
     )
 
 
 def attempt_row(plan: ParallelPlan, attempt: Attempt) -> tuple[str, ...]:
-    """One plan that was tried, or only predicted, under ATTEMPT_HEADINGS."""
+    """Build the row of a tested or predicted plan, under ATTEMPT_HEADINGS."""
     time_ns, speedup = attempt_ns(attempt), attempt_speedup(plan, attempt)
     sizes = [
         "–" if size is None else format_bytes(size)
@@ -351,22 +351,22 @@ def attempt_row(plan: ParallelPlan, attempt: Attempt) -> tuple[str, ...]:
 
 
 def plan_caption(plan: ParallelPlan) -> str:
-    """How the plans came about."""
-    limit = (
+    """Describe how the plans were made."""
+    memory_limit = (
         "any amount of memory"
         if plan.memory_limit_bytes is None
         else f"{format_bytes(plan.memory_limit_bytes)} of memory at most"
     )
     differ = sum(attempt.differs_at is not None for attempt in plan.attempts)
-    wrong = f" {format_count(differ)} gave other results and were dropped." if differ else ""
+    wrong = f" {format_count(differ)} gave different results and were dropped." if differ else ""
     opaque = sum(operator.opaque for operator in plan.operators) / max(len(plan.operators), 1)
-    kept = (
-        f" {format_percent(opaque)} of its operators keep their order: they may do what their "
-        "arguments do not show."
+    fixed_order = (
+        f" {format_percent(opaque)} of its operators keep their order because they may have "
+        "effects beyond their arguments."
         if opaque
         else ""
     )
     return (
-        f"{counted(len(plan.operators), 'operator')}, planned with {limit}; each plan is predicted "
-        f"first and the best few are captured and timed.{kept}{wrong}"
+        f"{counted(len(plan.operators), 'operator')}, planned with {memory_limit}; each plan is "
+        f"predicted, and the best few are captured and timed.{fixed_order}{wrong}"
     )

@@ -1,4 +1,4 @@
-"""What a graph would take on several streams, on the terminal."""
+"""Multi-stream predictions and plans of a graph, on the terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from graphviz_dash.model.run import Run
 
 
 def print_parallel_plans(result: Comparison) -> None:
-    """Prints what came of each run that was captured on several streams."""
+    """Print the results of each run captured on several streams."""
     for run in result.runs:
         plan = run.run.parallel
         if plan is None:
@@ -43,19 +43,19 @@ def print_parallel_plans(result: Comparison) -> None:
 
 
 def print_eager_bounds(prediction: Prediction) -> None:
-    """Prints between what the predicted graph of an eager step would take on several streams."""
-    print_heading("Its graph on several streams, as far as an eager trace tells")
+    """Print bounds of the predicted graph of an eager step on several streams."""
+    print_heading("Graph on several streams, estimated from the eager trace")
     table = plain_table(*EAGER_HEADINGS, right=range(len(EAGER_HEADINGS)))
     bounds = eager_bounds(prediction)
-    for each in bounds:
-        table.add_row(*map(cell, eager_row(each)))
+    for bound in bounds:
+        table.add_row(*map(cell, eager_row(bound)))
     print_table(table)
     click.echo(f"  {eager_note(bounds)}")
 
 
 def print_parallel(run: Run, prediction: ParallelPrediction | Missing) -> None:
-    """Prints what a graph of ``run`` would take by streams, or why that is not known; of one that
-    was captured on several streams what came of it."""
+    """Print multi-stream predictions for a graph of ``run``, or the reason if unavailable; results
+    for a run captured on several streams."""
     if isinstance(prediction, Missing):
         click.echo(f"  on several streams: {prediction.reason}")
         return

@@ -1,4 +1,4 @@
-"""A prediction on the terminal: verdict, intervals, reasons, blockers and modules."""
+"""Prediction on the terminal: verdict, intervals, breakdown, blockers and modules."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from graphviz_dash.units import format_count, format_ns, format_ratio
 
 
 def print_prediction(prediction: Prediction, modules: int, shipped: bool) -> None:
-    """Prints a prediction with ``modules`` of its modules; ``shipped`` says whose calibration it
-    rests on."""
+    """Print a prediction with ``modules`` of its modules. ``shipped`` is true for the included
+    calibration."""
     click.echo(printable(prediction_verdict(prediction)))
     click.echo(_used(prediction, shipped))
     _print_figures(prediction)
@@ -44,22 +44,23 @@ def print_prediction(prediction: Prediction, modules: int, shipped: bool) -> Non
 
 
 def print_scored_predictions(result: Comparison) -> None:
-    """Prints what was predicted of each run beside what it measured, from the eager trace and of
-    captures on several streams."""
+    """Print predictions of each run next to the measurements, for the eager trace and for captures
+    on several streams."""
     for run in result.runs:
         if not isinstance(run.prediction, Missing):
-            print_heading(f"{run.name}, as predicted")
+            print_heading(f"{run.name}: prediction and measurement")
             click.echo(f"  {scored_text(run.prediction, run['step_time'].value)}")
     print_parallel_plans(result)
 
 
 def _used(prediction: Prediction, shipped: bool) -> str:
     machine = prediction.calibration.environment
-    which = "the calibration that is shipped" if shipped else "the calibration given"
+    origin = "the included calibration" if shipped else "the given calibration"
     return printable(
-        f"By {which}: {prediction.calibration.gpu.name}, driver {machine.driver or 'unknown'}, "
-        f"torch {machine.torch}, recorded {prediction.calibration.recorded[:10]} from "
-        f"{len(prediction.calibration.samples)} workloads."
+        f"Calibration ({origin}): {prediction.calibration.gpu.name}, driver "
+        f"{machine.driver or 'unknown'}, torch {machine.torch}, recorded "
+        f"{prediction.calibration.recorded[:10]} from {len(prediction.calibration.samples)} "
+        "workloads."
     )
 
 
@@ -74,10 +75,10 @@ def _print_figures(prediction: Prediction) -> None:
             interval = show(value.low), "never" if value.high is None else show(value.high)
         table.add_row(cell(title), cell(show(value.value)), *map(cell, interval))
 
-    # Without marked steps it is no step that was counted.
-    whole = prediction.is_of_whole_trace
-    eager = "Whole trace" if whole else "Eager step"
-    graphed = "All work as one graph" if whole else "Graphed step"
+    # Without marked steps, the total is not a step.
+    is_full_trace = prediction.is_of_whole_trace
+    eager = "Full trace" if is_full_trace else "Eager step"
+    graphed = "All work with CUDA graphs" if is_full_trace else "Graphed step"
     table.add_row(
         cell(f"{eager}, {prediction.eager_side.value}"),
         cell(format_ns(prediction.eager_ns)),
@@ -88,17 +89,17 @@ def _print_figures(prediction: Prediction) -> None:
     row(f"{graphed}, back to back", prediction.interval_ns, format_ns)
     if prediction.kept_ns >= 1:
         table.add_row(
-            cell("Idle time that remains"), cell(format_ns(round(prediction.kept_ns))), "", ""
+            cell("Remaining idle time"), cell(format_ns(round(prediction.kept_ns))), "", ""
         )
     if not isinstance(prediction.speedup, Missing):
         row("Speedup", prediction.speedup, format_ratio)
     if not isinstance(prediction.saving_ns, Missing):
-        row("Saved per step", prediction.saving_ns, format_ns)
+        row("Saving per step", prediction.saving_ns, format_ns)
     if not isinstance(prediction.break_even, Missing):
         row("Break-even replays", prediction.break_even, format_count)
     print_table(table)
     click.echo()
-    click.echo(f"  Once it costs {one_off_text(prediction)}.")
+    click.echo(f"  One-time cost: {one_off_text(prediction)}.")
     if isinstance(prediction.break_even, Missing):
         click.echo(f"  No break-even: {prediction.break_even.reason}.")
 
@@ -107,7 +108,7 @@ def _print_idle(prediction: Prediction) -> None:
     idle = prediction.idle
     if not idle.parts:
         return
-    print_heading(f"Idle time of the GPU, {idle_text(prediction)}")
+    print_heading(f"GPU idle time, {idle_text(prediction)}")
     table = plain_table(*IDLE_HEADINGS, right=(1, 2))
     for row in idle_rows(idle):
         table.add_row(*map(cell, row))
@@ -116,46 +117,48 @@ def _print_idle(prediction: Prediction) -> None:
 
 
 def _print_reasons(prediction: Prediction) -> None:
-    print_heading("Why")
+    print_heading("Breakdown")
     for reason in prediction_reasons(prediction):
         click.echo(f"  - {reason}")
 
 
 def print_blockers_of(result: Comparison) -> None:
-    """Prints what would stop a capture of the run that stands without a graph; nothing where there
-    is no such run, or no prediction of it."""
+    """Print capture blockers of the run without a graph; nothing without such a run or its
+    prediction."""
     if result.predicted is not None and not isinstance(result.predicted.outlook, Missing):
         print_blockers(result.predicted.outlook)
 
 
 def print_blockers(prediction: Prediction) -> None:
-    """Prints what would stop a capture, and what to write instead."""
+    """Print capture blockers with advice."""
     if not prediction.blockers:
-        print_heading("What would stop a capture: nothing that the trace shows")
+        print_heading("Capture blockers: none in the trace")
     else:
-        print_heading("What would stop a capture")
+        print_heading("Capture blockers")
     for number, blocker in enumerate(prediction.blockers, 1):
-        sure = blocker_certainty(blocker)
-        click.echo(printable(f"  {number}. {sure}: {blocker.rule.title} [{blocker.rule.id.value}]"))
+        certainty = blocker_certainty(blocker)
+        click.echo(
+            printable(f"  {number}. {certainty}: {blocker.rule.title} [{blocker.rule.id.value}]")
+        )
         click.echo(printable(f"     {blocker_facts(blocker, prediction)}"))
-        click.echo(f"     do instead: {blocker.rule.advice}")
+        click.echo(f"     fix: {blocker.rule.advice}")
     for text in not_checked_texts(prediction):
         click.echo(f"  Not available: {text}")
 
 
-def _print_parts(prediction: Prediction, most: int) -> None:
+def _print_parts(prediction: Prediction, limit: int) -> None:
     if isinstance(prediction.modules, Missing):
-        print_heading("Modules alone")
-        click.echo(f"  Absent: {prediction.modules.reason}")
+        print_heading("Single modules")
+        click.echo(f"  Not available: {prediction.modules.reason}")
         return
     modules = prediction.modules.modules
-    shown = modules[:most]
-    print_heading(f"Modules alone, {len(shown)} of {len(modules)}, by {prediction.modules.by}")
-    headings = ("module", "kernels", "of the eager step", "GPU busy", "graphs", "graphed", "saved")
+    shown = modules[:limit]
+    print_heading(f"Single modules, {len(shown)} of {len(modules)}, by {prediction.modules.by}")
+    headings = ("module", "kernels", "eager time", "GPU busy", "graphs", "graphed", "saved")
     table = plain_table(*headings, right=range(1, 7))
     for module in shown:
         table.add_row(
-            cell(module.name or "(in none)"),
+            cell(module.name or "(no module)"),
             cell(format_count(module.kernels)),
             *(cell(format_ns(value)) for value in (module.eager_ns, module.busy_ns)),
             cell(format_count(module.graphs)),
@@ -164,9 +167,7 @@ def _print_parts(prediction: Prediction, most: int) -> None:
     print_table(table)
     for module in shown:
         if module.blockers:
-            click.echo(
-                printable(f"  {module.name}: {module.blockers} of the findings above are in it")
-            )
+            click.echo(printable(f"  {module.name}: {module.blockers} of the findings above"))
 
 
 def _print_notes(prediction: Prediction) -> None:

@@ -1,4 +1,4 @@
-"""The pictures of ranks: where each rank's step goes, and who arrives when at each collective."""
+"""Charts of ranks: step time breakdown and arrival times at collectives."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from graphviz_dash.charts.shades import IDLE, WARNING, Shade, Theme, shade
 from graphviz_dash.units import format_ns, format_percent
 
 RANK_COLOURS: Final = MODULES
-"""For ranks in turn; beyond them colours repeat, and the marker's shape tells ranks apart."""
+"""Colours of ranks, in order. With more ranks, colours repeat and marker shapes differ."""
 
 MOST_COLLECTIVES: Final = 64
-"""Collectives drawn; of more, those with the largest skew, in the order of the step."""
+"""Maximum number of drawn collectives: those with the largest skew, in step order."""
 
 
 def rank_colour(number: int, theme: Theme) -> str:
-    """The colour of the rank at ``place``."""
+    """Return the colour of rank ``number``."""
     return shade(RANK_COLOURS[number % len(RANK_COLOURS)], theme)
 
 
 def rank_steps_chart(mode: ModeRanks, theme: Theme) -> go.Figure | None:
-    """A bar for each rank: a traced step, divided into other work, exposed transfer, exposed wait
-    and idle GPU. None where no rank is traced."""
+    """Draw a bar per rank: a traced step divided into other work, exposed transfer, exposed wait
+    and GPU idle time. None if no rank is traced."""
     rows = [row for row in mode.ranks if row.step and row.busy is not None]
     if not rows:
         return None
@@ -81,13 +81,13 @@ def _bar(
     values = [part(row) for row in rows]
     if not any(values):
         return
-    own = shade(colour, theme)
-    marker: dict[str, object] = {"color": own, "line": {"width": 0}}
+    bar_colour = shade(colour, theme)
+    marker: dict[str, object] = {"color": bar_colour, "line": {"width": 0}}
     if pattern:
         marker = {
             "color": "rgba(0,0,0,0)",
-            "line": {"width": 1, "color": own},
-            "pattern": {"shape": pattern, "fgcolor": own, "size": 7, "solidity": 0.2},
+            "line": {"width": 1, "color": bar_colour},
+            "pattern": {"shape": pattern, "fgcolor": bar_colour, "size": 7, "solidity": 0.2},
         }
     figure.add_bar(
         name=name,
@@ -104,14 +104,16 @@ def _bar(
 
 
 def arrivals_chart(mode: ModeRanks, theme: Theme) -> go.Figure | None:
-    """For each collective of the step when each rank reached it, after the first rank: medians with
-    quartiles, over a band of what the clocks cannot tell. None without collectives."""
+    """Draw the arrival of each rank at each collective after the first rank: medians with quartiles
+    over a band of clock uncertainty. None without collectives."""
     rows = drawn_collectives(mode)
     if not rows:
         return None
     figure = go.Figure()
     uncertainty = mode.uncertainty or 0.0
-    highest = max(uncertainty, *(each.spread.high or 0 for row in rows for each in row.arrival))
+    highest = max(
+        uncertainty, *(summary.spread.high or 0 for row in rows for summary in row.arrival)
+    )
     unit = time_unit(highest)
     figure.add_hrect(
         y0=0,
@@ -123,7 +125,7 @@ def arrivals_chart(mode: ModeRanks, theme: Theme) -> go.Figure | None:
     for number in range(len(mode.ranks)):
         _add_arrivals(figure, mode, rows, number, unit, theme)
     if uncertainty:
-        # For the legend alone: a shape of the layout has no entry in it.
+        # Only for the legend: a layout shape has no legend entry.
         figure.add_scatter(
             name=f"within clock uncertainty ({format_ns(round(uncertainty))})",
             x=[None],
@@ -143,7 +145,7 @@ def arrivals_chart(mode: ModeRanks, theme: Theme) -> go.Figure | None:
         showgrid=False,
         range=[-0.6, len(rows) - 0.4],
     )
-    # Room below, or the markers of those that are first would be cut in half.
+    # Space below zero, so that markers of the first rank are not clipped.
     figure.update_yaxes(
         title_text=f"{unit.name} after the first rank",
         tickformat=",",
@@ -160,10 +162,10 @@ def _add_arrivals(
     unit: TimeUnit,
     theme: Theme,
 ) -> None:
-    """When one rank arrives at each collective: medians with quartiles."""
+    """Add arrivals of one rank at each collective: medians with quartiles."""
     colour = rank_colour(number, theme)
     count = len(mode.ranks)
-    # Beside each other, or equal arrivals would hide one another.
+    # Side by side, so that equal arrivals do not hide each other.
     shift = 0.5 * (number - (count - 1) / 2) / max(count, 1)
     figure.add_scatter(
         name=f"rank {mode.ranks[number].rank}",
@@ -190,7 +192,7 @@ def _add_arrivals(
 
 
 def drawn_collectives(mode: ModeRanks) -> list[CollectiveRow]:
-    """Those that are drawn: all, or the MOST_COLLECTIVES of largest skew."""
+    """Select the drawn collectives: all, or the MOST_COLLECTIVES with the largest skew."""
     widest = sorted(mode.collectives, key=lambda row: -row.skew.median)[:MOST_COLLECTIVES]
     return sorted(widest, key=lambda row: row.ordinal)
 

@@ -1,4 +1,4 @@
-"""``graphviz-dash fleet``: questions to the traces of many ranks at once."""
+"""``graphviz-dash fleet``: comparison of the traces of many ranks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SHOWN = 20
     "--output",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Keep the tables in DIR, as Parquet; giving DIR later asks them again.",
+    help="Store the tables in DIR as Parquet; passing DIR later re-queries them.",
 )
 @executor_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
@@ -44,10 +44,10 @@ def fleet_command(
     workers: int | None,
     as_json: bool,
 ) -> None:
-    """Ask the traces of many ranks which are slow and differ, and how far launches bound them.
+    """Find slow or divergent ranks in many traces, and the share of launch-bound time.
 
-    PLACES are traces, run bundles, folders of them, or addresses such as s3://bucket/traces; or
-    one folder that -o wrote.
+    PLACES are traces, run bundles, folders of them, addresses such as s3://bucket/traces, or one
+    folder written by -o.
     """
     first = places[0]
     if len(places) == 1 and not is_address(first) and is_fleet(Path(first)):
@@ -57,12 +57,12 @@ def fleet_command(
         fleet = collect_fleet(locations, lambda: executor_for(scheduler, workers), announce=_tell)
     if output is not None:
         write_fleet(fleet, output)
-    said = answers(fleet)
+    fleet_answers = answers(fleet)
     if as_json:
         failures = [(failed.source, failed.reason) for failed in fleet.failed]
-        print_json("fleet", fleet_document(said, failures))
+        print_json("fleet", fleet_document(fleet_answers, failures))
         return
-    for index, answer in enumerate(said):
+    for index, answer in enumerate(fleet_answers):
         if index:
             click.echo()
         print_fleet_answer(answer)
@@ -70,7 +70,7 @@ def fleet_command(
         reason = failed.reason
         if not reason.startswith(failed.source):
             reason = f"{failed.source}: {reason}"
-        click.echo(printable(f"not read: {reason}"), err=True)
+        click.echo(printable(f"could not read: {reason}"), err=True)
     if fleet.failed:
         click.echo(f"{counted(len(fleet.failed), 'file')} could not be read", err=True)
 

@@ -1,4 +1,4 @@
-"""The answers of a fleet on the terminal."""
+"""Results of a fleet on the terminal."""
 
 from __future__ import annotations
 
@@ -21,52 +21,53 @@ _NAME_LENGTH = 60
 
 
 def print_fleet_answer(answer: FleetAnswer) -> None:
-    """Prints what the ranks of one mode answer."""
-    whose = ", ".join(filter(None, (answer.mode, answer.job)))
-    whole = answer.unmarked == answer.ranks
-    period = "trace" if whole else "step"
+    """Print the results for the ranks of one mode."""
+    subject = ", ".join(filter(None, (answer.mode, answer.job)))
+    is_full_trace = answer.unmarked == answer.ranks
+    period = "trace" if is_full_trace else "step"
     click.echo(
         printable(
-            f"{whose}{': ' if whose else ''}{counted(answer.ranks, 'rank')} read, "
-            f"{format_ns(answer.step_ns)} a {'trace' if whole else 'traced step'} in the median"
+            f"{subject}{': ' if subject else ''}{counted(answer.ranks, 'rank')} read, "
+            f"{format_ns(answer.step_ns)} per {'trace' if is_full_trace else 'traced step'} "
+            "(median)"
         )
     )
     if answer.unmarked:
         click.echo(
-            f"  of {counted(answer.unmarked, 'rank')} the trace marks no steps: the whole trace "
+            f"  {counted(answer.unmarked, 'rank')}: the trace marks no steps, so the full trace "
             "counts as one"
         )
     if answer.incomplete:
         click.echo(
-            f"  of {counted(answer.incomplete, 'rank')} the trace is cut or damaged, and read as "
-            "far as it goes"
+            f"  {counted(answer.incomplete, 'rank')}: the trace is truncated or damaged and was "
+            "read partially"
         )
     if answer.without_gpu_work:
         click.echo(
-            f"  of {counted(answer.without_gpu_work, 'rank')} the trace holds no work of a GPU, as "
-            "one recorded without ProfilerActivity.CUDA"
+            f"  {counted(answer.without_gpu_work, 'rank')}: the trace has no GPU work; was it "
+            "recorded without ProfilerActivity.CUDA?"
         )
     if answer.launch_bound is not None:
-        least, half, most, worst = map(format_percent, answer.launch_bound)
+        least, median, most, worst = map(format_percent, answer.launch_bound)
         name = answer.launch_bound_worst
         click.echo(
             printable(
-                f"  launch-bound: {half} of a {period} in the median, {least} at the least, {most} "
-                f"at the 95th percentile, {worst} at the worst ({name})"
+                f"  launch-bound: {median} of a {period} (median), {least} minimum, {most} "
+                f"at the 95th percentile, {worst} maximum ({name})"
             )
         )
     if answer.awaited is not None:
         awaited = answer.awaited
         click.echo(
             printable(
-                f"  the others wait for {awaited.name}: it communicates alone for "
-                f"{format_ns(awaited.communication_ns)} of a {period}, the median rank for "
+                f"  other ranks wait for {awaited.name}: it communicates alone for "
+                f"{format_ns(awaited.communication_ns)} per {period}, the median rank for "
                 f"{format_ns(awaited.median_ns)}"
             )
         )
     if answer.slow:
         print_heading("Slow ranks")
-        table = plain_table("run", "rank", "own work", "median", "most of it in", right=(1, 2, 3))
+        table = plain_table("run", "rank", "exclusive work", "median", "mainly in", right=(1, 2, 3))
         for row in answer.slow[:_SHOWN]:
             name = shorten(row.kernel or "", _NAME_LENGTH)
             more = f"{name} (+{format_ns(row.kernel_ns)})" if name else ""
@@ -80,10 +81,10 @@ def print_fleet_answer(answer: FleetAnswer) -> None:
         print_table(table)
         print_more(len(answer.slow), _SHOWN)
     elif answer.ranks > 1:
-        click.echo("  no rank's own work is slower than that of the others")
+        click.echo("  no rank's exclusive work is slower than that of others")
     if answer.odd:
-        print_heading("Graphs that not all ranks replay")
-        table = plain_table("graph", "begins with", "rows", "ranks", "which", right=(2, 3))
+        print_heading("Graphs replayed by some ranks only")
+        table = plain_table("graph", "first kernel", "rows", "ranks", "names", right=(2, 3))
         for odd in answer.odd[:_SHOWN]:
             listed = "all but " if odd.lacking else ""
             listed += ", ".join(odd.ranks[:5]) + (", …" if len(odd.ranks) > 5 else "")

@@ -1,4 +1,4 @@
-"""The ranks of a mode in words: who arrives last, what that costs, and why. All of it printable."""
+"""Ranks of a mode in words: the last arrival, its cost and cause. All text is printable."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from graphviz_dash.narrative.numbers import same_unit
 from graphviz_dash.units import counted, format_count, format_ns, format_percent
 
 _ALIKE: Final = 0.02
-"""Clean step times of ranks that differ by less than this part of them are called alike."""
+"""Relative difference below which clean step times of ranks count as equal."""
 
 _ALONE: Final = 0.95
-"""A rank that is late by this part of it after all others costs them what it is late."""
+"""Share of a rank's delay after all others from which the full delay counts as cost."""
 
 _MOSTLY: Final = 0.6
-"""What makes up at least this part is named alone: a rank of all lateness, a cause of a rank's."""
+"""Share from which a rank or cause is named alone."""
 
 
 def rank_sentence(mode: ModeRanks) -> str:
-    """The outcome for the ranks of one mode in one sentence."""
+    """Describe the outcome for the ranks of one mode in one sentence."""
     if mode.reason is not None or mode.skew is None:
-        return printable(f"{mode.name}: {_steps(mode)}; no skew: {mode.reason}")
+        return printable(f"{mode.name}: {_steps(mode)}; skew not available: {mode.reason}")
     return printable(f"{mode.name}: {_steps(mode)}; {_skew(mode)}")
 
 
@@ -39,79 +39,82 @@ def _steps(mode: ModeRanks) -> str:
     if len(timed) == 1:
         return f"rank {slowest.rank} takes {format_ns(high)} per step"
     if high - low <= _ALIKE * high:
-        who = "both" if len(timed) == 2 else f"all {len(timed)}"
-        return f"{who} ranks take {format_ns(high)} per step"
+        subject = "both" if len(timed) == 2 else f"all {len(timed)}"
+        return f"{subject} ranks take {format_ns(high)} per step"
     first, second = same_unit(low, high)
-    return f"rank {slowest.rank} is the slowest: {second} per step against {first}"
+    return f"rank {slowest.rank} is the slowest: {second} per step instead of {first}"
 
 
 def _skew(mode: ModeRanks) -> str:
     uncertainty = mode.uncertainty or 0.0
     worst = widest(mode)
-    last = latest(mode)
-    if worst is None or last is None or worst.skew.median <= uncertainty:
-        apart = format_ns(round(worst.skew.median if worst is not None else 0.0))
+    latest_rank = latest(mode)
+    if worst is None or latest_rank is None or worst.skew.median <= uncertainty:
+        skew = format_ns(round(worst.skew.median if worst is not None else 0.0))
         return (
-            "they reach every collective together, within the uncertainty of their clocks "
-            f"({within(uncertainty)}): at most {apart} apart (median)"
+            "all ranks reach every collective at the same time within the clock uncertainty "
+            f"({within(uncertainty)}): at most {skew} apart (median)"
         )
-    most = (
-        f"most at number {worst.ordinal + 1} of {len(mode.collectives)}, by "
+    maximum = (
+        f"largest at number {worst.ordinal + 1} of {len(mode.collectives)}, by "
         f"{format_ns(round(worst.skew.median))} (median)"
     )
     lost = sum(late.total for late in mode.lateness)
-    if last.total < _MOSTLY * lost:
+    if latest_rank.total < _MOSTLY * lost:
         return (
-            "no rank is late as a rule: in all they come "
-            f"{format_ns(round(lost))} per traced step after each other; {most}"
+            "no rank is consistently late: total delays are "
+            f"{format_ns(round(lost))} per traced step; {maximum}"
         )
-    whole = sum(late.count for late in mode.lateness)
-    share = format_percent(last.count / whole)
-    return f"rank {last.rank} comes last to {share} of the collectives and {cause(last)}; {most}"
+    arrivals = sum(late.count for late in mode.lateness)
+    share = format_percent(latest_rank.count / arrivals)
+    return (
+        f"rank {latest_rank.rank} arrives last at {share} of the collectives and "
+        f"{cause(latest_rank)}; {maximum}"
+    )
 
 
 def widest(mode: ModeRanks) -> CollectiveRow | None:
-    """The collective of the step with the largest median skew; None without any."""
+    """Find the collective of the step with the largest median skew; None if there are none."""
     return max(mode.collectives, key=lambda row: row.skew.median, default=None)
 
 
 def latest(mode: ModeRanks) -> Lateness | None:
-    """The rank that comes latest, over all collectives; None without one."""
+    """Find the rank with the largest total delay; None if there is none."""
     costly = [late for late in mode.lateness if late.total > 0]
     return max(costly, key=lambda late: late.total, default=None)
 
 
 def cause(late: Lateness) -> str:
-    """Why a rank is late, as far as its trace tells."""
+    """Explain the delay of a rank from its trace."""
     cost = f"costs {format_ns(round(late.total))} per traced step"
     if late.alone < _ALONE * late.total:
         cost = (
-            f"is there {format_ns(round(late.total))} after the first one and "
-            f"{format_ns(round(late.alone))} after the last but one, per traced step"
+            f"is {format_ns(round(late.total))} later than the first rank and "
+            f"{format_ns(round(late.alone))} later than the second-to-last, per traced step"
         )
     work, idle = late.work / late.total, late.idle / late.total
     if work >= _MOSTLY:
-        return f"{cost}: its GPU work before them takes longer (+{format_ns(round(late.work))})"
+        return f"{cost}: its preceding GPU work takes longer (+{format_ns(round(late.work))})"
     if idle >= _MOSTLY:
-        return f"{cost}: its GPU is idle for longer before them (+{format_ns(round(late.idle))})"
+        return f"{cost}: its GPU is idle for longer beforehand (+{format_ns(round(late.idle))})"
     if work + idle >= _MOSTLY:
         parts = f"+{format_ns(round(late.work))} of work, +{format_ns(round(late.idle))} of idle"
-        return f"{cost}: it works and idles longer before them ({parts})"
-    return f"{cost}: neither its work nor its idle time before them explains it"
+        return f"{cost}: both its preceding work and idle time are longer ({parts})"
+    return f"{cost}: neither its preceding work nor its idle time explains it"
 
 
 def within(ns: float) -> str:
-    """An uncertainty."""
+    """Format an uncertainty."""
     return f"\N{PLUS-MINUS SIGN}{format_ns(round(ns))}"
 
 
 def rank_notes(mode: ModeRanks) -> tuple[str, ...]:
-    """What makes the figures of the ranks weak, or must be known to read them."""
+    """List caveats of the rank figures."""
     notes = []
     if mode.missing:
         listed = ", ".join(map(str, mode.missing[:8])) + (" ..." if mode.missing[8:] else "")
-        word = "rank" if len(mode.missing) == 1 else "ranks"
-        notes.append(f"No run of {word} {listed} is here: who waits for it is unknown.")
+        noun = "rank" if len(mode.missing) == 1 else "ranks"
+        notes.append(f"No run of {noun} {listed} is available, so the cost of waiting is unknown.")
     notes += [
         f"The graphs of rank {other.rank} differ from those of rank {mode.ranks[0].rank}: {text}"
         for other in mode.graphs
@@ -120,7 +123,7 @@ def rank_notes(mode: ModeRanks) -> tuple[str, ...]:
     if mode.unmatched:
         notes.append(
             f"{counted(mode.unmatched, 'collective')} of the traced steps have no partner on "
-            "another rank and are left out."
+            "another rank and are excluded."
         )
     if 0 < mode.steps < FEW_TRACED_STEPS:
         advice = f": collect with --traced-iterations {2 * FEW_TRACED_STEPS} or more"
@@ -131,7 +134,7 @@ def rank_notes(mode: ModeRanks) -> tuple[str, ...]:
 
 
 def difference_text(against_first: GraphDifference) -> str | None:
-    """The first difference of a rank's graphs; None where they agree."""
+    """Describe the first difference of a rank's graphs; None if they agree."""
     difference = against_first.first
     if difference is None:
         return None
@@ -165,7 +168,7 @@ def _uneven(row: RankRow) -> str | None:
 
 
 def clock_sentence(mode: ModeRanks) -> str:
-    """How the clocks were aligned and how far that can be trusted; empty without collectives."""
+    """Describe the clock alignment and its accuracy; empty without collectives."""
     others = mode.clocks[1:]
     if not others:
         return ""
@@ -176,8 +179,8 @@ def clock_sentence(mode: ModeRanks) -> str:
     bound = max(clock.bound for clock in others)
     ends = format_count(others[0].samples)
     return (
-        f"Clocks are aligned where {ends} collectives end together, which moves "
-        f"{', '.join(parts)}: 90% of the ends then agree that closely. An error that all ends "
-        "share cannot be seen in this; by cause and effect it is at most "
+        f"Clocks are aligned at the ends of {ends} collectives, which shifts "
+        f"{', '.join(parts)}: 90% of the ends agree this closely. Errors common to all ends "
+        "are not visible here; by cause and effect they are at most "
         f"{format_ns(round(bound))}."
     )

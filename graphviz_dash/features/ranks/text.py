@@ -1,4 +1,4 @@
-"""The ranks of an experiment on the terminal and as JSON, as a part of ``compare``."""
+"""Ranks of an experiment on the terminal, as part of ``compare``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphviz_dash.units import format_count, format_ns, format_percent
 
 
 def print_ranks(modes: Sequence[ModeRanks]) -> None:
-    """A sentence and a table for each mode; nothing for an experiment without ranks."""
+    """Print a sentence and a table for each mode; nothing for an experiment without ranks."""
     if not modes:
         return
     print_heading("Ranks")
@@ -27,10 +27,10 @@ def print_ranks(modes: Sequence[ModeRanks]) -> None:
     )
     table = plain_table(*headings, right=range(1, len(headings)))
     for mode in modes:
-        last = {lateness.rank: lateness for lateness in mode.lateness}
-        whole = sum(lateness.count for lateness in mode.lateness)
+        lateness_by_rank = {lateness.rank: lateness for lateness in mode.lateness}
+        arrivals = sum(lateness.count for lateness in mode.lateness)
         for row in mode.ranks:
-            late = last.get(row.rank)
+            late = lateness_by_rank.get(row.rank)
             times = (row.compute, row.communication, row.exposed, row.wait, row.transfer)
             table.add_row(
                 cell(row.name),
@@ -38,14 +38,14 @@ def print_ranks(modes: Sequence[ModeRanks]) -> None:
                 cell(row.step_time.text),
                 cell(row.launch_cpu_time.text),
                 *(cell(format_ns(time)) for time in times),
-                cell(format_percent(late.count / whole) if late and whole else ABSENT),
+                cell(format_percent(late.count / arrivals) if late and arrivals else ABSENT),
             )
         table.add_section()
     print_table(table)
     click.echo()
     click.echo(
-        "Step time and launch CPU time are clean; the others are medians per traced step. Last: "
-        "share of the collectives that the rank was the last to reach."
+        "Step time and launch CPU time are clean; other times are medians per traced step. Last: "
+        "share of the collectives at which the rank arrived last."
     )
     for mode in modes:
         kinds = ", ".join(f"{format_count(n)} {kind.value}" for kind, n in mode.kinds.items())

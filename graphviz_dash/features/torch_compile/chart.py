@@ -1,4 +1,4 @@
-"""Where the time of a compiled step goes: a bar for each part, one behind the other."""
+"""Time breakdown of a compiled step: one bar per part, one after the other."""
 
 from __future__ import annotations
 
@@ -21,53 +21,59 @@ if TYPE_CHECKING:
 
 _ROW = 36
 _LINE: Final = 16
-"""Characters of a line of a row's name: names in one line leave a phone no room for bars."""
+"""Maximum characters per line of a row's name, which leaves space for bars on a phone."""
 _TICKS: Final = 4
 
 
 def step_parts_chart(report: CompileReport, theme: Theme) -> go.Figure | None:
-    """The figure: of each part the time in which the GPU works, and hatched the time in which it is
-    idle; None where the step's time is not known."""
+    """Draw the GPU busy time, and hatched idle time, of each part; None if the step's time is
+    unknown."""
     time = report.time
     if isinstance(time, Missing):
         return None
-    whole = time.traced_ns if isinstance(report.step_ns, Missing) else report.step_ns
+    total_ns = time.traced_ns if isinstance(report.step_ns, Missing) else report.step_ns
     rows = []
-    at = 0.0
+    position = 0.0
     for part in StepPart:
-        own = [each for each in time.parts if each.part is part]
-        if own:
-            busy = sum(each.busy_ns for each in own)
-            idle = sum(time.clean_idle(each, whole) for each in own)
-            rows.append((part.value, at, busy, idle, PART_MEANINGS[part]))
-            at += busy + idle
-    left = time.remainder(whole)
+        parts = [time_part for time_part in time.parts if time_part.part is part]
+        if parts:
+            busy = sum(time_part.busy_ns for time_part in parts)
+            idle = sum(time.clean_idle(time_part, total_ns) for time_part in parts)
+            rows.append((part.value, position, busy, idle, PART_MEANINGS[part]))
+            position += busy + idle
+    remainder_ns = time.remainder(total_ns)
     rows.append(
-        ("remainder", min(at, whole), 0.0, abs(left), "What the parts and the step differ by.")
+        (
+            "remainder",
+            min(position, total_ns),
+            0.0,
+            abs(remainder_ns),
+            "Difference between the step and the sum of its parts.",
+        )
     )
-    unit = time_unit(round(whole))
+    unit = time_unit(round(total_ns))
     names = [*(row[0] for row in rows), "step"]
     figure = go.Figure()
     for is_busy in (True, False):
-        _bars(figure, rows, unit.ns, theme, is_busy=is_busy, whole=whole)
+        _bars(figure, rows, unit.ns, theme, is_busy=is_busy, whole=total_ns)
     figure.add_bar(
         y=["step"],
-        x=[whole / unit.ns],
+        x=[total_ns / unit.ns],
         base=[0],
         orientation="h",
         marker={"color": shade(RUN, theme)},
-        hovertemplate=f"step<br>{format_ns(whole)}<extra></extra>",
+        hovertemplate=f"step<br>{format_ns(total_ns)}<extra></extra>",
     )
     for name, start, busy, idle, _ in rows:
         label_end(figure, (start + busy + idle) / unit.ns, name, format_ns(busy + idle))
-    label_end(figure, whole / unit.ns, "step", format_ns(whole))
+    label_end(figure, total_ns / unit.ns, "step", format_ns(total_ns))
     figure.update_layout(barmode="overlay", bargap=0.3, showlegend=False)
     dress_bars(
         figure,
         theme,
         72 + _ROW * len(names),
-        f"{unit.name} of a step; hatched: the GPU is idle",
-        whole / unit.ns,
+        f"{unit.name} per step; hatched: GPU idle",
+        total_ns / unit.ns,
         [line for name in names for line in wrap(name, _LINE)],
     )
     figure.update_xaxes(nticks=_TICKS)
@@ -89,7 +95,7 @@ def _bars(
     is_busy: bool,
     whole: float,
 ) -> None:
-    """The bars of the GPU's work, or of its idle time behind that."""
+    """Add the bars of GPU work, or of idle time after it."""
     colour = [
         shade(REMAINDER if name == "remainder" else BLUE if is_busy else IDLE, theme)
         for name, *_ in rows
@@ -111,7 +117,7 @@ def _bars(
             },
         },
         hovertemplate=[
-            f"{meaning}<br>{'the GPU works' if is_busy else 'the GPU is idle'}: "
+            f"{meaning}<br>{'GPU busy' if is_busy else 'GPU idle'}: "
             f"{format_ns(value)}, {format_percent(value / whole if whole else 0.0)} of the step"
             "<extra></extra>"
             for (_, _, _, _, meaning), value in zip(rows, length, strict=True)

@@ -1,4 +1,4 @@
-"""``graphviz-dash compile``: what torch.compile made of a run's step, and what to mend first."""
+"""``graphviz-dash compile``: torch.compile report of a run, with the top fixes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from graphviz_dash.model.absence import Missing
     default=10,
     show_default=True,
     type=click.IntRange(0),
-    help="Causes to list, what saves most first; 0 for none.",
+    help="Number of causes to list, largest saving first; 0 for none.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
 def compile_command(run: Path, count: int, as_json: bool) -> None:
-    """Explain what torch.compile made of a RUN: graph breaks, splits, skips, copies, recompiles.
+    """Explain how torch.compile handled a RUN: graph breaks, splits, skips, copies, recompiles.
 
-    Where the time of its step goes, what keeps the step from being one replay, each with its line
-    and with what mending it would save, and the program from user function to recorded graphs.
+    Prints the step time breakdown, the causes that prevent a single replay with line and expected
+    saving, and the program tree from user functions to recorded graphs.
     """
     report = compile_report(loaded_run(Path(os.path.abspath(run))))
     if isinstance(report, Missing):

@@ -1,4 +1,4 @@
-"""What torch.compile made of a step, in sentences, and what the parts of its time mean."""
+"""torch.compile results of a step in sentences, and the meaning of the parts of its time."""
 
 from __future__ import annotations
 
@@ -20,140 +20,148 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
 
 PART_MEANINGS: Final[Mapping[StepPart, str]] = {
-    StepPart.REPLAY: "The GPU works for CUDA graphs that were launched as a whole.",
-    StepPart.COPIES: "Inputs that may lie elsewhere at each call are copied to where graphs read.",
-    StepPart.COMPILED: "Compiled kernels that no graph holds, launched one by one.",
-    StepPart.EAGER: "Code that was not compiled: between graphs, and outside compiled functions.",
-    StepPart.GUARDS: "Dynamo looks up which compilation holds for this call.",
+    StepPart.REPLAY: "GPU work of CUDA graph launches.",
+    StepPart.COPIES: "Copies of inputs into the static addresses that graphs read.",
+    StepPart.COMPILED: "Compiled kernels outside graphs, launched one by one.",
+    StepPart.EAGER: "Uncompiled code between graphs and outside compiled functions.",
+    StepPart.GUARDS: "Dynamo's guard checks, which select a compilation for the call.",
     StepPart.DISPATCH: "Wrappers of AOTAutograd, Inductor and the cudagraph trees, in Python.",
     StepPart.LAUNCH: "The GPU is idle while a graph is launched.",
     StepPart.PYTHON: "The GPU is idle while the CPU is outside any operator.",
-    StepPart.WAIT: "The CPU waits for the GPU, which has just begun or ended its work.",
+    StepPart.WAIT: "The CPU waits for the GPU, which has just started or finished its work.",
 }
-"""What each part of a step's time is."""
+"""Meaning of each part of a step's time."""
 
 METHOD: Final = (
-    "GPU work takes as long as in the trace, and a graph's launch what a clean one takes; what is "
-    "left of the step without a profiler is idle time, divided as the trace divides it"
+    "GPU work is as long as in the trace, and a graph launch as long as a clean one. The rest of "
+    "the step without a profiler is idle time, split in the same proportions as in the trace"
 )
-"""How the time of a step is divided."""
+"""Method that splits the time of a step."""
 
 
 SAVING_METHOD: Final = (
-    "Savings are of the clean step, run again without the cause; four mends in five that were "
-    "tried on a GPU saved what the range in brackets holds. What is smaller than half of what "
-    "processes with the same step differ by is too small to tell"
+    "Savings refer to the clean step, simulated without the cause. In tests on a GPU, the range in "
+    "brackets held for 80% of the fixes. A saving below half of the difference between processes "
+    "with the same step is within noise"
 )
-"""How sure a saving is."""
+"""Method and confidence of a saving."""
 
 
 def compile_sentence(report: CompileReport) -> str:
-    """What became of the step, and what to mend first."""
-    made = report.compilation
-    first = [counted(len(made.frames), "compilation")] if made.frames else []
-    if made.breaks:
-        first.append(
-            counted(len({graph_break.lines[:1] for graph_break in made.breaks}), "graph break")
+    """Summarize the compilation of a step and its first fix."""
+    compilation = report.compilation
+    counts = [counted(len(compilation.frames), "compilation")] if compilation.frames else []
+    if compilation.breaks:
+        counts.append(
+            counted(
+                len({graph_break.lines[:1] for graph_break in compilation.breaks}), "graph break"
+            )
         )
     if report.replays is not None:
-        first.append(f"{counted(round(report.replays), 'graph launch')} a step")
-    said = f"{', '.join(first)}." if first else "Compiled code runs in it."
-    if not made.sources:
-        return f"{said} What keeps it from fewer was not recorded: the trace shows its time alone."
+        counts.append(f"{counted(round(report.replays), 'graph launch')} per step")
+    summary = f"{', '.join(counts)}." if counts else "The step runs compiled code."
+    if not compilation.sources:
+        return (
+            f"{summary} Graph breaks and recompiles were not recorded: the trace shows only times."
+        )
     saving = next(
         (cause for cause in report.causes if not isinstance(cause.saves_ns, Missing)), None
     )
     if not report.causes and _asked_for_no_graphs(report):
         return (
-            f'{said} No CUDA graph was asked for: torch.compile(mode="reduce-overhead") records '
-            "them."
+            f'{summary} CUDA graphs were not enabled: torch.compile(mode="reduce-overhead") '
+            "enables them."
         )
     if not report.causes:
-        return f"{said} Nothing that was recorded keeps the step from its graphs."
+        return f"{summary} No recorded cause prevents CUDA graphs."
     cause = saving or report.causes[0]
     if cause.rule is CompileRuleId.RECOMPILING:
-        spent = f", {format_ns(cause.once_ns)} of compiling" if cause.once_ns else ""
+        compile_time = f", {format_ns(cause.once_ns)} of compile time" if cause.once_ns else ""
         title = f"{cause_title(cause)}{_place(cause)}"
-        return f"{said} Nothing that was recorded costs each step time; paid once: {title}{spent}."
-    return f"{said} Mend first: {cause_title(cause)}{_place(cause)}{_saving(report, cause)}."
+        return (
+            f"{summary} No recorded cause slows every step. One-time cost: {title}{compile_time}."
+        )
+    return f"{summary} Fix first: {cause_title(cause)}{_place(cause)}{_saving(report, cause)}."
 
 
 def _asked_for_no_graphs(report: CompileReport) -> bool:
-    """Whether nothing of torch's graphs was seen, though it would have been: no tree, no skip."""
-    made = report.compilation
-    seen = {source.fact for source in made.sources if source.source is not None}
-    recorded = made.functions or made.nodes or made.skips or made.partitionings
+    """Return whether torch's records are complete but show no graphs."""
+    compilation = report.compilation
+    facts = {source.fact for source in compilation.sources if source.source is not None}
+    recorded = (
+        compilation.functions or compilation.nodes or compilation.skips or compilation.partitionings
+    )
     replayed = isinstance(report.time, Missing) or any(
         part.part is StepPart.REPLAY for part in report.time.parts
     )
-    return CompilationFact.SKIPS in seen and not recorded and not replayed
+    return CompilationFact.SKIPS in facts and not recorded and not replayed
 
 
 def unexplained_hint(run: Run, runs: Sequence[Run]) -> tuple[str, str]:
-    """How to get graph breaks, recompiles and their causes where ``run``, one of ``runs``, has no
-    record of the compiler, and the command; empty where no command alone does."""
+    """Return a hint and a command that records graph breaks, recompiles and their causes for
+    ``run``. The command is empty if no command alone suffices."""
     if run.manifest.sources:
         return (
-            "For graph breaks, recompiles and their causes import a log of the same program beside "
-            "the trace: it writes one when it is run with TORCH_TRACE=DIR.",
+            "For graph breaks, recompiles and their causes, import a compile log of the same "
+            "program next to the trace. The program writes one when it runs with TORCH_TRACE=DIR.",
             "",
         )
     return (
-        "For graph breaks, recompiles and their causes, on a machine with a CUDA GPU:",
+        "For graph breaks, recompiles and their causes, run on a machine with a CUDA GPU:",
         printable(shlex.join(with_compilation(run, runs))),
     )
 
 
 def cause_title(cause: CompileCause) -> str:
-    """The title of the rule that a cause breaks."""
+    """Return the title of the rule that a cause breaks."""
     return COMPILE_RULES[cause.rule].title
 
 
 def cause_place(cause: CompileCause) -> str:
-    """The line of a cause; empty where none is known."""
+    """Return the source line of a cause; empty if unknown."""
     if cause.lines:
         return printable(cause.lines[0].text)
     return printable(cause.details[0]) if cause.details and ":" in cause.details[0] else ""
 
 
 def saving_text(cause: CompileCause) -> str:
-    """What mending would save, or why that is not known."""
+    """Format the saving from a fix, or the reason why it is unavailable."""
     if isinstance(cause.saves_ns, Missing):
-        return f"not known: {cause.saves_ns.reason}"
-    own = cause.saves_range
-    if own is None:
-        return f"{format_ns(cause.saves_ns)} a step"
-    ends = f"{format_ns(own.low_ns)} to {format_ns(own.high_ns)}"
-    if own.is_clear:
-        return f"{format_ns(cause.saves_ns)} a step ({ends})"
+        return f"not available: {cause.saves_ns.reason}"
+    interval = cause.saves_range
+    if interval is None:
+        return f"{format_ns(cause.saves_ns)} per step"
+    ends = f"{format_ns(interval.low_ns)} to {format_ns(interval.high_ns)}"
+    if interval.is_clear:
+        return f"{format_ns(cause.saves_ns)} per step ({ends})"
     return (
-        f"{format_ns(cause.saves_ns)} a step ({ends}), too small to tell: processes differ by "
-        f"{format_ns(own.differs_ns)}"
+        f"{format_ns(cause.saves_ns)} per step ({ends}), within noise: processes differ by "
+        f"{format_ns(interval.differs_ns)}"
     )
 
 
 def saving_badge(cause: CompileCause) -> str:
-    """What mending would save, in a word or two."""
+    """Format the saving from a fix in a few words."""
     if isinstance(cause.saves_ns, Missing):
-        return "once"
+        return "one-time"
     if cause.saves_range is not None and not cause.saves_range.is_clear:
-        return "too small to tell"
-    return f"saves {format_ns(cause.saves_ns)} a step"
+        return "within noise"
+    return f"saves {format_ns(cause.saves_ns)} per step"
 
 
 def _place(cause: CompileCause) -> str:
-    where = cause_place(cause)
-    return f", {where}" if where else ""
+    location = cause_place(cause)
+    return f", {location}" if location else ""
 
 
 def _saving(report: CompileReport, cause: CompileCause) -> str:
     if isinstance(cause.saves_ns, Missing) or isinstance(report.step_ns, Missing):
         return ""
-    own = cause.saves_range
+    interval = cause.saves_range
     saved, step = format_ns(cause.saves_ns), format_ns(report.step_ns)
-    if own is None:
+    if interval is None:
         return f", which would save {saved} of {step}"
-    if own.is_clear:
-        ends = f"{format_ns(own.low_ns)} to {format_ns(own.high_ns)}"
+    if interval.is_clear:
+        ends = f"{format_ns(interval.low_ns)} to {format_ns(interval.high_ns)}"
         return f", which would save {saved} ({ends}) of {step}"
-    return f", which would save {saved} of {step}: too small to tell from what processes differ by"
+    return f", which would save {saved} of {step}, within the noise between processes"

@@ -1,4 +1,4 @@
-"""What torch.compile made of a run, on the terminal."""
+"""torch.compile results of a run, on the terminal."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _OUTCOMES = {
 
 
 def print_compiled(report: CompileReport, count: int) -> None:
-    """Prints where the step's time goes, ``count`` causes, and the program's tree."""
+    """Print the step time breakdown, ``count`` causes and the program tree."""
     click.echo(compile_sentence(report))
     _print_parts(report)
     print_causes(report.causes, count)
     _print_tree(report.tree)
     missing = [source for source in report.compilation.sources if source.missing]
     if missing:
-        print_heading("Absent")
+        print_heading("Missing data")
         for source in missing:
             click.echo(printable(f"  {source.fact.value}: {source.missing}"))
 
@@ -50,39 +50,41 @@ def print_compiled(report: CompileReport, count: int) -> None:
 def _print_parts(report: CompileReport) -> None:
     time, step_ns = report.time, report.step_ns
     if isinstance(time, Missing):
-        click.echo(printable(f"Where the time goes is not known: {time.reason}."))
+        click.echo(printable(f"Step time breakdown is not available: {time.reason}."))
         return
-    whole = time.traced_ns if isinstance(step_ns, Missing) else step_ns
-    print_heading("Where the step's time goes")
-    table = plain_table("", "time", "of the step", "GPU works", right=(1, 2, 3))
+    total_ns = time.traced_ns if isinstance(step_ns, Missing) else step_ns
+    print_heading("Step time breakdown")
+    table = plain_table("", "time", "share of step", "GPU busy", right=(1, 2, 3))
     for part in StepPart:
-        own = [each for each in time.parts if each.part is part]
-        took = sum(time.clean(each, whole) for each in own)
-        if not own:
+        parts = [time_part for time_part in time.parts if time_part.part is part]
+        part_ns = sum(time.clean(time_part, total_ns) for time_part in parts)
+        if not parts:
             continue
         table.add_row(
             cell(part.value),
-            cell(format_ns(took)),
-            cell(format_percent(took / whole if whole else 0.0)),
-            cell(format_ns(sum(each.busy_ns for each in own))),
+            cell(format_ns(part_ns)),
+            cell(format_percent(part_ns / total_ns if total_ns else 0.0)),
+            cell(format_ns(sum(time_part.busy_ns for time_part in parts))),
         )
-    left = time.remainder(whole)
-    table.add_row(cell("remainder"), cell(format_ns(left)), cell(""), cell(""))
+    remainder_ns = time.remainder(total_ns)
+    table.add_row(cell("remainder"), cell(format_ns(remainder_ns)), cell(""), cell(""))
     table.add_section()
-    table.add_row(cell("step", "bold"), cell(format_ns(whole), "bold"), cell(""), cell(""))
+    table.add_row(cell("step", "bold"), cell(format_ns(total_ns), "bold"), cell(""), cell(""))
     print_table(table)
     click.echo()
     if isinstance(step_ns, Missing):
-        click.echo(printable(f"Under the profiler: no clean step is known ({step_ns.reason})."))
+        click.echo(
+            printable(f"Profiled times: no clean step time is available ({step_ns.reason}).")
+        )
     else:
         click.echo(f"{METHOD}.")
 
 
 def print_causes(causes: Sequence[CompileCause], count: int) -> None:
-    """Prints ``count`` causes, what saves most first; nothing where there is none."""
+    """Print ``count`` causes, largest saving first; nothing if there are none."""
     if not causes:
         return
-    print_heading("torch.compile: what to mend first")
+    print_heading("torch.compile: top fixes")
     for number, cause in enumerate(causes[:count], start=1):
         _print_cause(number, cause)
     if len(causes) > count:
@@ -92,8 +94,8 @@ def print_causes(causes: Sequence[CompileCause], count: int) -> None:
 
 
 def print_rules(outcomes: Sequence[CompileRuleOutcome]) -> None:
-    """Prints what came of each rule of torch.compile."""
-    print_heading("Rules of torch.compile")
+    """Print the outcome of each torch.compile rule."""
+    print_heading("torch.compile rules")
     table = plain_table("rule", "outcome", "")
     for outcome in outcomes:
         note = outcome.reason or (counted(outcome.causes, "cause") if outcome.causes else "")
@@ -103,15 +105,16 @@ def print_rules(outcomes: Sequence[CompileRuleOutcome]) -> None:
 
 def _print_cause(number: int, cause: CompileCause) -> None:
     rule = COMPILE_RULES[cause.rule]
-    where = cause_place(cause)
-    head = f"{number}. {cause_title(cause)}" + (f"  {where}" if where else "")
+    location = cause_place(cause)
+    head = f"{number}. {cause_title(cause)}" + (f"  {location}" if location else "")
     click.echo(printable(head))
     if cause.lines and cause.lines[0].code:
         click.echo(printable(f"     {cause.lines[0].code}"))
     click.echo(printable(f"   saves    {saving_text(cause)}"))
     if cause.once_ns:
         click.echo(
-            f"   cost     {format_ns(cause.once_ns)} once, in {counted(cause.times, 'compilation')}"
+            f"   cost     {format_ns(cause.once_ns)} one-time, in "
+            f"{counted(cause.times, 'compilation')}"
         )
     click.echo(printable(f"   torch    {cause.reason}"))
     for detail in cause.details[:4]:
@@ -124,15 +127,17 @@ def _print_cause(number: int, cause: CompileCause) -> None:
 def _print_tree(tree: ProgramTree) -> None:
     if not tree.roots:
         return
-    print_heading("The compiled program")
+    print_heading("Compiled program")
     waiting: list[tuple[Box, int]] = [(box, 0) for box in reversed(tree.roots)]
     shown = 0
     while waiting and shown < _MOST_BOXES:
         box, depth = waiting.pop()
-        took = ABSENT if box.total_ns is None else format_ns(box.total_ns)
+        duration = ABSENT if box.total_ns is None else format_ns(box.total_ns)
         line = f"  {box.line.text}" if box.line is not None else ""
-        broken = f"  [{len(box.causes)} to mend]" if box.causes and not box.children else ""
-        click.echo(printable(f"{'  ' * depth}{box.kind.value} {box.title}{line}  {took}{broken}"))
+        broken = f"  [{len(box.causes)} to fix]" if box.causes and not box.children else ""
+        click.echo(
+            printable(f"{'  ' * depth}{box.kind.value} {box.title}{line}  {duration}{broken}")
+        )
         shown += 1
         waiting.extend((child, depth + 1) for child in reversed(box.children))
     if waiting:

@@ -1,4 +1,4 @@
-"""The compiled step of a run as a lane of the timeline: what each stretch of it is for, and why."""
+"""Timeline lane of a compiled step: purpose and cause of each period."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ STEP_PARTS: Final = tuple(StepPart)
 
 
 class CompiledStep(Struct, frozen=True):
-    """A step's stretches; arrays of shape (stretches,), ascending and without a gap."""
+    """Periods of a step; arrays of shape (stretches,), ascending and without gaps."""
 
     start: Ints
-    """In ns of the trace."""
+    """Start in ns of the trace."""
     end: Ints
-    """In ns of the trace."""
+    """End in ns of the trace."""
     code: Ints
     """Index into ``texts``."""
     texts: tuple[tuple[str, int], ...]
-    """What a stretch is for, with its cause, and its place in STEP_PARTS."""
+    """Purpose of a period with its cause, and the index in STEP_PARTS."""
 
 
 def compiled_step(regions: Sequence[StepRegion]) -> CompiledStep:
-    """The lane's data of a step's ``regions``."""
+    """Build the lane data of a step's ``regions``."""
     texts: dict[tuple[str, int], int] = {}
     codes = [texts.setdefault(_text(region), len(texts)) for region in regions]
     return CompiledStep(
@@ -43,9 +43,9 @@ def compiled_step(regions: Sequence[StepRegion]) -> CompiledStep:
 
 def _text(region: StepRegion) -> tuple[str, int]:
     stretch, cause = region.stretch, region.cause
-    words = stretch.part.value
+    text = stretch.part.value
     if cause is not None:
-        words = f"{words}: {cause_place(cause) or cause_title(cause)}"
+        text = f"{text}: {cause_place(cause) or cause_title(cause)}"
     elif stretch.frame is not None:
-        words = f"{words}, {stretch.frame}"
-    return words, STEP_PARTS.index(stretch.part)
+        text = f"{text}, {stretch.frame}"
+    return text, STEP_PARTS.index(stretch.part)

@@ -49,8 +49,8 @@ def test_so_do_the_parts_of_the_equation(toy: Comparison) -> None:
 def test_it_is_said_in_a_sentence(toy: Comparison) -> None:
     run = toy["compile"]
     said = compile_parts_text(run)
-    assert said.startswith("compile, saved of a step of eager: ")
-    assert "by compiling alone, as compile-default does, and " in said
+    assert said.startswith("compile, saved per step of eager: ")
+    assert "by compilation alone, as in compile-default, and " in said
     assert run["compile_saving"].text in said
     assert run["graph_saving"].text in said
     assert compile_parts_text(toy["graph"]) == ""

@@ -84,9 +84,9 @@ def test_the_run_without_graphs_is_the_baseline() -> None:
     assert graphed.step.value == 2_000
     assert graphed.where.step_ns == 2_000
     assert answer_text(run_answer(graphed)).startswith(
-        "Yes: graphed makes a step 4.00x faster than slow, 2.00 µs instead of 8.00 µs"
+        "Yes: graphed is 4.00x faster than slow, 2.00 µs instead of 8.00 µs per step"
     )
-    assert "as it ran once, not clean timings" in answer_text(run_answer(graphed))
+    assert "program's loop, not from a clean pass" in answer_text(run_answer(graphed))
 
 
 def test_recorded_and_collected_runs_are_never_compared() -> None:
@@ -142,7 +142,7 @@ def test_a_mean_that_few_long_steps_make_up_is_told(rare: int, weak: bool) -> No
     texts = {note.code: note.text for note in low_confidence_notes(run.low_confidence)}
     assert ("uneven-steps" in texts) == weak
     if weak:
-        assert "4 of 40 steps make up 90.9%; the median is 10.0 µs" in texts["uneven-steps"]
+        assert "4 of 40 steps making up 90.9%; the median is 10.0 µs" in texts["uneven-steps"]
 
 
 @pytest.mark.parametrize(("seen", "note"), [(4, "1 of 5 graph launches"), (5, None)])

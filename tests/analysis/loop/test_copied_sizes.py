@@ -142,9 +142,7 @@ def test_the_shipped_server_without_its_labels() -> None:
     assert isinstance(report, LoopReport)
     (family,) = report.families
     assert family.real_sizes == ((SizeSource.COPIES, 40),)
-    assert sizes_sentence(family).startswith(
-        "The real size of 40 of 700 steps is known by the copies"
-    )
+    assert sizes_sentence(family).startswith("Real sizes are known for 40 of 700 steps: copies")
 
 
 def unknown(steps: LoopSteps) -> dict[str, tuple[None, ...]]:

@@ -31,12 +31,12 @@ def test_the_parts_of_a_recorded_program_add_up_to_what_it_reserved() -> None:
 def test_pools_are_told_first_and_what_is_not_known_is_left_out() -> None:
     use = AllocatorUse("served", 100 * MIB, 20 * MIB, 30 * MIB, 50 * MIB, 2, None, 12)
     assert allocator_sentence(use) == (
-        "served ends with 200 MiB held from the device, 80.0 MiB of it (40.0%) in 2 private pools "
-        "for 12 graphs, of which 30.0 MiB are allocated between replays."
+        "served reserves 200 MiB at exit, 80.0 MiB of it (40.0%) in 2 private pools for 12 "
+        "graphs, with 30.0 MiB allocated between replays."
     )
     eager = AllocatorUse("eager", 100 * MIB, 0, 0, 0, 0, 150 * MIB, 0)
     assert allocator_sentence(eager) == (
-        "eager ends with 100 MiB held from the device; at its peak 150 MiB were allocated."
+        "eager reserves 100 MiB at exit; peak allocation: 150 MiB."
     )
 
 

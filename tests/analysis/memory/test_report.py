@@ -79,7 +79,8 @@ def test_the_difference_is_the_sum_of_its_parts(experiment: Experiment) -> None:
     assert change.activation_overhead == pytest.approx((63 - 40) / 40)
     assert result.difference("eager") is None
     assert memory_sentence(result) == (
-        "eager takes 600 MiB of device memory; against it graph +24.0 MiB (its activations +57.5%)"
+        "eager uses 600 MiB of device memory; compared with it: graph +24.0 MiB (its activations "
+        "+57.5%)"
     )
 
 
@@ -96,7 +97,8 @@ def test_without_the_process_only_what_the_allocator_holds_is_compared(
     assert "may use the device" in graph["device_memory_change"].missing.reason
     assert graph["iterate_reserved_change"].value == 20 * MIB
     assert memory_sentence(compare_memory(result)) == (
-        "eager takes 600 MiB of device memory; against it graph +20.0 MiB (its activations +57.5%)"
+        "eager uses 600 MiB of device memory; compared with it: graph +20.0 MiB (its activations "
+        "+57.5%)"
     )
 
 

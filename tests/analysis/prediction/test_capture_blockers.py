@@ -162,7 +162,7 @@ def test_steps_that_differ_are_told_with_the_place(tmp_path: Path) -> None:
     assert found.rule.id is RuleId.CONTROL_FLOW
     assert found.certain
     assert seen_text(found.seen) == (
-        "1 of 3 steps differs: 4 pieces of work instead of 3, first gemm in the place of last"
+        "1 of 3 steps differs: 4 operations instead of 3, first gemm in place of last"
     )
 
 

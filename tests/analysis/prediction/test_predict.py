@@ -49,7 +49,7 @@ class TestEagerSide:
         assert isinstance(found.break_even, Missing)
         assert (found.step_ns.low, found.step_ns.high) == (None, None)
         verdict = prediction_verdict(found)
-        assert verdict.startswith("No verdict on a step: the trace marks none.")
+        assert verdict.startswith("No verdict per step: the trace marks no steps.")
         assert "40 kernels on 1 stream" in verdict
         assert predicted_gain(found) == ""
 
@@ -74,7 +74,7 @@ class TestVerdict:
     def test_launch_bound_is_a_yes(self, tmp_path: Path) -> None:
         found = predicted(line_trace(tmp_path, gap=20_000))
         assert found.recommendation is Recommendation.YES
-        assert prediction_verdict(found).startswith("Yes: as one graph the step would be ")
+        assert prediction_verdict(found).startswith("Yes: with CUDA graphs the step would be ")
 
     def test_compute_bound_is_hardly_worth_it(self, tmp_path: Path) -> None:
         found = predicted(line_trace(tmp_path, duration=9_600, gap=10_000))

@@ -128,7 +128,7 @@ def test_much_communication_is_told_for_it_may_be_waiting(tmp_path: Path) -> Non
         note.text
         for note in low_confidence_notes(first.low_confidence)
         if note.code == "communication"
-    ] == ["79.6% of its GPU busy time is communication, in which it may only wait for other ranks"]
+    ] == ["79.6% of its GPU busy time is communication, which may only be waiting for other ranks"]
     assert not any(isinstance(doubt, MuchCommunication) for doubt in second.low_confidence)
     own, other = first["busy_of_clean"], second["busy_of_clean"]
     assert own.value is None

@@ -26,7 +26,7 @@ def test_a_checked_native_trace(
     assert told.out == f"{file}\n"
     assert "eager, graph: 11 tracks" in told.err
     assert "66 flows" in told.err
-    assert "packets hold together" in told.err
+    assert "packets are consistent" in told.err
     assert read_perfetto(file).processes == ["eager", "graph"]
 
 
@@ -55,7 +55,7 @@ def test_a_run_that_failed_is_told(tmp_path: Path, capsys: pytest.CaptureFixture
     failure = Failure(Pass.TRACED, "Cuda\x1b[2JError", "not permitted", None, "")
     make_run(tmp_path / "toy", "graph", failure=failure)
     assert main(["export", "perfetto", str(tmp_path / "toy"), "-o", str(tmp_path / "t")]) == 0
-    assert r"left out graph: the traced pass failed: Cuda\x1b[2JError" in capsys.readouterr().err
+    assert r"omitted graph: the traced pass failed: Cuda\x1b[2JError" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

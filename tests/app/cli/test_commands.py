@@ -98,8 +98,8 @@ class TestValidate:
         assert result.code == 2
         assert "FAILED  sample_traces/mlp-train/eager\n" in result.out
         assert "ok      sample_traces/mlp-train/graph: " in result.out
-        assert "3 of 4 bundles are whole and readable\n" in result.out
-        assert "1 of 1 recordings of launch costs are whole and readable\n" in result.out
+        assert "3 of 4 bundles are complete and readable\n" in result.out
+        assert "1 of 1 recordings of launch costs are complete and readable\n" in result.out
         (line,) = result.err.splitlines()
         assert "/sample_traces/mlp-train/eager/traces/replay.json.gz: sha256" in line
 
@@ -119,7 +119,7 @@ class TestValidate:
         assert (result.code, result.err) == (0, "")
         first, last = result.out.splitlines()
         assert first.startswith(f"ok      {given}: launch costs, format version 1, complete, ")
-        assert last == "1 of 1 recordings of launch costs are whole and readable"
+        assert last == "1 of 1 recordings of launch costs are complete and readable"
         recording = folder / "sample_traces/launch-h200/launch.json"
         recording.write_bytes(recording.read_bytes().replace(b'"trials"', b'"trails"'))
         result = invoke("validate", given)

@@ -72,7 +72,7 @@ class TestContent:
         told = Page(kernels_section(kernels)).text
         print_kernels(kernels, len(kernels.rows))
         for text in (told, capsys.readouterr().out):
-            assert f"the sums fall short. {left_out} kernels with a median of 0" in text
+            assert f"the sums are too low. {left_out} kernels with a median of 0" in text
             assert " 0 ns" not in text
         assert "0 ns× 0" not in told
 

@@ -16,7 +16,7 @@ def test_says_what_each_file_is_and_what_is_absent(invoke: Invoke, tmp_path: Pat
     lines = result.out.splitlines()
     assert lines[0].endswith("out/m")
     assert lines[1].startswith("  m-capture.json.gz: Kineto trace, ")
-    assert any(line.startswith("  without dependencies between nodes: ") for line in lines)
+    assert any(line.startswith("  missing dependencies between nodes: ") for line in lines)
     assert "Reading m-capture.json.gz" in result.err
 
 
@@ -27,7 +27,7 @@ def test_the_bundle_shows_and_validates(invoke: Invoke, tmp_path: Path) -> None:
     assert invoke("validate", str(out)).code == 0
     shown = invoke("show", str(out / "m")).out
     assert "m-capture.json.gz (Kineto trace" in shown
-    assert "2 of 2 nodes lead to an operator" in shown
+    assert "2 of 2 nodes attributed to an operator" in shown
     assert str(tmp_path) not in (out / "m" / "manifest.json").read_text()
     assert invoke("ls", str(tmp_path)).code == 0
     assert invoke("compare", str(out)).code == 0

@@ -41,10 +41,10 @@ def test_a_finding_is_told_with_its_line_rule_and_advice(tmp_path: Path, invoke:
         "1. illegal: A GPU value is read on the CPU [sync-value], the first illegal call" in lines
     )
     assert "   >    18          losses.append(loss.item())" in lines
-    assert "   op aten::_local_scalar_dense, stream 0x55d0 (captured), 3 times in a step" in lines
+    assert "   op aten::_local_scalar_dense, stream 0x55d0 (captured), 3 times per step" in lines
     assert "   error: CUDA error: operation not permitted when stream is capturing" in lines
     assert "   bytes copied: 4.00 KiB" in lines
-    assert f"   do instead: {RULES[READ.rule].advice}" in lines
+    assert f"   fix: {RULES[READ.rule].advice}" in lines
     assert result.out.index("1. illegal") < result.out.index("2. silent")
     assert re.search(
         r"^default-stream +not checked +the doctor chose the stream$", result.out, re.M
@@ -98,7 +98,7 @@ def test_a_bundle_without_a_report_is_refused(tmp_path: Path, invoke: Invoke) ->
     path = make_run(tmp_path / "toy", "graph")
     result = invoke("doctor", "--bundle", str(path))
     assert (result.code, result.out) == (2, "")
-    assert "no doctor's report in it" in result.err
+    assert "no doctor report" in result.err
     assert "graphviz-dash doctor --workload NAME" in result.err
 
 
@@ -155,4 +155,4 @@ def test_show_leads_from_a_failure_to_its_doctor(tmp_path: Path, invoke: Invoke)
         writer.add(parts.DOCTOR, report(READ))
         info = WorkloadInfo("toy", "tests:toy", 0, 3, 3, 0)
         writer.commit(manifest(ExecutionMode.GRAPH, info, failure=FAILURE))
-    assert f"Why: graphviz-dash doctor --bundle {target}" in invoke("show", str(target)).out
+    assert f"To diagnose: graphviz-dash doctor --bundle {target}" in invoke("show", str(target)).out

@@ -21,8 +21,8 @@ def test_of_a_graph_of_one_node_nothing_is_said_of_dependencies() -> None:
     run = make_run("graph", graphs=(graph,))
     found = graph_concurrency(measured, {"graph-0": node_table(run, "graph-0")})
     assert concurrency_sentences(found) == (
-        "The graph is one node, which nothing waits for. A replay took 30 ns from its first "
-        "start to its last end (median of 2 replays of the traced pass).",
+        "The graph has one node and no dependencies. A replay lasts 30 ns from its first start "
+        "to its last end (median of 2 replays in the traced pass).",
     )
 
 
@@ -31,15 +31,15 @@ def test_sentences() -> None:
     run = make_run("graph", graphs=(FORK,))
     found = graph_concurrency(measured, {"graph-0": node_table(run, "graph-0")})
     said = concurrency_sentences(found)
-    assert "critical path takes 60 ns, over 3 of 4 nodes" in said[0]
-    assert "1.33 nodes run at once" in said[1]
-    assert "reaches the critical path on 2 streams; it takes 80 ns on 1" in said[1]
-    assert "12 ns are lost" in said[2]
-    assert "shows no edge that is without need" in said[3]
+    assert "critical path lasts 60 ns, over 3 of 4 nodes" in said[0]
+    assert "1.33 concurrent nodes" in said[1]
+    assert "reaches the critical path on 2 streams. Fewer streams: 80 ns on 1" in said[1]
+    assert "add up to 12 ns" in said[2]
+    assert "no edge is redundant" in said[3]
 
 
 def test_gaps_of_stitched_replays_are_unknown() -> None:
     measured = replace(measured_fork(), stitched=True)
     run = make_run("graph", graphs=(FORK,))
     found = graph_concurrency(measured, {"graph-0": node_table(run, "graph-0")})
-    assert concurrency_sentences(found)[2].startswith("What is lost between nodes is unknown")
+    assert concurrency_sentences(found)[2].startswith("Gaps between nodes are unknown")

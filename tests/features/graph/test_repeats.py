@@ -26,13 +26,13 @@ def test_times_are_of_the_blocks_that_were_seen() -> None:
 
 
 def test_equal_blocks() -> None:
-    assert block_differences(facts()) == ["All have the same kernels, launched in the same way."]
+    assert block_differences(facts()) == ["All blocks have the same kernels and launch shapes."]
 
 
 def test_a_variant_is_named_by_what_it_has_and_lacks() -> None:
     variant = BlockVariant((2,), more=(("gemm", 2),), less=(("norm", 1),))
     assert block_differences(facts(variant)) == [
-        "3 have the same kernels.",
+        "3 blocks have the same kernels.",
         "3: 2 gemm more; 1 norm less",
     ]
     many = BlockVariant((2,), more=tuple((name, 1) for name in "abcdef"))
@@ -46,7 +46,7 @@ def test_a_node_that_is_launched_otherwise() -> None:
     kernel = LaunchDifference(4, "gemm", usual, ((other, 2),))
     copy = LaunchDifference(0, "copy", LaunchShape(bytes=8), ((LaunchShape(bytes=16), 1),))
     assert block_differences(facts(launches=(kernel, copy))) == [
-        "gemm (node 5 of each): grid 1 x 1 x 1, block 64 x 1 x 1, 0 B shared, "
+        "gemm (node 5 of each block): grid 1 x 1 x 1, block 64 x 1 x 1, 0 B shared, "
         "but grid 2 x 1 x 1, block 64 x 1 x 1, 0 B shared in 2",
-        "copy (node 1 of each): 8 B, but 16 B in 1",
+        "copy (node 1 of each block): 8 B, but 16 B in 1",
     ]

@@ -22,7 +22,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_best_sizes(service: Path, invoke: Invoke) -> None:
     result = invoke("ladder", str(service), "--list", "2")
     assert result.code == 0
-    assert "6 graphs in 1 family, 600 steps replayed, 10 steps without a graph" in result.out
+    assert (
+        "6 graphs in 1 family, 600 steps replayed, 10 steps without a matching graph" in result.out
+    )
     assert " instead of 1, 2, 4, 8, 16, 32 save " in result.out
     assert (
         "A request of 33, one above the largest graph, takes 4.00 ms without a graph" in result.out
@@ -49,7 +51,7 @@ def test_sizes_from_elsewhere(service: Path, invoke: Invoke, tmp_path: Path) -> 
     file.write_text("8 100\n16 100\n")
     result = invoke("ladder", str(service), "--traffic", str(file))
     assert "Best sizes: 8, 16\n" in result.out
-    assert "No ladder is better in time; the sizes 8, 16 do as well." in result.out
+    assert "No set of sizes is faster; the sizes 8, 16 are equally fast." in result.out
     document = json.loads(invoke("ladder", str(service), "--traffic", str(file), "--json").out)
     assert document["traffic"] == "evening.txt"
 
@@ -58,7 +60,7 @@ def test_why_there_is_none(invoke: Invoke, tmp_path: Path) -> None:
     make_segmented(tmp_path)
     result = invoke("ladder", str(tmp_path))
     assert result.code == 0
-    assert "No ladder: the sizes of the family's graphs are unknown." in result.out
+    assert "No recommendation: the sizes of the family's graphs are unknown." in result.out
 
 
 def test_what_is_refused(service: Path, invoke: Invoke, tmp_path: Path) -> None:

@@ -37,16 +37,18 @@ def the_family(sample: str) -> FamilyReport:
 def test_padding_to_the_smallest_timed_size_is_not_known() -> None:
     family = the_family("recorded-batching")
     assert isinstance(family.losses, Missing)
-    assert loss_sentence(family).startswith("Padding is not known: no size below 96 was timed")
+    assert loss_sentence(family).startswith(
+        "Padding cost is not available: no size below 96 was timed"
+    )
 
 
 def test_a_loss_or_gain_within_what_replays_vary_is_neither_everywhere() -> None:
     family = the_family("recorded-server")
     told = loss_sentence(family)
-    within = "-94.8 ns a step (95%: -1.22 µs to 1.08 µs)"
-    assert f"Over 700 steps padding made no significant difference: {within}" in told
-    assert "60 steps without a graph took" in told
-    assert ("Lost to padding", "not significant", within) in family_tiles(family)
+    within = "-94.8 ns per step (95%: -1.22 µs to 1.08 µs)"
+    assert f"Padding over 700 steps made no significant difference: {within}" in told
+    assert "60 fallback steps took" in told
+    assert ("Padding cost", "not significant", within) in family_tiles(family)
     (run,) = load_experiment(SAMPLES / "recorded-server", traces=False).runs
     figure = next(each for each in loop_figures(run) if each.metric.id == "loop_padding")
     assert not isinstance(family.padding, Missing)
@@ -63,7 +65,7 @@ def test_keys_are_counted_where_they_are_known() -> None:
 def test_a_step_of_segments_says_which_and_what_was_timed() -> None:
     told = segments_sentence(the_family("recorded-server"))
     assert told.startswith("The most frequent step, batch 56, replays 5 graphs; the replays take ")
-    assert "217 µs between the CUDA events of each, 56.1% of the 386 µs to the next step" in told
+    assert "217 µs between their CUDA events, 56.1% of the 386 µs until the next step" in told
 
 
 def test_a_larger_size_that_replays_faster_is_told(tmp_path: Path) -> None:
@@ -73,10 +75,10 @@ def test_a_larger_size_that_replays_faster_is_told(tmp_path: Path) -> None:
     assert not isinstance(report, Missing)
     (family,) = report.families
     told = loss_sentence(family)
-    begin = "Padding saved GPU time over 240 steps, for replays of the padded sizes are faster: "
-    assert told.startswith(f"{begin}-24.9 µs a step (95%: -2")
+    begin = "Padding saved GPU time over 240 steps because replays of the padded sizes are faster: "
+    assert told.startswith(f"{begin}-24.9 µs per step (95%: -2")
     # Halfway between 500 and 300 us, and samples lie up to 2 us above these.
-    faster = "a step of 3 takes 99.8 µs less in the graph of 4 than it would in one of 3."
+    faster = "a step of 3 takes 99.8 µs less in the graph for 4 than in a graph for 3."
     assert told.endswith(f"Larger sizes replay faster here: {faster}")
     data = ladder_data(report, family)
     assert not isinstance(data, Missing)

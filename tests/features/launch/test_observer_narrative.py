@@ -34,12 +34,12 @@ def test_everything_has_a_title_and_a_meaning() -> None:
 
 def test_what_lies_within_the_noise_is_no_longer() -> None:
     sentence = effect_sentence(effect_of(run_with(*SERIES)))
-    assert "under CUPTI, a record per node it takes as long to launch" in sentence
+    assert "under CUPTI, a record per node, it takes as long to launch" in sentence
 
 
 def test_one_process_alone_has_its_times() -> None:
     sentence = effect_sentence(effect_of(run_with(SERIES[0])))
-    assert sentence.startswith("With nothing attached a step of graph takes 99.9 µs, ")
+    assert sentence.startswith("With nothing attached, a step of graph takes 99.9 µs, ")
 
 
 def test_an_eager_step_is_issued_not_launched() -> None:

@@ -25,7 +25,7 @@ def test_a_run_in_parts(experiment: Path, invoke: Invoke) -> None:
     result = invoke("memory", str(experiment))
     assert result.code == 0
     assert result.out.startswith("graph reserves 4.00 MiB\n")
-    assert "other processes may be in what lies outside" in result.out
+    assert "memory outside the allocator may belong to" in result.out
     assert re.search(r"^device memory +9\.00 MiB$", result.out, re.M)
     assert re.search(r"^outside the allocator +5\.00 MiB$", result.out, re.M)
     assert re.search(r"^graph-0 +1\.00 KiB +1\.00 KiB +0 B +512 B +1\.00 KiB +2$", result.out, re.M)

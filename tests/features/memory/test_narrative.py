@@ -21,6 +21,4 @@ def test_an_imported_run_is_told_of_snapshots() -> None:
     assert "snapshot" not in allocator_hint([run])
     sources = (Source("trace.json", "Kineto trace", 1, "0" * 64),)
     imported = replace(run, manifest=msgspec.structs.replace(run.manifest, sources=sources))
-    assert "a memory snapshot tells too that is imported beside the trace" in allocator_hint(
-        [imported]
-    )
+    assert "A memory snapshot imported next to the trace" in allocator_hint([imported])

@@ -32,7 +32,7 @@ def test_of_several_ranks_the_one_that_waits_least_is_predicted(invoke: Invoke) 
     ranks = str(SAMPLES / "tp-transformer")
     said = invoke("predict", ranks, "--modules", "0").out
     assert said == invoke("predict", f"{ranks}/eager-rank1", "--modules", "0").out
-    assert said.startswith("Yes: as one graph the step would be 3.65x faster")
+    assert said.startswith("Yes: with CUDA graphs the step would be 3.65x faster")
 
 
 @pytest.mark.parametrize("pack", [lambda data: data, gzip.compress])
@@ -44,7 +44,7 @@ def test_a_trace_alone_has_only_the_profiled_step(
     file.write_bytes(pack(gzip.decompress((folder / TRACE).read_bytes())))
     result = invoke("predict", str(file))
     assert result.code == 0
-    assert result.out.startswith("Yes: as one graph the step would be ")
+    assert result.out.startswith("Yes: with CUDA graphs the step would be ")
     assert "(under the profiler)" in result.out.splitlines()[0]
     document = json.loads(invoke("predict", str(file), "--json").out)
     bundle = json.loads(invoke("predict", "sample_traces/mlp-train", "--json").out)
@@ -66,10 +66,10 @@ def test_what_stops_a_capture_is_told_with_advice(folder: Path, invoke: Invoke) 
         trace.annotation(f"ProfilerStep#{step}", at, 190_000)
     trace.write(folder / "read.json")
     out = invoke("predict", "read.json").out
-    assert out.startswith("Yes, but one place stops a capture: ")
+    assert out.startswith("Yes, but one place blocks capture; after fixing it, ")
     assert "1. illegal: A GPU value is read on the CPU [sync-value]" in out
     assert "op aten::_local_scalar_dense, module net.head, at train.py:7" in out
-    assert "do instead: Keep the value on the GPU" in out
+    assert "fix: Keep the value on the GPU" in out
 
 
 def test_another_calibration_changes_the_prediction(folder: Path, invoke: Invoke) -> None:
@@ -104,11 +104,11 @@ def test_calibrate_makes_what_predict_reads(folder: Path, invoke: Invoke) -> Non
         make_experiment(folder / "runs" / f"w{number}")
     result = invoke("calibrate", "runs", "-o", "mine.json")
     assert result.code == 0, result.err
-    assert "Nine of ten of 12 workloads lie inside their intervals" in result.out
+    assert "Of 12 workloads, 90% are within their intervals" in result.out
     assert invoke("predict", "runs/w0", "--calibration", "mine.json").code == 0
     make_experiment(folder / "more" / "w")
     result = invoke("calibrate", "runs", "--checks", "more", "-o", "mine.json")
-    assert "Nine of ten of 1 workload lie" in result.out
+    assert "Of 1 workload, 90% are" in result.out
 
 
 def test_calibrate_wants_enough_of_one_gpu(folder: Path, invoke: Invoke) -> None:

@@ -28,9 +28,9 @@ def test_says_what_is_slow_and_what_differs(invoke: Invoke, traces: Path, tmp_pa
     tables = tmp_path / "tables"
     result = invoke("fleet", str(traces), "-o", str(tables), "--workers", "1")
     assert result.code == 0
-    told = "8 ranks on NVIDIA H200, 2026-11-21: 8 ranks read, 999 µs a traced step in the median\n"
+    told = "8 ranks on NVIDIA H200, 2026-11-21: 8 ranks read, 999 µs per traced step (median)\n"
     assert result.out.startswith(told)
-    assert "launch-bound: 2.4% of a step in the median" in result.out
+    assert "launch-bound: 2.4% of a step (median)" in result.out
     assert "rank5" in result.out
     assert "gemm (+80.0 µs)" in result.out
     assert "all but rank2" in result.out
@@ -43,8 +43,8 @@ def test_of_traces_without_steps_it_tells_traces(invoke: Invoke, tmp_path: Path)
         (tmp_path / name).mkdir()
         line_trace(tmp_path / name, marked=False)
     said = invoke("fleet", str(tmp_path)).out
-    assert "a trace in the median" in said
-    assert "of a trace in the median" in said
+    assert "per trace (median)" in said
+    assert "of a trace (median)" in said
     assert "traced step" not in said
 
 

@@ -14,25 +14,25 @@ from tests.ranks import SLOW_RANK_1, Truth
 @pytest.mark.parametrize(
     ("truth", "words"),
     [
-        (SLOW_RANK_1, "its GPU work before them takes longer (+8.00 µs)"),
+        (SLOW_RANK_1, "its preceding GPU work takes longer (+8.00 µs)"),
         (
             Truth(((9_000, 9_000), (9_000, 9_000)), idle=((0, 0), (0, 4_000))),
-            "its GPU is idle for longer before them (+4.00 µs)",
+            "its GPU is idle for longer beforehand (+4.00 µs)",
         ),
         (
             Truth(((9_000, 9_000), (11_000, 11_000)), idle=((0, 0), (2_000, 2_000))),
             # Of eight collectives the trace's first has none before it to count from.
-            "it works and idles longer before them (+3.50 µs of work, +3.50 µs of idle)",
+            "both its preceding work and idle time are longer (+3.50 µs of work, +3.50 µs of idle)",
         ),
-        (Truth(((9_000, 9_000), (9_000, 9_000))), "reach every collective together"),
+        (Truth(((9_000, 9_000), (9_000, 9_000))), "reach every collective at the same time"),
         (
             Truth(((9_000, 11_500), (11_000, 9_000))),
-            "no rank is late as a rule: in all they come 4.50 µs per traced step after each other",
+            "no rank is consistently late: total delays are 4.50 µs per traced step",
         ),
         (
             Truth(((10_000,), (13_000,), (11_000,))),
-            "is there 3.00 µs after the first one and 2.00 µs after the last but one, per traced "
-            "step: ",
+            "is 3.00 µs later than the first rank and 2.00 µs later than the second-to-last, per "
+            "traced step: ",
         ),
     ],
 )

@@ -22,9 +22,11 @@ def test_ranks_say_who_comes_last_and_why(roots: Path) -> None:
     # The graphed mode is what one looks for.
     assert chosen(page, "mode").value == "graph"
     assert "both ranks take 110 µs per step" in told
-    assert "rank 1 comes last to 66.7% of the collectives and costs 8.00 µs per traced step" in told
-    assert "its GPU work before them takes longer (+8.00 µs)" in told
-    assert "most at number 3 of 3, by 5.00 µs" in told
+    assert (
+        "rank 1 arrives last at 66.7% of the collectives and costs 8.00 µs per traced step" in told
+    )
+    assert "its preceding GPU work takes longer (+8.00 µs)" in told
+    assert "largest at number 3 of 3, by 5.00 µs" in told
     assert "graphs of all ranks agree" in told
     assert len(page.get("plotly_chart")) == 2
     table = page.dataframe[0].value
@@ -49,7 +51,7 @@ def test_a_rank_without_the_others_says_so(roots: Path) -> None:
     make_ranks(roots / "tp", "graph", only=[1])
     told = markup(shown("ranks", experiment="tp"))
     assert "No skew: only one of several ranks is available" in told
-    assert "No run of rank 0 is here" in told
+    assert "No run of rank 0 is available" in told
 
 
 def test_the_doctor_says_that_it_examines_no_ranks(roots: Path) -> None:

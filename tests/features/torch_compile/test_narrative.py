@@ -20,21 +20,21 @@ from tests.samples import SAMPLES
 @pytest.mark.parametrize(
     ("run", "said"),
     [
-        ("compile-mends/mended-0", " Mend first: "),
+        ("compile-mends/mended-0", " Fix first: "),
         (
             "compile-generate/mended-2",
-            " Nothing that was recorded costs each step time; paid once: A function is compiled "
-            "more than once, transformers/utils/generic.py:933, 2.34 s of compiling.",
+            " No recorded cause slows every step. One-time cost: A function is compiled more "
+            "than once, transformers/utils/generic.py:933, 2.34 s of compile time.",
         ),
         (
             "compile-generate/mended-1",
-            " Mend first: Torch counts several calls as one step, generate.py:55.",
+            " Fix first: Torch counts several calls as one step, generate.py:55.",
         ),
         (
             "mlp-train/compile-default",
-            ' No CUDA graph was asked for: torch.compile(mode="reduce-overhead") records them.',
+            ' CUDA graphs were not enabled: torch.compile(mode="reduce-overhead") enables them.',
         ),
-        ("mlp-train/compile", " Nothing that was recorded keeps the step from its graphs."),
+        ("mlp-train/compile", " No recorded cause prevents CUDA graphs."),
     ],
 )
 def test_what_is_to_be_mended_first_if_anything(run: str, said: str) -> None:
@@ -47,9 +47,9 @@ def test_a_saving_is_told_with_its_range_or_as_too_small() -> None:
     report = compile_report(load_run(SAMPLES / "compile-mends/mended-2"))
     assert not isinstance(report, Missing)
     (cause,) = report.causes
-    assert saving_text(cause) == "234 µs a step (140 µs to 249 µs)"
-    assert saving_badge(cause) == "saves 234 µs a step"
+    assert saving_text(cause) == "234 µs per step (140 µs to 249 µs)"
+    assert saving_badge(cause) == "saves 234 µs per step"
     assert compile_sentence(report).endswith("save 234 µs (140 µs to 249 µs) of 365 µs.")
     small = replace(cause, saves_ns=9e3, saves_range=SavingRange(0.0, 24e3, 15e3, is_clear=False))
-    assert saving_text(small).endswith("too small to tell: processes differ by 15.0 µs")
-    assert saving_badge(small) == "too small to tell"
+    assert saving_text(small).endswith("within noise: processes differ by 15.0 µs")
+    assert saving_badge(small) == "within noise"

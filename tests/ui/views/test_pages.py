@@ -215,7 +215,7 @@ def test_names_are_shown_as_text_and_nothing_else(
 def test_every_page_takes_ranks(roots: Path) -> None:
     for mode in ("eager", "graph"):
         make_ranks(roots / "tp", mode)
-    assert "faster: graph-rank1 against eager-rank1" in markup(shown("overview"))
+    assert "graph-rank1 is faster than eager-rank1" in markup(shown("overview"))
     for name in ("compare", "graph", "timeline", "memory", "export"):
         shown(name, experiment="tp")
 
@@ -252,7 +252,7 @@ def test_what_a_wrong_result_gained_is_struck_out_and_warned_of_on_every_page(
     compared = markup(shown("compare"))
     assert re.search('value doubted">[^<]*x<', compared)
     for name in ("graph", "timeline", "memory", "export"):
-        assert "do other work than the step" in markup(shown(name)), name
+        assert "compute a different result than the step" in markup(shown(name)), name
     # Nor is it sorted among speedups.
     assert compared_sample("moved-inputs").gain is None
 

@@ -1,4 +1,4 @@
-"""The pictures of a comparison: where a step's time goes, its iterations, when a graph pays."""
+"""Charts of a comparison: step time breakdown, iterations, and break-even."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
 
 _MAX_POINTS: Final = 2_000
-"""Iterations drawn for one run; more are thinned evenly, which the caption says."""
+"""Maximum number of drawn iterations per run; more are sampled evenly, as the caption states."""
 
 _AIR: Final = 0.06
-"""Of a run's width, kept free on either side of its iterations."""
+"""Share of a run's width kept free on either side."""
 
 _LINE: Final = 15
-"""Pixels of a line below an axis."""
+"""Height in pixels of a line below an axis."""
 _ROOM: Final = 36
-"""Characters that have room side by side below a plot, in a window of 360 pixels."""
+"""Number of characters that fit side by side below a plot in a window of 360 pixels."""
 _CHARACTER: Final = 6.6
-"""Pixels of one."""
+"""Width of a character in pixels."""
 
 
 def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
-    """A bar for each run: a clean step, divided by the traced pass into GPU work by category and
-    time in which the GPU was idle. None when no run can be divided."""
+    """Draw a bar per run: a step divided by the traced pass into GPU work by category and GPU idle
+    time. None if no run can be divided."""
     runs = [run for run in comparison.runs if _where(run)]
     if not runs:
         return None
@@ -104,33 +104,33 @@ def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | N
     figure.update_layout(barmode="stack", bargap=0.34)
     profiled = any(where.profiled for run in runs if (where := _where(run)))
     title = (
-        f"{unit.name} per step under the profiler: no step was timed without it"
+        f"{unit.name} per step under the profiler (no unprofiled times)"
         if profiled
-        else f"{unit.name} per step (clean or recorded step time, divided by the traced pass)"
+        else f"{unit.name} per step (clean or recorded step time, split by the trace)"
     )
     return dress_bars(figure, theme, 49 + 42 * len(runs), title, longest / unit.ns, labels)
 
 
 def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
-    """Step time of every clean iteration, and of every step of a recorded program, on a logarithmic
-    axis, run beside run, each from its first iteration to its last; None without any."""
+    """Draw step times of clean iterations and recorded steps on a logarithmic axis, runs side by
+    side; None without any."""
     measured = [(run, times) for run in comparison.runs if (times := _iterations(run.run))]
     if not measured:
         return None
     figure = go.Figure()
-    for at, (run, times) in enumerate(measured):
+    for index, (run, times) in enumerate(measured):
         stride = -(-len(times) // _MAX_POINTS)
         numbers = range(0, len(times), stride)
         figure.add_scatter(
             name=escape(run.name),
-            x=[at + _AIR + (1 - 2 * _AIR) * number / len(times) for number in numbers],
+            x=[index + _AIR + (1 - 2 * _AIR) * number / len(times) for number in numbers],
             y=[times[number] for number in numbers],
             mode="markers",
             marker={
                 "size": 4,
                 "color": shade(run_shade(run.run), theme),
                 "opacity": 0.75,
-                "symbol": SYMBOLS[at % len(SYMBOLS)],
+                "symbol": SYMBOLS[index % len(SYMBOLS)],
             },
             text=[f"iteration {number}<br>{format_ns(times[number])}" for number in numbers],
             hovertemplate="%{text}<extra>" + escape(run.name) + "</extra>",
@@ -141,18 +141,22 @@ def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
     figure.update_xaxes(
         title_text="iterations of each run, first to last",
         range=[0, len(measured)],
-        tickvals=[at + 0.5 for at in range(len(measured))],
-        ticktext=["<br>" * (at % lines) + escape(name) for at, name in enumerate(names)],
+        tickvals=[index + 0.5 for index in range(len(measured))],
+        ticktext=["<br>" * (index % lines) + escape(name) for index, name in enumerate(names)],
         showgrid=False,
     )
     values = [value for trace in figure.data for value in trace.y]
     ticks = log_ticks(values)
     texts = [tick_text(tick) for tick in ticks]
     figure.update_yaxes(title_text="step time", type="log", tickvals=ticks, ticktext=texts)
-    within = [text for tick, text in zip(ticks, texts, strict=True) if tick <= 1.2 * max(values)]
-    below = _LINE * (lines - 1)
-    keep_margins(dress(figure, theme, 280 + below), tick_room(within), right=_beyond(names))
-    figure.update_layout(margin={"b": figure.layout.margin.b + below})
+    visible_labels = [
+        text for tick, text in zip(ticks, texts, strict=True) if tick <= 1.2 * max(values)
+    ]
+    extra_height = _LINE * (lines - 1)
+    keep_margins(
+        dress(figure, theme, 280 + extra_height), tick_room(visible_labels), right=_beyond(names)
+    )
+    figure.update_layout(margin={"b": figure.layout.margin.b + extra_height})
     return figure
 
 
@@ -161,35 +165,39 @@ def _cut(name: str) -> str:
 
 
 def _lines(names: Sequence[str]) -> int:
-    """Over how many lines ``names`` (one or more) are dealt in turn below an axis, so that those of
-    a line do not touch in a narrow window."""
-    each = _ROOM / len(names)
+    """Return the number of lines over which ``names`` are distributed below an axis so that they do
+    not overlap in a narrow window."""
+    slot_width = _ROOM / len(names)
     for lines in range(1, len(names)):
-        beside = zip(names, names[lines:], strict=False)
-        if all((len(name) + len(other)) / 2 + 1 <= lines * each for name, other in beside):
+        neighbours = zip(names, names[lines:], strict=False)
+        if all(
+            (len(name) + len(other)) / 2 + 1 <= lines * slot_width for name, other in neighbours
+        ):
             return lines
     return len(names)
 
 
 def _beyond(names: Sequence[str]) -> int:
-    """Pixels right of the plot that the end of a name takes in a narrow window, and a margin."""
-    each = _ROOM / len(names)
-    ends = (len(name) / 2 - (at + 0.5) * each for at, name in enumerate(reversed(names)))
+    """Return the pixels needed by the end of a name right of the plot in a narrow window, with a
+    margin."""
+    slot_width = _ROOM / len(names)
+    ends = (
+        len(name) / 2 - (index + 0.5) * slot_width for index, name in enumerate(reversed(names))
+    )
     return 8 + round(_CHARACTER * max(0.0, *ends))
 
 
 def _iterations(run: Run) -> list[int]:
-    """ns of each clean iteration; of a recorded program from the end of a step to that of the next,
-    as the CPU saw them."""
+    """Return the ns of each clean iteration, or of each recorded step on the CPU."""
     if run.clean is not None:
         return [step.wall_ns for step in run.clean.steps]
     return list(run.recording.step_ns) if run.recording else []
 
 
 def break_even_chart(comparison: Comparison, run: RunComparison, theme: Theme) -> go.Figure | None:
-    """Total time over the number of steps, one-off costs included, of a run and its baseline; None
-    when the run does not pay for itself or has no baseline. The band is the 95% interval of what a
-    replay saves: it crosses the baseline's line where the interval of the break-even ends."""
+    """Draw total time by number of steps, with one-time costs, for a run and its baseline. None if
+    the run never pays off or has no baseline. The band is the 95% interval of the saving; it
+    crosses the baseline where the break-even interval ends."""
     costs = run.break_even
     if isinstance(costs, Missing) or run.baseline is None:
         return None
@@ -207,16 +215,16 @@ def break_even_chart(comparison: Comparison, run: RunComparison, theme: Theme) -
         for bound in range(3)
     ]
     figure = go.Figure()
-    own = shade(RUN, theme)
+    run_colour = shade(RUN, theme)
     for bound, fill in ((2, None), (0, "tonexty")):
         figure.add_scatter(
             name="95% interval",
             x=steps,
             y=totals[bound],
             mode="lines",
-            line={"width": 0, "color": own},
+            line={"width": 0, "color": run_colour},
             fill=fill,
-            fillcolor=_faint(own),
+            fillcolor=_faint(run_colour),
             showlegend=fill is not None,
             hoverinfo="skip",
         )
@@ -229,27 +237,27 @@ def break_even_chart(comparison: Comparison, run: RunComparison, theme: Theme) -
             x=steps,
             y=values,
             mode="lines",
-            line={"width": 2.5, "color": own, "dash": dash},
+            line={"width": 2.5, "color": run_colour, "dash": dash},
             text=[format_ns(value * unit.ns) for value in values],
             hovertemplate="%{x:,} steps<br>%{text}<extra>" + escape(name) + "</extra>",
         )
     figure.add_vline(
         x=costs.replays,
-        line={"dash": "dot", "width": 1, "color": own},
+        line={"dash": "dot", "width": 1, "color": run_colour},
         annotation_text=counted(costs.replays, "replay"),
         annotation_position="bottom right",
     )
     figure.update_xaxes(title_text="steps", showgrid=False, tickformat=",")
     figure.update_yaxes(title_text=f"{unit.name} in total", rangemode="tozero")
-    most = before * count / unit.ns
-    labels = [f"{most:.0f}" if most >= 10 else f"{most / 10:.1g}"]
-    # The last number of the steps reaches over the end of their axis.
+    axis_end = before * count / unit.ns
+    labels = [f"{axis_end:.0f}" if axis_end >= 10 else f"{axis_end / 10:.1g}"]
+    # The last step number extends beyond the end of the axis.
     return keep_margins(dress(figure, theme, 280), tick_room(labels), right=18)
 
 
 def _faint(colour: str) -> str:
-    """#rrggbb as a colour that lets a line behind it be seen."""
-    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    """Convert #rrggbb to a translucent colour."""
+    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red},{green},{blue},0.2)"
 
 
@@ -267,10 +275,10 @@ def _with(values: list[float], runs: list[RunComparison]) -> list[tuple[float, R
     return list(zip(values, runs, strict=True))
 
 
-def _hover(what: str, ns: float, run: RunComparison) -> str:
+def _hover(label: str, ns: float, run: RunComparison) -> str:
     where = _where(run)
-    whole = where.step_ns if where else 0.0
-    share = format_percent(ns / whole) if whole else ""
+    step_ns = where.step_ns if where else 0.0
+    share = format_percent(ns / step_ns) if step_ns else ""
     return (
-        f"{escape(what)}<br>{format_ns(ns)}, {share} of the step<extra>{escape(run.name)}</extra>"
+        f"{escape(label)}<br>{format_ns(ns)}, {share} of the step<extra>{escape(run.name)}</extra>"
     )

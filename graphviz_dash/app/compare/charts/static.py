@@ -1,4 +1,4 @@
-"""A comparison in drawings that stand still, for a page without scripts and for paper."""
+"""Static charts of a comparison, for reports without scripts and for paper."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ _HATCH: Final = (
 
 
 def static_waterfall(waterfall: Waterfall) -> str:
-    """From the baseline's step down to the run's, a bar for each cause."""
-    at = waterfall.before_ns
+    """Draw a bar per cause from the baseline's step to the run's."""
+    level = waterfall.before_ns
     hatch = _HATCH.format(id="rest", stroke=colour(REMAINDER))
-    rows = [(waterfall.baseline, 0, at, colour(BASELINE), "", format_ns(at))]
+    rows = [(waterfall.baseline, 0, level, colour(BASELINE), "", format_ns(level))]
     for cause, saved in waterfall.causes:
         shade = colour(SAVED if saved >= 0 else ADDED)
         extra = ""
         if cause is Cause.REMAINDER:
             shade, extra = "url(#rest)", f'stroke="{colour(REMAINDER)}"'
         sign = "\N{MINUS SIGN}" if saved > 0 else "+" if saved < 0 else ""
-        low, high = min(at, at - saved), max(at, at - saved)
+        low, high = min(level, level - saved), max(level, level - saved)
         rows.append((cause.value, low, high, shade, extra, f"{sign}{format_ns(abs(saved))}"))
-        at -= saved
+        level -= saved
     last = (
         waterfall.run,
         0,
@@ -62,21 +62,21 @@ def static_waterfall(waterfall: Waterfall) -> str:
     )
     scale = (WIDTH - _LEFT - _RIGHT) / max(1, *(high for _, _, high, *_ in (*rows, last)))
     parts = [hatch]
-    for index, (name, low, high, fill, extra, shown) in enumerate([*rows, last]):
+    for index, (name, low, high, fill, extra, label) in enumerate([*rows, last]):
         y = index * _ROW
         x = _LEFT + low * scale
         parts.append(words(_LEFT - 10, y + 19, fitted(name, _LEFT - 14, 13), "", "end"))
         wide = max((high - low) * scale, 1.0)
         parts.append(rectangle(x, y + 4, wide, _ROW - 8, fill, extra=extra))
-        parts.append(words(x + wide + 8, y + 19, shown, "num"))
-    said = (
+        parts.append(words(x + wide + 8, y + 19, label, "num"))
+    description = (
         f"From {waterfall.baseline}, {format_ns(waterfall.before_ns)}, to {waterfall.run}, by cause"
     )
-    return drawing(WIDTH, (len(rows) + 1) * _ROW, said, "".join(parts))
+    return drawing(WIDTH, (len(rows) + 1) * _ROW, description, "".join(parts))
 
 
 def static_time_by_category(comparison: Comparison) -> str | None:
-    """A bar for each run: a clean step, divided into GPU work by category and idle time."""
+    """Draw a bar per run: a clean step divided into GPU work by category and idle time."""
     measured = [
         (run.name, run.where) for run in comparison.runs if not isinstance(run.where, Missing)
     ]
@@ -84,10 +84,12 @@ def static_time_by_category(comparison: Comparison) -> str | None:
         return None
     longest = max(where.step_ns for _, where in measured)
     scale = (WIDTH - _LEFT - _RIGHT) / max(longest, 1)
-    used = {part.category for _, where in measured for part in where.parts}
-    entries = [(category.value, CATEGORY[category]) for category in Category if category in used]
-    shown, top = legend([*entries, ("GPU idle", IDLE)], _LEFT, 12, WIDTH)
-    parts = [_HATCH.format(id="idle", stroke=colour(IDLE)), shown]
+    categories = {part.category for _, where in measured for part in where.parts}
+    entries = [
+        (category.value, CATEGORY[category]) for category in Category if category in categories
+    ]
+    legend_markup, top = legend([*entries, ("GPU idle", IDLE)], _LEFT, 12, WIDTH)
+    parts = [_HATCH.format(id="idle", stroke=colour(IDLE)), legend_markup]
     for index, (name, where) in enumerate(measured):
         y, x = top + index * _ROW, _LEFT
         parts.append(words(_LEFT - 10, y + 19, fitted(name, _LEFT - 14, 13), "", "end"))
@@ -110,13 +112,13 @@ def static_time_by_category(comparison: Comparison) -> str | None:
             x += wide
         parts.append(words(x + 8, y + 19, format_ns(where.step_ns), "num"))
     profiled = any(where.profiled for _, where in measured)
-    what = "step under the profiler" if profiled else "clean step"
-    said = f"Where the time of a {what} goes, run by run"
-    return drawing(WIDTH, top + len(measured) * _ROW, said, "".join(parts))
+    step_name = "step under the profiler" if profiled else "clean step"
+    description = f"Time breakdown of a {step_name}, by run"
+    return drawing(WIDTH, top + len(measured) * _ROW, description, "".join(parts))
 
 
 def static_break_even(comparison: Comparison, costs: BreakEven) -> str:
-    """Total time over the number of steps of a run and its baseline, with the 95% band."""
+    """Draw the total time by number of steps for a run and its baseline, with the 95% band."""
     run, base = comparison[costs.run], comparison[costs.baseline]
     height, left, bottom = 220.0, 70.0, 34.0
     count = max(10, round(3 * min(costs.most or costs.replays, 3 * costs.replays)))
@@ -131,25 +133,26 @@ def static_break_even(comparison: Comparison, costs: BreakEven) -> str:
         totals = [(steps, before * steps - costs.saved(steps)[bound]) for steps in (0, count)]
         return [point(*total) for total in totals]
 
-    own, other = (colour(run_shade(side.run)) for side in (run, base))
+    run_colour, base_colour = (colour(run_shade(side.run)) for side in (run, base))
     band = "L".join((*ends(2), *reversed(ends(0))))
-    parts = [f'<path d="M{band}Z" style="fill:{own};opacity:.18"/>']
+    parts = [f'<path d="M{band}Z" style="fill:{run_colour};opacity:.18"/>']
     parts += _axes(count, high, left, height, bottom)
     for name, stroke, (begin, end) in (
-        (base.name, other, [point(0, 0), point(count, before * count)]),
-        (run.name, own, ends(1)),
+        (base.name, base_colour, [point(0, 0), point(count, before * count)]),
+        (run.name, run_colour, ends(1)),
     ):
         parts.append(f'<path d="M{begin}L{end}" style="stroke:{stroke};fill:none;stroke-width:2"/>')
         x, y = map(float, end.split())
         parts.append(words(x + 8, y + 4, fitted(name, _RIGHT - 10, 12)))
-    at = point(costs.replays, 0).split()[0]
+    position = point(costs.replays, 0).split()[0]
     parts.append(
-        f'<path d="M{at} 10V{height - bottom:g}" style="stroke:{own};stroke-dasharray:3 3"/>'
+        f'<path d="M{position} 10V{height - bottom:g}" '
+        f'style="stroke:{run_colour};stroke-dasharray:3 3"/>'
     )
     replays = counted(costs.replays, "replay")
-    parts.append(words(float(at) + 6, 18, replays, "num"))
-    said = f"Total time over steps: break-even of {costs.run} after {replays}"
-    return drawing(WIDTH, height, said, "".join(parts))
+    parts.append(words(float(position) + 6, 18, replays, "num"))
+    description = f"Total time over steps: break-even of {costs.run} after {replays}"
+    return drawing(WIDTH, height, description, "".join(parts))
 
 
 def _axes(count: int, high: float, left: float, height: float, bottom: float) -> Iterator[str]:

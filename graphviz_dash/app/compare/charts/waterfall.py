@@ -1,4 +1,4 @@
-"""The equation as a picture: from the baseline's step down to the run's, a bar for each cause."""
+"""Waterfall chart of the equation: a bar per cause from the baseline's step to the run's."""
 
 from __future__ import annotations
 
@@ -19,30 +19,32 @@ from graphviz_dash.units import format_ns, format_percent
 _TICKS: Final = 4
 
 _MEANING: Final = {
-    Cause.GAPS: "the GPU waited for the next launch",
-    Cause.KERNELS: "durations of kernels",
-    Cause.COPIES: "durations of memcpys and memsets",
-    Cause.OVERLAP: "counted more than once because it ran at the same time",
-    Cause.SYNCHRONISATION: "the CPU waited for the GPU within the step",
-    Cause.RANKS: "the GPU waited in a collective for other ranks",
-    Cause.REMAINDER: "what the traced passes do not explain",
+    Cause.GAPS: "GPU waiting for the next launch",
+    Cause.KERNELS: "kernel durations",
+    Cause.COPIES: "memcpy and memset durations",
+    Cause.OVERLAP: "concurrent work that is counted more than once",
+    Cause.SYNCHRONISATION: "CPU waiting for the GPU within the step",
+    Cause.RANKS: "GPU waiting in collectives for other ranks",
+    Cause.REMAINDER: "not explained by the traced passes",
 }
 
 
 def waterfall_chart(waterfall: Waterfall, theme: Theme) -> go.Figure:
-    """The figure."""
+    """Draw the waterfall."""
     labels = [
         escape(waterfall.baseline),
         *(cause.value for cause, _ in waterfall.causes),
         escape(waterfall.run),
     ]
     bars = [_Bar(labels[0], 0, waterfall.before_ns, BASELINE, _whole(waterfall, True))]
-    at = waterfall.before_ns
-    whole = waterfall.before_ns - waterfall.after_ns
+    level = waterfall.before_ns
+    difference = waterfall.before_ns - waterfall.after_ns
     for cause, saved in waterfall.causes:
         colour = REMAINDER if cause is Cause.REMAINDER else SAVED if saved >= 0 else ADDED
-        bars.append(_Bar(cause.value, at, at - saved, colour, _hover(cause, saved, whole), cause))
-        at -= saved
+        bars.append(
+            _Bar(cause.value, level, level - saved, colour, _hover(cause, saved, difference), cause)
+        )
+        level -= saved
     bars.append(_Bar(labels[-1], 0, waterfall.after_ns, RUN, _whole(waterfall, False)))
     figure = go.Figure()
     longest = max(bar.span[1] for bar in bars)
@@ -51,27 +53,27 @@ def waterfall_chart(waterfall: Waterfall, theme: Theme) -> go.Figure:
     figure.update_layout(barmode="overlay", bargap=0.3, showlegend=False)
     title = f"{unit.name} per {step_words(waterfall.basis)} ({whole_text(waterfall.basis)})"
     dress_bars(figure, theme, 306, title, longest / unit.ns, labels)
-    # Each bar has its figure beside it; with more, a phone's ticks touch.
+    # Each bar has a label; more ticks would overlap on a phone.
     figure.update_xaxes(nticks=_TICKS)
     figure.update_yaxes(categoryorder="array", categoryarray=labels)
     return figure
 
 
 class _Bar(Struct, frozen=True):
-    """A bar: a step, or what a cause changes of it."""
+    """Bar of a step, or of a cause's change."""
 
     label: str
-    """Of its row."""
+    """Label of its row."""
     start: int
-    """In ns."""
+    """Start in ns."""
     end: int
-    """In ns; before ``start`` where time was saved."""
+    """End in ns; before ``start`` if time was saved."""
     colour: Shade
-    """Of the bar."""
+    """Colour of the bar."""
     hover: str
-    """What the tooltip says."""
+    """Tooltip text."""
     cause: Cause | None = None
-    """What changes the step; None for a whole step."""
+    """Cause of the change; None for a step."""
 
     @property
     def span(self) -> tuple[int, int]:
@@ -79,9 +81,8 @@ class _Bar(Struct, frozen=True):
 
 
 def _add(figure: go.Figure, bars: list[_Bar], unit: TimeUnit, theme: Theme) -> None:
-    """The bars, each with its time at its right end; all of them in one trace, of which Plotly
-    draws each as slowly as a figure of its own. The remainder is nothing that was found: its bar is
-    hatched and hollow."""
+    """Add all bars in one trace, which is faster than one trace each, with the time at the right
+    end. The bar of the remainder is hatched and hollow."""
     colours = [shade(bar.colour, theme) for bar in bars]
     hollow = [bar.cause is Cause.REMAINDER for bar in bars]
     figure.add_bar(
@@ -91,12 +92,12 @@ def _add(figure: go.Figure, bars: list[_Bar], unit: TimeUnit, theme: Theme) -> N
         orientation="h",
         marker={
             "color": [
-                "rgba(0,0,0,0)" if empty else colour
-                for colour, empty in zip(colours, hollow, strict=True)
+                "rgba(0,0,0,0)" if is_hollow else colour
+                for colour, is_hollow in zip(colours, hollow, strict=True)
             ],
-            "line": {"width": [int(empty) for empty in hollow], "color": colours},
+            "line": {"width": [int(is_hollow) for is_hollow in hollow], "color": colours},
             "pattern": {
-                "shape": ["/" if empty else "" for empty in hollow],
+                "shape": ["/" if is_hollow else "" for is_hollow in hollow],
                 "fgcolor": colours,
                 "size": 6,
                 "solidity": 0.2,
@@ -118,11 +119,13 @@ def _whole(waterfall: Waterfall, before: bool) -> str:
     name, ns = (
         (waterfall.baseline, waterfall.before_ns) if before else (waterfall.run, waterfall.after_ns)
     )
-    what = step_words(waterfall.basis)
-    return f"{what} (median)<br>{format_ns(ns)}<extra>{escape(name)}</extra>"
+    name_of_step = step_words(waterfall.basis)
+    return f"{name_of_step} (median)<br>{format_ns(ns)}<extra>{escape(name)}</extra>"
 
 
-def _hover(cause: Cause, saved: int, whole: int) -> str:
+def _hover(cause: Cause, saved: int, difference: int) -> str:
     word = "less" if saved >= 0 else "more"
-    share = f", {format_percent(abs(saved) / abs(whole))} of the difference" if whole else ""
+    share = (
+        f", {format_percent(abs(saved) / abs(difference))} of the difference" if difference else ""
+    )
     return f"{_MEANING[cause]}<br>{format_ns(abs(saved))} {word}{share}<extra></extra>"

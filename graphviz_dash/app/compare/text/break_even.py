@@ -1,4 +1,4 @@
-"""Break-even on the terminal: from which replay on a graph has saved what it cost."""
+"""Break-even on the terminal: savings by number of replays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from graphviz_dash.units import format_count, format_ns
 
 
 def print_break_even(run: RunComparison | None) -> None:
-    """Prints what a run saves after more and more replays; nothing where that is missing."""
+    """Print the savings of a run after increasing numbers of replays; nothing without a
+    break-even."""
     if run is None or isinstance(run.break_even, Missing):
         return
     print_heading(break_even_title(run))

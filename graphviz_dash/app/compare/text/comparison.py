@@ -1,4 +1,4 @@
-"""A comparison on the terminal: outcome, figures, ranks, equation, break-even and kernels."""
+"""Comparison on the terminal: outcome, figures, ranks, equation, break-even and kernels."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def print_comparison(
     ranks: tuple[ModeRanks, ...],
     most: tuple[int, int],
 ) -> None:
-    """``most``: kernels, and modules and operators, to list."""
+    """Print a comparison. ``most``: maximum number of kernels, and of modules and operators."""
     count, parts = most
     click.echo(headline(result))
     if pieces := answer(result):

@@ -1,4 +1,4 @@
-"""What of a run's work no graph holds, on the terminal."""
+"""Work outside graphs, on the terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from graphviz_dash.units import format_count, format_ns, format_percent
 
 
 def print_not_captured(result: Comparison) -> None:
-    """Prints the work that runs with graphs launch one by one; nothing where there is none."""
+    """Print the work that runs with graphs launch one by one; nothing if there is none."""
     rows = [
         (run.name, group)
         for run in result.runs
@@ -19,7 +19,9 @@ def print_not_captured(result: Comparison) -> None:
     if not rows:
         return
     print_heading("Not captured, per traced step")
-    table = plain_table("run", "operator", "why", "work", "time", "of GPU time", right=(3, 4, 5))
+    table = plain_table(
+        "run", "operator", "reason", "work", "time", "share of GPU time", right=(3, 4, 5)
+    )
     for run, group in rows:
         table.add_row(
             cell(run),

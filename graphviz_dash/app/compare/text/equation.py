@@ -1,5 +1,5 @@
-"""The equation of a run and its baseline as text and JSON: what each cause, module and operator
-saved, and how the work of the two steps was paired."""
+"""Equation of a run and its baseline as text: savings by cause, module and operator, and the
+matching of work."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _LABEL: Final = 48
 
 
 def print_waterfalls(runs: Sequence[RunComparison], best: RunComparison | None, count: int) -> None:
-    """The equation of every run that has one, then ``count`` modules and operators of ``best``."""
+    """Print the equation of every run that has one, then ``count`` modules and operators of
+    ``best``."""
     for basis in Basis:
         equations = [
             (run, run.waterfall)
@@ -40,16 +41,14 @@ def print_waterfalls(runs: Sequence[RunComparison], best: RunComparison | None, 
         ]
         if equations:
             _print_equations(equations, basis)
-    divided = best.waterfall if best is not None else None
-    if divided is not None and not isinstance(divided, Missing) and count:
-        _print_shares(divided, "module", divided.modules, count)
-        _print_shares(divided, "operator", divided.operators, count)
+    waterfall = best.waterfall if best is not None else None
+    if waterfall is not None and not isinstance(waterfall, Missing) and count:
+        _print_shares(waterfall, "module", waterfall.modules, count)
+        _print_shares(waterfall, "operator", waterfall.operators, count)
 
 
 def _print_equations(equations: Sequence[tuple[RunComparison, Waterfall]], basis: Basis) -> None:
-    print_heading(
-        f"Where the time went vs the baseline, saved per {step_words(basis)} ({whole_text(basis)})"
-    )
+    print_heading(f"Change from the baseline per {step_words(basis)} ({whole_text(basis)})")
     waterfalls = [waterfall for _, waterfall in equations]
     causes = _causes(waterfalls)
     names = [cause.value for cause in causes]
@@ -65,7 +64,7 @@ def _print_equations(equations: Sequence[tuple[RunComparison, Waterfall]], basis
         parts = run.compile_parts
         if isinstance(parts, Missing):
             continue
-        for title, part in (("by compiling", parts.compiling), ("by graphs", parts.graphs)):
+        for title, part in (("by compilation", parts.compiling), ("by graphs", parts.graphs)):
             table.add_row(cell(f"  {title}", "dim"), cell(""), *_cells(part, causes)[:-1], cell(""))
     print_table(table)
     click.echo()
@@ -79,13 +78,13 @@ def _print_equations(equations: Sequence[tuple[RunComparison, Waterfall]], basis
 
 
 def _causes(waterfalls: Sequence[Waterfall]) -> list[Cause]:
-    """The causes in any of the equations, in order."""
+    """List the causes in any of the equations, in order."""
     present = {cause for waterfall in waterfalls for cause, _ in waterfall.causes}
     return [cause for cause in Cause if cause in present]
 
 
 def pairing_text(waterfall: Waterfall) -> str:
-    """How the work of the two steps was paired, in words."""
+    """Format how the work of the two steps was matched."""
     counts = ", ".join(
         f"{format_count(count)} {kind.value}"
         for kind, count in waterfall.pairs.counts.items()
@@ -98,7 +97,7 @@ def pairing_text(waterfall: Waterfall) -> str:
 
 
 def signed_ns(value: int) -> str:
-    """What was saved as what becomes of the step: a saving is negative."""
+    """Format a saving as a change of the step: savings are negative."""
     return f"+{format_ns(-value)}" if value < 0 else f"-{format_ns(value)}" if value else "0 ns"
 
 
@@ -121,5 +120,5 @@ def _print_shares(
 
 def _cells(saved: CauseTimes, causes: Sequence[Cause]) -> list[Text]:
     values = dict(saved.items())
-    shown = (*(values[cause] for cause in causes), saved.total)
-    return [cell(signed_ns(value) if value else "") for value in shown]
+    times = (*(values[cause] for cause in causes), saved.total)
+    return [cell(signed_ns(value) if value else "") for value in times]

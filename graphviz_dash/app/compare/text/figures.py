@@ -1,4 +1,4 @@
-"""Figures as text: one row a metric, a value and a spread for each run, and what goes with them."""
+"""Figures as text: one row per metric, with value and spread of each run, and related notes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Column: TypeAlias = tuple[str, Sequence[Figure]]
 
 
 def print_figures(columns: Sequence[Column]) -> None:
-    """One table, by section of the registry, of the metrics that at least one run has."""
+    """Print one table, by section of the registry, of the metrics that at least one run has."""
     if all(figure.value is None for _, figures in columns for figure in figures):
         return
     by_run = {name: {figure.metric.id: figure for figure in figures} for name, figures in columns}
@@ -54,7 +54,7 @@ def print_figures(columns: Sequence[Column]) -> None:
     print_table(table)
     click.echo()
     click.echo(
-        "Spreads are p25 to p75 unless they say 95%, and of how many processes: docs/metrics.md "
+        "Spreads are p25 to p75 unless marked 95% with a number of processes. docs/metrics.md "
         "defines each figure."
     )
 
@@ -64,7 +64,7 @@ def _pass(source: Source) -> str:
 
 
 def print_failures(runs: Sequence[Run]) -> None:
-    """What failed, on a line each."""
+    """Print the failures, one line each."""
     lines = [failure_text(run.name, failure) for run in runs for failure in run.manifest.failures]
     if lines:
         print_heading("Failures")
@@ -72,21 +72,23 @@ def print_failures(runs: Sequence[Run]) -> None:
             click.echo(f"  {line}")
     for run in runs:
         if run.doctor is not None and run.manifest.failures:
-            click.echo(f"  Why: graphviz-dash doctor --bundle {shlex.quote(shown(run.path))}")
+            click.echo(
+                f"  To diagnose: graphviz-dash doctor --bundle {shlex.quote(shown(run.path))}"
+            )
 
 
 def print_tracebacks(run: Run) -> None:
-    """The whole of what failed in one run, line by line; what a collector refused is told whole."""
+    """Print the full tracebacks of one run; refusals of a collector are already complete."""
     for failure in run.manifest.failures:
         if refused(failure):
             continue
-        print_heading(f"Traceback of what failed {when(failure)}")
+        print_heading(f"Traceback of the failure {when(failure)}")
         for line in failure.traceback.splitlines():
             click.echo(printable(f"  {line}").rstrip())
 
 
 def print_weaknesses(runs: Sequence[RunComparison]) -> None:
-    """What makes figures weak, and what to do about it."""
+    """Print caveats of the figures, with advice."""
     notes = [(run.name, note) for run in runs for note in low_confidence_notes(run.low_confidence)]
     if not notes:
         return
@@ -96,17 +98,17 @@ def print_weaknesses(runs: Sequence[RunComparison]) -> None:
 
 
 def print_remedies(runs: Sequence[Run], *, whole: bool) -> None:
-    """How to get what ``runs`` lack, all of an experiment if it is ``whole``, each with the command
-    to run."""
+    """Print how to collect missing data of ``runs``, with commands. ``whole`` means all runs of an
+    experiment."""
     lines = remedy_texts(runs, whole=whole)
     if lines:
-        print_heading("How to get what is missing")
+        print_heading("Collect missing data")
     for line in lines:
         click.echo(f"  {line}")
 
 
 def print_absent(columns: Sequence[Column]) -> None:
-    """Why figures are absent, those with one reason together."""
+    """Print why figures are missing, grouped by reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for name, figures in columns:
         missing = [
@@ -121,6 +123,6 @@ def print_absent(columns: Sequence[Column]) -> None:
             reasons.setdefault((name, reason), []).append(title)
     if not reasons:
         return
-    print_heading("Absent")
+    print_heading("Missing data")
     for (name, reason), titles in reasons.items():
         click.echo(printable(f"  {name}: {', '.join(titles)}: {reason}"))

@@ -1,4 +1,4 @@
-"""The kernels of a comparison's runs on the terminal."""
+"""Kernels of a comparison's runs on the terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAME_LENGTH: Final = 72
 
 
 def print_kernels(kernels: KernelTable, count: int) -> None:
-    """Prints ``count`` kernels per traced step, those that changed most first."""
+    """Print ``count`` kernels per traced step, largest change first."""
     if not kernels.rows:
         return
     shown = kernels.usual_rows[:count]

@@ -1,4 +1,4 @@
-"""One run on the terminal: what it is, its figures, its graphs and their longest nodes."""
+"""One run on the terminal: facts, figures, graphs and their longest nodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.headline import run_sentence
 
 _GRAPHS: Final = 16
-"""Graphs whose nodes are listed: a server has hundreds."""
+"""Maximum number of graphs with listed nodes: a server has hundreds."""
 
 
 def print_run(
@@ -40,9 +40,11 @@ def print_run(
     parallel: Mapping[str, ParallelPrediction | Missing],
     count: int,
 ) -> None:
-    """Prints a run; ``figures`` are those that need no baseline, ``measured`` is the concurrency of
-    graphs by their id, ``parallel`` what they would take on several streams; of each graph the
-    ``count`` longest nodes are listed, of the first graphs where there are many."""
+    """Print a run.
+
+    ``figures`` need no baseline. ``measured`` and ``parallel`` map graph ids to concurrency and
+    multi-stream predictions. The ``count`` longest nodes are listed for each of the first graphs.
+    """
     click.echo(run_sentence(result))
     print_facts(result.run)
     print_recorded_captures(result.run)

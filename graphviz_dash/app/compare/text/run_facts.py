@@ -1,4 +1,4 @@
-"""What a run is, on the terminal: workload, machine, sources, ranks, and what the recorder saw."""
+"""Facts about a run, on the terminal: workload, machine, sources, ranks, recorded captures."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from graphviz_dash.model.run import Environment, Manifest, Run
 from graphviz_dash.units import format_bytes, format_count, format_ns
 
 _CAPTURES: Final = 20
-"""Captures that are listed: a server has hundreds."""
+"""Maximum number of listed captures: a server has hundreds."""
 
 
 def print_facts(run: Run) -> None:
-    """Prints what a run is: workload, mode, status, machine, software, sources."""
+    """Print workload, mode, status, machine, software and sources of a run."""
     manifest = run.manifest
     work, machine, rank = manifest.workload, manifest.environment, manifest.rank_of_several
     facts = {
         "workload": f"{work.name} ({work.factory}), "
-        + ("a program with a seed of its own" if work.seed is None else f"seed {work.seed}"),
+        + ("a program with an unrecorded seed" if work.seed is None else f"seed {work.seed}"),
         **(
             {"parameters": ", ".join(f"{key}={value}" for key, value in work.parameters.items())}
             if work.parameters
@@ -37,7 +37,7 @@ def print_facts(run: Run) -> None:
         f"{work.traced_iterations} traced"
         if run.recording is None
         else f"{work.iterations} timed, {work.traced_iterations} traced, of "
-        f"{run.recording.steps} steps seen",
+        f"{run.recording.steps} recorded steps",
         "mode": manifest.mode.value + ("" if rank is None else f", rank {format_count(rank)}"),
         **_ranks(manifest),
         "status": manifest.status,
@@ -58,7 +58,7 @@ def print_facts(run: Run) -> None:
 
 
 def _machine(machine: Environment) -> dict[str, str]:
-    """Where the run was made; what is not known is left out or called so."""
+    """Format machine and software of a run; unknown facts are omitted or marked."""
     gpu = machine.gpu
     device = machine.gpu_name
     if gpu is not None:
@@ -67,7 +67,7 @@ def _machine(machine: Environment) -> dict[str, str]:
             f"{gpu.multiprocessors} multiprocessors, {format_bytes(gpu.memory_bytes)}"
         )
     if machine.gpu_count is not None:
-        device += f"; {machine.gpu_count} in the machine"
+        device += f"; {machine.gpu_count} in this machine"
     cpus = "" if machine.cpu_count is None else f", {machine.cpu_count} CPUs"
     return {
         "GPU": device,
@@ -80,7 +80,7 @@ def _machine(machine: Environment) -> dict[str, str]:
 
 
 def _sources(manifest: Manifest) -> dict[str, str]:
-    """The files that the run was imported from; empty for one that was collected."""
+    """Format the files that the run was imported from; empty if it was collected."""
     if not manifest.sources:
         return {}
     files = [
@@ -92,7 +92,7 @@ def _sources(manifest: Manifest) -> dict[str, str]:
 
 
 def _ranks(manifest: Manifest) -> dict[str, str]:
-    """The ranks that ran with this one; empty for a single process."""
+    """Format the ranks that ran with this one; empty for a single process."""
     group = manifest.group
     if group is None or manifest.rank_of_several is None:
         return {}
@@ -104,12 +104,14 @@ def _ranks(manifest: Manifest) -> dict[str, str]:
 
 
 def print_recorded_captures(run: Run) -> None:
-    """Prints the captures that the recorder saw; nothing for a run that was not recorded."""
+    """Print the recorded captures; nothing for a run that was not recorded."""
     recording = run.recording
     if recording is None:
         return
-    print_heading(f"What the recorder saw; a step ended at: {recording.boundary or 'nothing'}")
-    captures = plain_table("capture", "at", "nodes", "replays", "in the window", "took", "problem")
+    print_heading(f"Recorded captures; step boundary: {recording.boundary or 'none'}")
+    captures = plain_table(
+        "capture", "at", "nodes", "replays", "in the window", "duration", "problem"
+    )
     for column in (2, 3, 4, 5):
         captures.columns[column].justify = "right"
     for graph in recording.graphs[:_CAPTURES]:
@@ -126,4 +128,4 @@ def print_recorded_captures(run: Run) -> None:
         print_table(captures)
         print_more(len(recording.graphs), _CAPTURES)
     else:
-        click.echo("  no capture")
+        click.echo("  no captures")

@@ -1,4 +1,4 @@
-"""The boxes of a view: what stands in each, for a node or a group of nodes."""
+"""Boxes of a view and their text, for a node or a group of nodes."""
 
 from __future__ import annotations
 
@@ -21,54 +21,54 @@ _NAME: Final = 160
 
 
 class Box(msgspec.Struct, frozen=True, array_like=True):
-    """A box of the drawing: a node (``node`` >= 0) or a group of nodes. Lengths are in pixels at
-    full zoom; colours index the view's legend."""
+    """Box of the drawing: a node (``node`` >= 0) or a group. Lengths are in pixels at full zoom;
+    colours index the view's legend."""
 
     id: str
-    """Of a node "n" and its index, of a group its path in the fold, such as "g.0.2"."""
+    """"n" and the index for a node, or the fold path for a group, such as "g.0.2"."""
     x: int
     """Left edge."""
     y: int
-    """Upper edge."""
+    """Top edge."""
     width: int
-    """From left to right."""
+    """Width."""
     height: int
-    """From top to bottom."""
+    """Height."""
     node: int
-    """Index of the node in the whole graph; -1 for a group."""
+    """Index of the node in the full graph; -1 for a group."""
     open: bool
     """Whether the group is unfolded."""
     label: str
-    """First line: of a node its operator or module, where one is known."""
+    """First line: operator or module of a node, if known."""
     note: str
-    """Second line: of a node its kernel, of a group what it is."""
+    """Second line: kernel of a node, or description of a group."""
     time: str
-    """GPU time in a replay; empty where none was measured."""
+    """GPU time per replay; empty if not measured."""
     colour: int
     """Colour of the node, or of most of the group."""
     strip: list[int]
     """Colours of a folded group's nodes, in order."""
     repeats: int
-    """How many blocks a repeat has; 0 for other boxes."""
+    """Number of blocks of a repeat; 0 for other boxes."""
     name: int
-    """Index of the whole name in the view's ``names``; -1 where the label says all."""
+    """Index of the full name in the view's ``names``; -1 if the label is complete."""
     body: bool
     """Whether it is a graph inside a node."""
     where: str
-    """How the node is spoken of, "node 3 of graph-0.7"; empty for "node" and its index."""
+    """Reference such as "node 3 of graph-0.7"; empty for "node" and its index."""
     disabled: bool
-    """The node does not run: its executable has it disabled, or a comparison says it is gone."""
+    """Whether the node does not run: disabled in its executable, or removed in a comparison."""
     critical: bool
-    """Whether something in it is on the critical path, and something of the graph is not."""
+    """Whether it contains critical nodes and the graph has others."""
     first: int
-    """Number of its first node in the order of the fold."""
+    """Number of its first node in fold order."""
     count: int
-    """How many nodes it holds."""
+    """Number of nodes."""
     block: int
-    """Number of the block that an unfolded repeat shows for all; -1 where it shows all or is none.
-    """
+    """Number of the visible block of an unfolded repeat; -1 if it shows all blocks or is not a
+    repeat."""
     differ: int
-    """How many blocks of a repeat are not like most."""
+    """Number of blocks that differ from most blocks of a repeat."""
 
 
 def box_of(
@@ -79,12 +79,12 @@ def box_of(
     names: dict[str, int],
     blocks: Shown,
 ) -> Box:
-    """The box of a leaf or group; ``above`` is the title of the group around it, which a title
-    need not say again. Whole names go into ``names``, once each."""
+    """Build the box of a leaf or group. ``above`` is the title of the enclosing group, which the
+    box does not repeat. Full names are added to ``names`` once each."""
     item = placed.fold
     first = int(graph.root.order.at[item.node]) if isinstance(item, Leaf) else item.first
     count = 1 if isinstance(item, Leaf) else item.count
-    where: dict[str, Any] = {
+    position: dict[str, Any] = {
         "x": round(placed.x),
         "y": round(placed.y),
         "width": round(placed.width),
@@ -97,23 +97,23 @@ def box_of(
         row = graph.rows[item.node]
         label, note = node_lines(row, above)
         name = printable(row.node.label)
-        whole = -1 if name == label[:_LABEL] else names.setdefault(name[:_NAME], len(names))
+        name_index = -1 if name == label[:_LABEL] else names.setdefault(name[:_NAME], len(names))
         owner, index = graph.whole.owner[item.node]
-        spoken = "" if owner == graph.whole.table.graph.id else f"node {index} of {owner}"
+        reference = "" if owner == graph.whole.table.graph.id else f"node {index} of {owner}"
         state: dict[str, Any] = {
             "note": note[:_LABEL], "disabled": False,
         } | _state(graph, item.node)  # fmt: skip
         return Box(
-            id=item.id, **where, node=item.node, open=False, label=label[:_LABEL],
+            id=item.id, **position, node=item.node, open=False, label=label[:_LABEL],
             time=format_ns(row.times.median_ns) if graph.complete else "",
-            colour=colours.of_leaf(first), strip=[], repeats=0, name=whole, body=False,
-            where=printable(spoken), block=-1, differ=0, **state,
+            colour=colours.of_leaf(first), strip=[], repeats=0, name=name_index, body=False,
+            where=printable(reference), block=-1, differ=0, **state,
         )  # fmt: skip
     title = printable(_inner_title(item.title, above)).removeprefix(ATEN)
     repeated = item.kind is FoldKind.REPEAT
     block = blocks.get(item.id, 0) if repeated and placed.open else ALL
     return Box(
-        id=item.id, **where, node=-1, open=placed.open, label=title[:_LABEL],
+        id=item.id, **position, node=-1, open=placed.open, label=title[:_LABEL],
         note=_note(item, count),
         time=graph.times.text(first, count), colour=colours.most(first, count),
         strip=[] if placed.open else colours.strip(first, count),
@@ -129,8 +129,8 @@ def _note(group: Group, count: int) -> str:
 
 
 def _inner_title(title: str, above: str) -> str:
-    """``title`` without what the title around it says: "attention" in "layers.0", and of
-    "Net.layers.0-49" in "Net.layers.0-2499" the name with its numbers, "layers.0-49"."""
+    """Shorten ``title`` by the enclosing title: "attention" in "layers.0", or "layers.0-49" for
+    "Net.layers.0-49" in "Net.layers.0-2499"."""
     if title.startswith(f"{above}."):
         return title.removeprefix(f"{above}.")
     stem, _, _ = title.rpartition(".")
@@ -140,13 +140,13 @@ def _inner_title(title: str, above: str) -> str:
 
 
 def _state(graph: FoldedGraph, node: int) -> dict[str, Any]:
-    """What a leaf's box says of its state: what became of the node, or that it is disabled."""
+    """Build the state of a leaf's box: its change, or that it is disabled."""
     if graph.union is not None:
         compared = graph.union.nodes[node]
-        gone = compared.change is Change.REMOVED
-        said = node_changes(compared) or compared.change.value
-        same = compared.change is Change.SAME
-        return {"disabled": gone} | ({} if same else {"note": said[:_LABEL]})
+        is_removed = compared.change is Change.REMOVED
+        note = node_changes(compared) or compared.change.value
+        is_same = compared.change is Change.SAME
+        return {"disabled": is_removed} | ({} if is_same else {"note": note[:_LABEL]})
     row = graph.rows[node]
     if row.node.enabled is not False:
         return {}

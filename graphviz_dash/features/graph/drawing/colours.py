@@ -1,6 +1,5 @@
-"""The colours of a folded graph's nodes, for each thing that colours can tell: one code a node, in
-the order of the fold, so that a group's are a stretch of an array.
-"""
+"""Colours of a folded graph's nodes for each colour mode: one code per node in fold order, so that
+a group is a slice of the array."""
 
 from __future__ import annotations
 
@@ -36,8 +35,8 @@ from graphviz_dash.model.graph import NodeKind
 _STRIP: Final = 28
 _NO_MODULE: Final = "other or no module"
 _NO_OP: Final = "other or no operator"
-_UNSEEN: Final = "not seen"
-_NO_STREAM: Final = "on no planned stream"
+_UNSEEN: Final = "not timed"
+_NO_STREAM: Final = "no planned stream"
 _STREAMS: Final = (*MODULES, SAVED)
 _TIMES: Final = (
     ("under 2 µs", 2_000.0),
@@ -49,7 +48,7 @@ _TIMES: Final = (
 
 
 class ColourBy(StrEnum):
-    """What the colour of a box tells."""
+    """Meaning of a box's colour."""
 
     CATEGORY = "category"
     KIND = "kind"
@@ -64,48 +63,50 @@ class ColourBy(StrEnum):
 
 
 class LegendEntry(msgspec.Struct, frozen=True):
-    """A colour and what it means."""
+    """Colour and its meaning."""
 
     label: str
-    """What it means."""
+    """Meaning."""
     light: str
-    """The colour on a light page, "#rrggbb"."""
+    """Colour in the light theme, "#rrggbb"."""
     dark: str
-    """The colour on a dark page."""
+    """Colour in the dark theme, "#rrggbb"."""
 
 
 class NodeColours:
-    """``legend`` has the colours that occur; ``codes`` (nodes,) the place in it of each node, by
-    the order of the fold."""
+    """Colours of all nodes. ``legend`` has the colours in use; ``codes`` (nodes,) has the legend
+    index of each node in fold order."""
 
     def __init__(self, shades: dict[str, Shade], keys: Sequence[str], order: Ints) -> None:
-        """``keys`` has a key of ``shades`` for each node, by its place."""
+        """``keys`` has a key of ``shades`` for each node, by position."""
         present = set(keys)
-        shown = {label: shade for label, shade in shades.items() if label in present}
+        used_shades = {label: shade for label, shade in shades.items() if label in present}
         self.legend = [
-            LegendEntry(printable(label), shade.light, shade.dark) for label, shade in shown.items()
+            LegendEntry(printable(label), shade.light, shade.dark)
+            for label, shade in used_shades.items()
         ]
-        code = {label: at for at, label in enumerate(shown)}
+        code = {label: index for index, label in enumerate(used_shades)}
         self.codes: Ints = np.fromiter((code[key] for key in keys), np.int64, len(keys))[order]
         self._same = code.get(Change.SAME.value, -1)
 
     def of_leaf(self, at: int) -> int:
-        """The colour of the leaf that is the ``at``-th."""
+        """Return the colour of leaf number ``at``."""
         return int(self.codes[at])
 
     def most(self, first: int, count: int) -> int:
-        """The colour that most of ``count`` leaves from ``first`` on have, of equals the first."""
+        """Return the most frequent colour among ``count`` leaves from ``first``; the first of
+        equals."""
         codes = self.codes[first : first + count]
-        # A group with a change in it is not grey because most of it is the same.
+        # A group with a change is not grey, even if most of its nodes are the same.
         changed = codes[codes != self._same]
         codes = changed if len(changed) else codes
-        often = np.bincount(codes)
-        return int(codes[np.argmax(often[codes] == often.max())])
+        frequencies = np.bincount(codes)
+        return int(codes[np.argmax(frequencies[codes] == frequencies.max())])
 
     def strip(self, first: int, count: int) -> list[int]:
-        """Colours of leaves evenly spread over a group, in order."""
-        shown = min(_STRIP, count)
-        codes: list[int] = self.codes[first + np.arange(shown) * count // shown].tolist()
+        """Return colours of leaves evenly sampled from a group, in order."""
+        samples = min(_STRIP, count)
+        codes: list[int] = self.codes[first + np.arange(samples) * count // samples].tolist()
         return codes
 
 
@@ -118,9 +119,8 @@ def node_colours(
     eager: Mapping[int, EagerCounterpart],
     streams: Mapping[int, int],
 ) -> NodeColours:
-    """The colours of the nodes of ``rows``, which the fold puts into ``order``; ``eager`` is what
-    those are to eager code that were compared with it, ``streams`` which stream they are planned
-    on."""
+    """Compute the colours of ``rows`` in fold order ``order``. ``eager`` maps nodes to eager
+    counterparts, ``streams`` to planned streams."""
     match by:
         case ColourBy.CATEGORY:
             shades: dict[str, Shade] = {member.value: CATEGORY[member] for member in Category}
@@ -134,7 +134,7 @@ def node_colours(
         case ColourBy.MODULE:
             shades, keys = _largest(_module_keys(rows), [1.0] * len(rows), _NO_MODULE)
         case ColourBy.OP:
-            # Those that take longest; where nothing was timed, those that are most.
+            # The operators with the longest times, or without times those with the most nodes.
             weights = [row.times.median_ns or 1.0 for row in rows]
             shades, keys = _largest([row.origin.op or _NO_OP for row in rows], weights, _NO_OP)
         case ColourBy.EAGER:
@@ -169,7 +169,7 @@ def node_colours(
 def _largest(
     keys: list[str], weights: list[float], other: str
 ) -> tuple[dict[str, Shade], list[str]]:
-    """Shades for the keys of most weight, and ``other`` for all else."""
+    """Assign shades to the keys of largest weight, and ``other`` to the rest."""
     sums: dict[str, float] = {}
     for key, weight in zip(keys, weights, strict=True):
         sums[key] = sums.get(key, 0.0) + weight
@@ -186,7 +186,7 @@ def _time_key(row: NodeRow) -> str:
 
 
 def _module_keys(rows: tuple[NodeRow, ...]) -> list[str]:
-    """The first parts of module paths that tell modules apart: "Transformer.layers.0"."""
+    """Shortest prefixes of module paths that distinguish modules: "Transformer.layers.0"."""
     paths = {row.origin.module: (row.origin.module or "").split(".") for row in rows}
     depth = 2
     while depth < 4 and len({tuple(p[:depth]) for p in paths.values() if p != [""]}) < 3:

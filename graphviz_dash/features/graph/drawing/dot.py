@@ -1,4 +1,4 @@
-"""A view of the DAG in the DOT language: its boxes and links as nodes, clusters and edges."""
+"""Export of a DAG view in the DOT language: boxes and links as nodes, clusters and edges."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from graphviz_dash.features.graph.drawing.view import DagView
 
 
 def view_dot(view: DagView, name: str) -> str:
-    """What is seen, for dot and its kin: a node for each box, filled with its colour, a cluster for
-    each unfolded group. A link to a cluster ends at its border."""
+    """Convert the view to DOT: a filled node for each box, a cluster for each unfolded group. A
+    link to a cluster ends at its border."""
     inside: dict[str, list[Box]] = {}
-    around: list[Box] = []
+    open_groups: list[Box] = []
     for box in view.boxes:
-        # Boxes come in the order of the tree: what holds this one was not long ago.
-        while around and not _holds(around[-1], box):
-            around.pop()
-        inside.setdefault(around[-1].id if around else "", []).append(box)
+        # Boxes come in tree order, so the enclosing box is recent.
+        while open_groups and not _holds(open_groups[-1], box):
+            open_groups.pop()
+        inside.setdefault(open_groups[-1].id if open_groups else "", []).append(box)
         if box.open:
-            around.append(box)
+            open_groups.append(box)
     return "\n".join([
         f"digraph {quoted(name)} {{",
         '  compound=true; graph [fontname="Helvetica", fontsize=11];',
@@ -40,8 +40,8 @@ def _holds(outer: Box, box: Box) -> bool:
     return outer.first <= box.first and box.first + box.count <= outer.first + outer.count
 
 
-def _boxes(view: DagView, inside: dict[str, list[Box]], of: str, indent: str) -> Iterator[str]:
-    for box in inside.get(of, ()):
+def _boxes(view: DagView, inside: dict[str, list[Box]], parent: str, indent: str) -> Iterator[str]:
+    for box in inside.get(parent, ()):
         label = f"{box.label} × {box.repeats}" if box.repeats else box.label
         shade = view.legend[box.colour].light
         if box.open:
@@ -50,12 +50,13 @@ def _boxes(view: DagView, inside: dict[str, list[Box]], of: str, indent: str) ->
             yield from _boxes(view, inside, box.id, f"{indent}  ")
             yield f"{indent}}}"
             continue
-        whole = view.names[box.name] if box.name >= 0 else box.label
-        # The line breaks are DOT's own, put between texts that are quoted already.
+        full_name = view.names[box.name] if box.name >= 0 else box.label
+        # The line breaks are DOT escapes, inserted between quoted texts.
         lines = "\\n".join(quoted(text)[1:-1] for text in (label, box.note, box.time) if text)
         yield (
             f"{indent}{quoted(box.id)} "
-            f'[label="{lines}", tooltip={quoted(whole)}, color="{shade}", fillcolor="{shade}33"];'
+            f'[label="{lines}", tooltip={quoted(full_name)}, color="{shade}", '
+            f'fillcolor="{shade}33"];'
         )
 
 

@@ -1,4 +1,4 @@
-"""The edges that run between two boxes of the DAG, one by one: ends, type and ports."""
+"""Edges between two boxes of the DAG: ends, type and ports."""
 
 from __future__ import annotations
 
@@ -22,58 +22,61 @@ _PORTS: Final = {
     1: "its programmatic launch completion",
     2: "its launch order",
 }
-"""What of a kernel the next node waits for (cudaGraphKernelNodePort*)."""
+"""Event of a kernel that the next node waits for (cudaGraphKernelNodePort*)."""
 
 
 class EdgeRow(msgspec.Struct, frozen=True):
-    """One edge of a link."""
+    """Edge of a link."""
 
     source: int
-    """Index of the node that it leaves."""
+    """Index of the source node."""
     target: int
-    """Index of the node that it enters."""
+    """Index of the target node."""
     before: str
-    """What the source is called."""
+    """Name of the source."""
     after: str
-    """What the target is called."""
+    """Name of the target."""
     what: str
-    """Its type and ports, in words."""
+    """Type and ports, in words."""
     critical: bool
     """Whether it is on the critical path."""
 
 
 class EdgeList(msgspec.Struct, frozen=True):
-    """The edges of a link."""
+    """Edges of a link."""
 
     total: int
-    """How many there are."""
+    """Number of edges."""
     kinds: list[str]
-    """What they are, in words."""
+    """Counts by type, in words."""
     rows: list[EdgeRow]
-    """The first of them."""
+    """First edges."""
 
 
 def edges_between(graph: FoldedGraph, source: str, target: str) -> EdgeList:
-    """The edges from what is in one box to what is in another, those inside either left out.
+    """List the edges from nodes in one box to nodes in another, without edges inside either.
 
     Raises:
         KeyError: there is no such box.
     """
     edges = graph.edges
-    begin, end = _range(graph, source), _range(graph, target)
-    leaving = (edges.source >= begin[0]) & (edges.source < begin[1])
-    entering = (edges.target >= end[0]) & (edges.target < end[1])
-    if begin[0] <= end[0] and end[1] <= begin[1]:
-        leaving &= (edges.source < end[0]) | (edges.source >= end[1])
-    elif end[0] <= begin[0] and begin[1] <= end[1]:
-        entering &= (edges.target < begin[0]) | (edges.target >= begin[1])
+    source_range, target_range = _range(graph, source), _range(graph, target)
+    leaving = (edges.source >= source_range[0]) & (edges.source < source_range[1])
+    entering = (edges.target >= target_range[0]) & (edges.target < target_range[1])
+    if source_range[0] <= target_range[0] and target_range[1] <= source_range[1]:
+        leaving &= (edges.source < target_range[0]) | (edges.source >= target_range[1])
+    elif target_range[0] <= source_range[0] and source_range[1] <= target_range[1]:
+        entering &= (edges.target < source_range[0]) | (edges.target >= source_range[1])
     numbers = np.flatnonzero(leaving & entering).tolist()
-    every = graph.whole.table.graph.edges
-    kinds = Counter(_what(every[at]) for at in numbers)
+    all_edges = graph.whole.table.graph.edges
+    kinds = Counter(_what(all_edges[number]) for number in numbers)
     return EdgeList(
         len(numbers),
-        [f"{count:,} × {what}" for what, count in kinds.most_common()],
-        [_row(graph, every[at], bool(edges.critical[at])) for at in numbers[:_MOST]],
+        [f"{count:,} × {kind}" for kind, count in kinds.most_common()],
+        [
+            _row(graph, all_edges[number], bool(edges.critical[number]))
+            for number in numbers[:_MOST]
+        ],
     )
 
 
@@ -84,8 +87,8 @@ def _range(graph: FoldedGraph, ident: str) -> tuple[int, int]:
     node = int(ident[1:]) if ident[:1] == "n" and ident[1:].isdecimal() else len(graph.rows)
     if node >= len(graph.rows):
         raise KeyError(ident)
-    at = int(graph.root.order.at[node])
-    return at, at + 1
+    position = int(graph.root.order.at[node])
+    return position, position + 1
 
 
 def _row(graph: FoldedGraph, edge: GraphEdge, critical: bool) -> EdgeRow:
@@ -98,13 +101,13 @@ def _name(graph: FoldedGraph, node: int) -> str:
     owner, index = graph.whole.owner[node]
     label = printable(row.node.label)
     short = short_name(label) if isinstance(row.node.params, KernelParams) else label
-    of = "" if owner == graph.whole.table.graph.id else f" of {printable(owner)}"
-    return f"{index}{of} {short[:_LABEL]}"
+    suffix = "" if owner == graph.whole.table.graph.id else f" of {printable(owner)}"
+    return f"{index}{suffix} {short[:_LABEL]}"
 
 
 def _what(edge: GraphEdge) -> str:
     if edge.type is EdgeType.FULL and not edge.from_port and not edge.to_port:
-        return "full dependency, waits for all of the node"
+        return "full dependency, waits for the entire node"
     waits = _PORTS.get(edge.from_port, f"port {edge.from_port}")
     return (
         f"{edge.type.value} dependency, port {edge.from_port} to {edge.to_port}: waits for {waits}"

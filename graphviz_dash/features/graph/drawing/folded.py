@@ -1,4 +1,4 @@
-"""A captured graph made ready for views: folded, with what views need in arrays."""
+"""Folded graph prepared for views, with arrays of per-node data."""
 
 from __future__ import annotations
 
@@ -27,69 +27,69 @@ from graphviz_dash.units import format_ns
 
 @dataclass(frozen=True)
 class FoldedGraph:
-    """A graph made ready for views: built once, then any view of it is a matter of what is open.
+    """Folded graph prepared for views. It is built once; each view depends only on the open groups.
 
-    What a view needs of each node is kept in arrays by the order of the fold, so that no view
-    walks over nodes or edges in Python.
+    Per-node data is stored in arrays in fold order, so that no view iterates over nodes or edges in
+    Python.
     """
 
     whole: WholeGraph
-    """The graph with all graphs inside its nodes."""
+    """Graph with all nested graphs."""
     root: Group
-    """Its fold."""
+    """Root of the fold."""
     groups: dict[str, Group]
-    """The groups of the fold, by id."""
+    """Groups of the fold, by id."""
     path: PathMarks
-    """Its critical path, as far as it was measured."""
+    """Critical path, as far as measured."""
     union: GraphUnion | None = None
-    """Where it is two graphs compared, these; None for one graph."""
+    """Compared pair of graphs; None for a single graph."""
     eager: Callable[[], Mapping[int, EagerCounterpart]] = dict
-    """Gives by index of a node what that is to eager code; called when that is to be seen."""
+    """Callback that returns the eager counterpart of each node, by index; called on demand."""
     streams: Callable[[], Mapping[int, int]] = dict
-    """Gives by index of a node the stream that it is planned on; called when that is to be seen."""
+    """Callback that returns the planned stream of each node, by index; called on demand."""
     complete: bool = True
-    """Whether times and what follows from them are known."""
+    """Whether times and derived data are available."""
     _colours: dict[ColourBy, NodeColours] = field(default_factory=dict, compare=False, repr=False)
-    """The colours that views have asked for."""
+    """Cached colours."""
     repeats: dict[str, RepeatFacts] = field(default_factory=dict, compare=False, repr=False)
-    """The facts of repeats that cards have asked for, by id."""
+    """Cached facts of repeats, by id."""
     _differing: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
-    """How many blocks of a repeat are unlike most, by id."""
+    """Cached number of differing blocks of each repeat, by id."""
 
     @property
     def rows(self) -> tuple[NodeRow, ...]:
-        """A row for each place of the whole graph."""
+        """Row of each node, by position in the full graph."""
         return self.whole.table.rows
 
     @cached_property
     def edges(self) -> Edges:
-        """The edges by the order of the fold."""
+        """Edges in fold order."""
         return Edges.of(self.whole, self.root.order, self.path, self.union)
 
     @cached_property
     def times(self) -> GroupTimes:
-        """The times of groups."""
+        """Times of groups."""
         return GroupTimes(self.whole, self.root.order.nodes)
 
     @cached_property
     def critical(self) -> Ints:
-        """How many nodes before each leaf are on the critical path; none if all are."""
+        """Number of critical nodes before each leaf; zero if all nodes are critical."""
         marked = np.zeros(len(self.rows), dtype=np.bool_)
         if not self.path.is_line:
             marked[list(self.path.nodes)] = True
         return _sums(marked[self.root.order.nodes])
 
     def differing(self, repeat: Group) -> int:
-        """How many blocks of a repeat are not like most of them."""
+        """Count the blocks of a repeat that differ from most blocks."""
         count = self._differing.get(repeat.id)
         if count is None:
-            shapes = (each.shape if isinstance(each, Group) else -1 for each in repeat.blocks)
-            looks = Counter(shapes)
-            count = self._differing[repeat.id] = len(repeat.blocks) - max(looks.values())
+            shapes = (block.shape if isinstance(block, Group) else -1 for block in repeat.blocks)
+            shape_counts = Counter(shapes)
+            count = self._differing[repeat.id] = len(repeat.blocks) - max(shape_counts.values())
         return count
 
     def colours(self, by: ColourBy) -> NodeColours:
-        """The colours of the nodes."""
+        """Compute the colours of the nodes."""
         colours = self._colours.get(by)
         if colours is None:
             eager = self.eager() if by is ColourBy.EAGER else {}
@@ -108,16 +108,18 @@ def folded(
     by: FoldBy = FoldBy.ORDER,
     streams: Callable[[], Mapping[int, int]] = dict,
 ) -> FoldedGraph:
-    """Folds a graph with all that it holds; ``measured`` tells its critical path, ``union``, whose
-    whole it is, what changed, ``eager`` what the nodes are to eager code, ``by`` what the fold
-    begins with, ``streams`` which stream each is planned on."""
+    """Fold a graph with its nested graphs.
+
+    ``measured`` provides the critical path, ``union`` the changes, ``eager`` the eager
+    counterparts, ``by`` the first fold criterion, and ``streams`` the planned streams.
+    """
     root = fold(whole, by)
     path = path_marks(whole, measured)
     return FoldedGraph(whole, root, groups(root), path, union, eager, streams)
 
 
 def untimed(whole: WholeGraph, by: FoldBy) -> FoldedGraph:
-    """Folds a graph whose times are not known yet; :func:`timed` adds them."""
+    """Fold a graph without times; :func:`timed` adds them."""
     return replace(folded(whole, by=by), complete=False)
 
 
@@ -128,21 +130,20 @@ def timed(
     eager: Callable[[], Mapping[int, EagerCounterpart]],
     streams: Callable[[], Mapping[int, int]],
 ) -> FoldedGraph:
-    """An untimed graph with its times: ``whole`` has the same nodes with what was seen of them."""
+    """Add times to an untimed graph; ``whole`` has the same nodes with measured times."""
     path = path_marks(whole, measured)
     return FoldedGraph(whole, graph.root, graph.groups, path, None, eager, streams)
 
 
 class GroupTimes:
-    """How long the nodes of a group work in a replay, added up beforehand: sums over the leaves
-    before each leaf, in the order of the fold."""
+    """GPU time per replay of groups, from prefix sums over the leaves in fold order."""
 
     def __init__(self, whole: WholeGraph, order: Ints) -> None:
         rows = whole.table.rows
         self._replays = whole.table.replays
         count = len(rows)
         samples = np.fromiter((row.times.samples for row in rows), np.int64, count)
-        # Medians are halves of ns, so that twice the work is whole and its sums are exact.
+        # Medians are multiples of 0.5 ns, so twice the work is an integer and its sums are exact.
         medians = np.fromiter((row.times.median_ns or 0.0 for row in rows), np.float64, count)
         twice = np.rint(2.0 * medians).astype(np.int64) * samples
         self._samples = samples[order]
@@ -153,18 +154,18 @@ class GroupTimes:
         self._optional = _sums(optional[order])
 
     def text(self, first: int, count: int) -> str:
-        """The time of ``count`` leaves from ``first`` on; empty where nothing was seen. A body of a
-        conditional is summed for when it runs; where other nodes are in the group too, by the share
-        of replays in which it does."""
+        """Format the time of ``count`` leaves from ``first``; empty if none was measured. A
+        conditional body counts the replays in which it runs; with other nodes in the group, it is
+        weighted by that share."""
         end = first + count
         if self._seen[end] == self._seen[first]:
             return ""
-        whole = self._replays
+        replays = self._replays
         if self._optional[end] - self._optional[first] == count:
-            whole = int(self._samples[first:end].max())
-        return format_ns(int(self._twice[end] - self._twice[first]) / 2 / whole)
+            replays = int(self._samples[first:end].max())
+        return format_ns(int(self._twice[end] - self._twice[first]) / 2 / replays)
 
 
 def _sums(values: npt.ArrayLike) -> Ints:
-    """What the values before each place come to, and all of them."""
+    """Compute prefix sums, with the total as the last element."""
     return np.concatenate(([0], np.cumsum(values, dtype=np.int64)))

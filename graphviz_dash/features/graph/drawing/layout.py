@@ -1,6 +1,5 @@
-"""Places for the boxes of a folded graph: rows become columns as in a newspaper, branches stand
-side by side. Sizes are in pixels at zoom 1.
-"""
+"""Layout of the boxes of a folded graph: rows are split into columns, branches are side by side.
+Sizes are in pixels at zoom 1."""
 
 from __future__ import annotations
 
@@ -18,22 +17,22 @@ HEADER: Final = 24.0
 PAD: Final = 10.0
 GAP: Final = 16.0
 GUTTER: Final = 34.0
-"""Between columns; connectors run up in it."""
+"""Distance between columns; upward links use it."""
 
 _NESTED_RATIO: Final = 0.75
-"""Width over height that an unfolded group tends to."""
+"""Target width-to-height ratio of an unfolded group."""
 
 _MOST_COLUMNS: Final = 24
 
 ALL: Final = -1
-"""In place of the number of a block: all blocks of a repeat are shown."""
+"""Replaces a block number: all blocks of a repeat are shown."""
 
 Shown: TypeAlias = Mapping[str, int]
-"""Which block of an unfolded REPEAT stands for all, by its id; the first where none is given."""
+"""Visible block of each unfolded REPEAT, by its id; the first by default."""
 
 
 def shown_children(group: Group, shown: Shown) -> tuple[Fold, ...]:
-    """What is seen in an unfolded group: of a REPEAT one block, unless ALL."""
+    """Return the visible children of an unfolded group: one block of a REPEAT, unless ALL."""
     block = shown.get(group.id, 0)
     if group.kind is not FoldKind.REPEAT or block == ALL:
         return group.children
@@ -41,34 +40,34 @@ def shown_children(group: Group, shown: Shown) -> tuple[Fold, ...]:
 
 
 class Placed(Struct):
-    """A leaf or a group with its place. Coordinates are absolute once :func:`lay_out` is done."""
+    """Leaf or group with its position. Coordinates are absolute after :func:`lay_out`."""
 
     fold: Fold
-    """What it is the box of."""
+    """Leaf or group of the box."""
     width: float
-    """In pixels at zoom 1."""
+    """Width in pixels at zoom 1."""
     height: float
-    """In pixels at zoom 1."""
+    """Height in pixels at zoom 1."""
     x: float = 0.0
     """Left edge."""
     y: float = 0.0
-    """Upper edge."""
+    """Top edge."""
     column: int = 0
-    """Number of its column within its parent's row."""
+    """Column number within its parent's row."""
     right: float = 0.0
-    """The right edge of that column, where the gutter begins."""
+    """Right edge of that column, where the gutter begins."""
     open: bool = False
     """Whether it is an unfolded group."""
     inside: list[Placed] = field(default_factory=list)
-    """The children of an unfolded group."""
+    """Children of an unfolded group."""
 
 
 def lay_out(root: Group, expanded: frozenset[str], ratio: float, shown: Shown) -> Placed:
-    """The boxes of ``root`` with the groups of ``expanded`` unfolded (the root always is).
+    """Lay out the boxes of ``root`` with the groups of ``expanded`` unfolded (the root always is).
 
     Args:
-        ratio: width over height that the whole should have.
-        shown: the blocks of repeats that stand for all.
+        ratio: target width-to-height ratio.
+        shown: visible blocks of repeats.
     """
     placed = _measure(root, expanded | {root.id}, ratio, shown)
     _shift(placed, 0.0, 0.0)
@@ -80,7 +79,7 @@ def _measure(item: Fold, expanded: frozenset[str], ratio: float, shown: Shown) -
         return Placed(item, BOX_WIDTH, LEAF_HEIGHT)
     if item.id not in expanded:
         return Placed(item, BOX_WIDTH, GROUP_HEIGHT)
-    # What is alone in a group has the room of it.
+    # A single child gets the full space of its group.
     children = shown_children(item, shown)
     inner = ratio if len(children) == 1 else _NESTED_RATIO
     inside = [_measure(child, expanded, inner, shown) for child in children]
@@ -108,23 +107,24 @@ def _side_by_side(inside: Sequence[Placed]) -> tuple[float, float]:
 
 
 def _under(inside: Sequence[Placed]) -> tuple[float, float]:
-    """The first box above the others, which stand side by side."""
+    """Place the first box above the others, which are side by side."""
     holder, *bodies = inside
     width, height = _side_by_side(bodies)
-    below = holder.height + 1.5 * GAP
+    top = holder.height + 1.5 * GAP
     for body in bodies:
-        body.y = below
-    whole = max(width, holder.width)
-    holder.x = (whole - holder.width) / 2
+        body.y = top
+    total_width = max(width, holder.width)
+    holder.x = (total_width - holder.width) / 2
     holder.right = holder.x + holder.width
     for body in bodies:
-        body.x += (whole - width) / 2
-        body.right += (whole - width) / 2
-    return whole, below + height
+        body.x += (total_width - width) / 2
+        body.right += (total_width - width) / 2
+    return total_width, top + height
 
 
 def _columns(inside: Sequence[Placed], ratio: float) -> tuple[float, float]:
-    """Places a row of boxes in as many columns as come nearest to ``ratio``; width and height."""
+    """Arrange a row of boxes in the number of columns closest to ``ratio``; return width and
+    height."""
     if not inside:
         return BOX_WIDTH, 0.0
     best: tuple[float, list[int]] | None = None
@@ -133,9 +133,9 @@ def _columns(inside: Sequence[Placed], ratio: float) -> tuple[float, float]:
         columns = _split(inside, total / count)
         width, height = _extent(inside, columns)
         # A ratio half as wide is as far off as one twice as wide.
-        off = max(width / height / ratio, ratio / (width / height))
-        if best is None or off < best[0]:
-            best = (off, columns)
+        deviation = max(width / height / ratio, ratio / (width / height))
+        if best is None or deviation < best[0]:
+            best = (deviation, columns)
     columns = best[1] if best else [0] * len(inside)
     width, height = _extent(inside, columns)
     x = 0.0
@@ -154,11 +154,11 @@ def _columns(inside: Sequence[Placed], ratio: float) -> tuple[float, float]:
 
 
 def _split(inside: Sequence[Placed], target: float) -> list[int]:
-    """The column of each box when a column is full at about ``target`` pixels."""
+    """Assign a column to each box, for columns of about ``target`` pixels."""
     columns = []
     column, filled = 0, 0.0
     for box in inside:
-        # Half of a box may hang over: columns end as evenly as they can.
+        # Half of a box may exceed the limit, which keeps columns balanced.
         if filled and filled + box.height / 2 > target:
             column, filled = column + 1, 0.0
         columns.append(column)

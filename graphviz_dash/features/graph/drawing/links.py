@@ -1,4 +1,4 @@
-"""The links of a view: one for all edges between two visible boxes, and the way it takes."""
+"""Links of a view: one for all edges between two visible boxes, with its route."""
 
 from __future__ import annotations
 
@@ -24,50 +24,54 @@ _TOLD: Final = (Change.ADDED, Change.CHANGED)
 
 
 class Link(msgspec.Struct, frozen=True, array_like=True):
-    """A dependency between two boxes."""
+    """Dependency between two boxes."""
 
     source: str
-    """Id of the box that it leaves."""
+    """Id of the source box."""
     target: str
-    """Id of the box that it enters."""
+    """Id of the target box."""
     points: list[int]
-    """A polyline as x, y, x, y, ... in pixels at full zoom."""
+    """Polyline as x, y, x, y, ... in pixels at full zoom."""
     dashed: bool
     """Whether all its edges are programmatic."""
     text: str
-    """The edges' data where it is not the default; empty otherwise."""
+    """Data of non-default edges; empty otherwise."""
     count: int
-    """Edges that run in it; 0 in the link from a node to a graph inside it."""
+    """Number of edges; 0 for the link from a node to its nested graph."""
     critical: bool
-    """Whether an edge is on the critical path, and some node is not."""
+    """Whether an edge is on the critical path and the graph has nodes outside it."""
 
 
 class Edges(Struct, frozen=True):
-    """The edges of a graph as arrays (edges,), their ends by the order of the fold."""
+    """Edges of a graph as arrays (edges,), with ends in fold order."""
 
     order: LeafOrder
-    """The order of the fold."""
+    """Fold order."""
     source: Ints
-    """Number of the leaf that each leaves."""
+    """Leaf number of each source."""
     target: Ints
-    """Number of the leaf that each enters."""
+    """Leaf number of each target."""
     programmatic: npt.NDArray[np.bool_]
-    """Whether each is programmatic."""
+    """Whether each edge is programmatic."""
     critical: npt.NDArray[np.bool_]
-    """Whether each is on the critical path; none where all are."""
+    """Whether each edge is on the critical path; all false if every edge is."""
     texts: Mapping[int, frozenset[str]]
-    """By number of an edge what its link says of it, where there is anything to say."""
+    """Text of the edge's link by edge number, without empty texts."""
 
     @classmethod
     def of(
         cls, whole: WholeGraph, order: LeafOrder, path: PathMarks, union: GraphUnion | None
     ) -> Edges:
-        """The edges of ``whole``, whose nodes the fold puts into ``order``."""
+        """Build the edges of ``whole``, whose nodes have the fold order ``order``."""
         edges = whole.table.graph.edges
         count = len(edges)
         marked = frozenset[tuple[int, int]]() if path.is_line else path.edges
         critical = ((edge.source, edge.target) in marked for edge in edges)
-        texts = {at: said for at, edge in enumerate(edges) if (said := _said(edge, union))}
+        texts = {
+            number: edge_texts
+            for number, edge in enumerate(edges)
+            if (edge_texts := _said(edge, union))
+        }
         return cls(
             order,
             order.at[np.fromiter((edge.source for edge in edges), np.int64, count)],
@@ -80,38 +84,38 @@ class Edges(Struct, frozen=True):
 
 def _said(edge: GraphEdge, union: GraphUnion | None) -> frozenset[str]:
     change = None if union is None else union.edges.get((edge.source, edge.target))
-    said = {change.value} if change in _TOLD and change is not None else set()
+    texts = {change.value} if change in _TOLD and change is not None else set()
     if edge.type is not EdgeType.FULL or edge.from_port or edge.to_port:
-        said.add(f"{edge.type.value}, port {edge.from_port} to {edge.to_port}")
-    return frozenset(said)
+        texts.add(f"{edge.type.value}, port {edge.from_port} to {edge.to_port}")
+    return frozenset(texts)
 
 
 def links(edges: Edges, count: int, flat: list[Placed], parents: dict[str, Placed]) -> list[Link]:
-    """One link for all edges between two boxes.
+    """Build one link for all edges between two boxes.
 
     Args:
-        count: nodes of the graph.
-        flat: the visible boxes.
-        parents: the box around each box, by id.
+        count: number of nodes in the graph.
+        flat: visible boxes.
+        parents: enclosing box of each box, by id.
     """
     box_of = np.full(count, -1, dtype=np.int64)
-    held: list[tuple[Placed, Placed]] = []
+    holder_links: list[tuple[Placed, Placed]] = []
     for number, box in enumerate(flat):
         item = box.fold
         if isinstance(item, Leaf):
             box_of[edges.order.at[item.node]] = number
         elif not box.open or item.kind is FoldKind.REPEAT:
-            # What is not shown of a repeat is the repeat's; inner boxes come after outer ones.
+            # Hidden leaves of a repeat belong to the repeat; inner boxes follow outer ones.
             box_of[item.first : item.first + item.count] = number
     for number, box in enumerate(flat):
         if box.open and isinstance(box.fold, Group) and box.fold.kind is FoldKind.HOLDER:
-            # What comes after the node comes after what it holds: its edges end at the group.
+            # Successors of the node follow its bodies: its edges end at the group.
             holder, *bodies = box.inside
             box_of[box.fold.first] = number
-            held += [(holder, body) for body in bodies]
+            holder_links += [(holder, body) for body in bodies]
     inward = [
         Link(source.fold.id, body.fold.id, _points(source, body, parents), False, "", 0, False)
-        for source, body in held
+        for source, body in holder_links
     ]
     return inward + _between(edges, box_of, flat, parents)
 
@@ -119,7 +123,7 @@ def links(edges: Edges, count: int, flat: list[Placed], parents: dict[str, Place
 def _between(
     edges: Edges, box_of: Ints, flat: list[Placed], parents: dict[str, Placed]
 ) -> list[Link]:
-    """The links of edges; ``box_of`` numbers the box of each leaf."""
+    """Build the links of edges; ``box_of`` holds the box number of each leaf."""
     source, target = box_of[edges.source], box_of[edges.target]
     crossing = np.flatnonzero((source != target) & ~_within(flat, parents)[source, target])
     keys = source[crossing] * len(flat) + target[crossing]
@@ -128,40 +132,40 @@ def _between(
     )
     programmatic = np.bincount(link_of, edges.programmatic[crossing], len(pairs)).astype(np.int64)
     critical = np.bincount(link_of, edges.critical[crossing], len(pairs)) > 0
-    said: dict[int, set[str]] = {}
+    texts: dict[int, set[str]] = {}
     if edges.texts:
         for link, edge in zip(link_of.tolist(), crossing.tolist(), strict=True):
             if edge in edges.texts:
-                said.setdefault(link, set()).update(edges.texts[edge])
-    drawn = []
-    # In the order of the first edge of each.
+                texts.setdefault(link, set()).update(edges.texts[edge])
+    links = []
+    # Sorted by the first edge of each link.
     for link in np.argsort(first).tolist():
         begin, end = (flat[number] for number in divmod(int(pairs[link]), len(flat)))
-        drawn.append(
+        links.append(
             Link(
                 begin.fold.id,
                 end.fold.id,
                 _points(begin, end, parents),
                 bool(programmatic[link] == counts[link]),
-                "; ".join(sorted(said.get(link, ()))),
+                "; ".join(sorted(texts.get(link, ()))),
                 int(counts[link]),
                 bool(critical[link]),
             )
         )
-    return drawn
+    return links
 
 
 def _within(flat: list[Placed], parents: dict[str, Placed]) -> npt.NDArray[np.bool_]:
-    """Whether of two boxes one is an unfolded repeat around the other: what leads from the block
-    that is shown to others of the repeat is not drawn."""
-    number = {id(box): at for at, box in enumerate(flat)}
-    within = np.zeros((len(flat), len(flat)), dtype=np.bool_)
-    for at, box in enumerate(flat):
+    """Mark pairs of boxes in which one is an unfolded repeat around the other. Links from the shown
+    block to hidden blocks of the repeat are not drawn."""
+    number = {id(box): index for index, box in enumerate(flat)}
+    enclosed = np.zeros((len(flat), len(flat)), dtype=np.bool_)
+    for index, box in enumerate(flat):
         for outer in _upward(box, parents):
-            around = number.get(id(outer))
-            if around is not None and getattr(outer.fold, "kind", None) is FoldKind.REPEAT:
-                within[at, around] = within[around, at] = True
-    return within
+            outer_index = number.get(id(outer))
+            if outer_index is not None and getattr(outer.fold, "kind", None) is FoldKind.REPEAT:
+                enclosed[index, outer_index] = enclosed[outer_index, index] = True
+    return enclosed
 
 
 def _points(source: Placed, target: Placed, parents: dict[str, Placed]) -> list[int]:
@@ -169,8 +173,8 @@ def _points(source: Placed, target: Placed, parents: dict[str, Placed]) -> list[
 
 
 def _route(source: Placed, target: Placed, parents: dict[str, Placed]) -> list[float]:
-    """From the foot of one box to the head of another: straight down, or up through the gutter
-    beside the column in which the source lies."""
+    """Compute the route from the bottom of one box to the top of another: straight down, or up
+    through the gutter next to the source's column."""
     x0, y0 = source.x + source.width / 2, source.y + source.height
     x1, y1 = target.x + target.width / 2, target.y
     if y1 >= y0:
@@ -183,18 +187,18 @@ def _route(source: Placed, target: Placed, parents: dict[str, Placed]) -> list[f
 
 
 def _column_edge(source: Placed, target: Placed, parents: dict[str, Placed]) -> float:
-    """The right edge of the column in which the two boxes' ways part."""
-    above = {id(box): box for box in _upward(target, parents)}
+    """Return the right edge of the column below the nearest common box."""
+    target_ancestors = {id(box): box for box in _upward(target, parents)}
     for inner, outer in pairwise([source, *_upward(source, parents)]):
-        if id(outer) in above:
+        if id(outer) in target_ancestors:
             return inner.right
     return source.right
 
 
 def _upward(box: Placed, parents: dict[str, Placed]) -> list[Placed]:
-    around = []
+    ancestors = []
     current: Placed | None = parents.get(box.fold.id)
     while current is not None:
-        around.append(current)
+        ancestors.append(current)
         current = parents.get(current.fold.id)
-    return around
+    return ancestors

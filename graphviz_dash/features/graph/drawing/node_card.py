@@ -1,4 +1,4 @@
-"""A node's card: everything that is known of it, in sections of label and text, ready to show."""
+"""Card of a node: all known facts in sections of label and text."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ABSENT: Final = "–"
 
 
 class Field(Struct, frozen=True):
-    """A label with its text. ``note`` says how it is known, or why it is absent."""
+    """Label with its text. ``note`` states the source, or the reason for absence."""
 
     label: str
     text: str
@@ -48,22 +48,22 @@ class Field(Struct, frozen=True):
 
 
 class NodeCard(Struct, frozen=True):
-    """All that is known of a node."""
+    """All known facts of a node."""
 
     where: str
-    """How the node is spoken of: "node 3 of graph-0.7"."""
+    """Reference such as "node 3 of graph-0.7"."""
     kind: str
-    """Its kind, a value of NodeKind."""
+    """Kind, a value of NodeKind."""
     category: str
-    """Its kernel category."""
+    """Kernel category."""
     title: str
-    """What it is called: its operator or module, where one is known."""
+    """Operator or module, if known; otherwise the kernel."""
     name: str
-    """Its whole name."""
+    """Full name."""
     sections: tuple[tuple[str, tuple[Field, ...]], ...]
     """Titled lists of fields."""
     bins: tuple[int, ...]
-    """Samples by duration, from the shortest to the longest; empty without samples."""
+    """Histogram of sample durations, ascending; empty without samples."""
 
 
 def node_card(
@@ -74,9 +74,11 @@ def node_card(
     eager: EagerCounterpart | None = None,
     needs: Sequence[NodeNeed] = (),
 ) -> NodeCard:
-    """The card of node ``index`` (IndexError if there is none); ``samples`` are its durations in
-    ns, shape (replays,); ``measured`` is the graph that is launched, which tells its slack;
-    ``eager`` what the node is to eager code, if that is known, ``needs`` what its data needs."""
+    """Build the card of node ``index`` (IndexError if there is none).
+
+    ``samples`` are its durations in ns, shape (replays,). ``measured`` is the launched graph, which
+    provides the slack; ``eager`` is the eager counterpart, ``needs`` are the data dependencies.
+    """
     row = table.rows[index]
     label = printable(row.node.label)
     parent = table.graph.parent
@@ -87,7 +89,7 @@ def node_card(
         title=node_lines(row)[0],
         name=label,
         sections=(
-            ("Where it comes from", _origin(row)),
+            ("Origin", _origin(row)),
             ("Launch", _launch(row)),
             (
                 "Time over replays",
@@ -123,7 +125,7 @@ def _launch(row: NodeRow) -> tuple[Field, ...]:
 
 
 def _state(row: NodeRow) -> tuple[Field, ...]:
-    """Only what is out of the ordinary."""
+    """Build the state field of a disabled node."""
     if row.node.enabled is not False:
         return ()
     return (Field("Runs", "no", "disabled in the graph exec"),)
@@ -163,46 +165,50 @@ def _kernel(kernel: KernelParams) -> tuple[Field, ...]:
     if kernel.cluster is not None:
         fields.append(Field("Cluster", _dim3(kernel.cluster), "blocks"))
     if kernel.cooperative:
-        fields.append(Field("Cooperative", "yes", "all blocks run at once"))
+        fields.append(Field("Cooperative", "yes", "all blocks run concurrently"))
     if kernel.dynamic_parallelism:
         fields.append(Field("Launches kernels", "yes", "dynamic parallelism"))
     if kernel.priority:
-        fields.append(Field("Priority", str(kernel.priority), "lower goes first"))
+        fields.append(Field("Priority", str(kernel.priority), "lower values run first"))
     return (*fields, Field("Mangled name", printable(kernel.name)))
 
 
 def _others(row: NodeRow) -> tuple[Field, ...]:
-    """What is known of a node that is no kernel, copy or set."""
+    """Build the fields of a node that is no kernel, copy or set."""
     kind, bodies = row.node.kind, ", ".join(row.node.bodies)
     fields: tuple[Field, ...]
     match row.node.params:
         case HostParams(function=function, library=library):
-            note = "" if function else "the loader knows no symbol at its address"
+            note = "" if function else "no symbol at its address"
             fields = (Field("Function", _text(function), note), Field("Library", _text(library)))
         case MemAllocParams(bytes=count, device=device):
             fields = (Field("Bytes", format_bytes(count)), Field("Device", str(device)))
         case MemFreeParams(allocated_by=None):
-            fields = (Field("Allocated by", _ABSENT, "by no node of this graph"),)
+            fields = (Field("Allocated by", _ABSENT, "not by a node of this graph"),)
         case MemFreeParams(allocated_by=node):
             fields = (Field("Allocated by", f"node {node}"),)
         case EventParams(event=number):
-            fields = (Field("Event", str(number), "a record and its wait have the same"),)
+            fields = (Field("Event", str(number), "shared by a record and its wait"),)
         case SemaphoreParams(semaphores=numbers, values=values):
             fields = (
                 Field("Semaphores", ", ".join(map(str, numbers))),
-                Field("Fence values", ", ".join(map(str, values)), "not used by binary ones"),
+                Field("Fence values", ", ".join(map(str, values)), "not used by binary semaphores"),
             )
         case ConditionalParams(type=what, size=size):
             fields = (
-                Field("Type", what.value if what else _ABSENT, "" if what else "not read"),
+                Field(
+                    "Type",
+                    what.value if what else _ABSENT,
+                    "" if what else "not read",
+                ),
                 Field("Bodies", format_count(size), bodies),
             )
         case BatchMemOpParams(operations=operations):
             fields = (Field("Operations", printable(", ".join(operations))),)
         case _ if kind is NodeKind.CHILD_GRAPH:
-            fields = (Field("Holds", bodies or _ABSENT, "" if bodies else "not read"),)
+            fields = (Field("Contains", bodies or _ABSENT, "" if bodies else "not read"),)
         case _ if kind is NodeKind.EMPTY:
-            fields = (Field("Does", "nothing but join dependencies"),)
+            fields = (Field("Purpose", "only joins dependencies"),)
         case _:
             fields = (Field("Parameters", _ABSENT, "not read"),)
     return fields
@@ -214,7 +220,7 @@ def _times(row: NodeRow, table: NodeTable) -> tuple[Field, ...]:
         return (Field("Duration", _ABSENT, times.note or ""),)
     return (
         Field("Median", format_ns(times.median_ns), times.note or times.timed_in or ""),
-        Field("Least to most", f"{format_ns(times.min_ns)} to {format_ns(times.max_ns)}"),
+        Field("Min–max", f"{format_ns(times.min_ns)} to {format_ns(times.max_ns)}"),
         Field("Samples", f"{times.samples} of {table.replays} replays"),
         Field("Starts", f"{format_ns(times.start_median_ns)} after the replay's first work"),
         Field("Stream", str(times.stream), "of the first replay"),
@@ -236,29 +242,31 @@ def _slack(table: NodeTable, index: int, measured: MeasuredGraph | None) -> tupl
             format_ns(slack),
             "on the critical path"
             if critical
-            else "so much longer it could take, the critical path unchanged",
+            else "possible extension without a change of the critical path",
         ),
         Field(
-            "Lost before it",
+            "Gap before",
             format_ns(lost),
-            "from the end of the last node that it waits for to its start, median",
+            "from the end of its last dependency to its start, median",
         ),
     )
 
 
 def _eager(work: EagerCounterpart | None) -> tuple[Field, ...]:
-    """The eager work in the node's place."""
+    """Build the field of the corresponding eager work."""
     if work is None:
         return ()
     if work.eager_ns is None:
         return (Field("Eager", _ABSENT, work.change.value),)
     names = printable(", ".join(short_name(name) for name in work.names))
-    together = f", with {counted(work.together - 1, 'node')} beside it" if work.together > 1 else ""
+    shared_text = (
+        f", with {counted(work.together - 1, 'node')} alongside" if work.together > 1 else ""
+    )
     change = (work.graph_ns - work.eager_ns) / work.eager_ns if work.eager_ns else 0.0
-    said = f"{change:+.0%} in the graph's traced step{together}"
+    note = f"{change:+.0%} in the graph's traced step{shared_text}"
     if work.change is EagerChange.OTHER:
-        said += f"; eager runs {names}"
-    return (Field("Eager", format_ns(work.eager_ns), said),)
+        note += f"; eager runs {names}"
+    return (Field("Eager", format_ns(work.eager_ns), note),)
 
 
 def _edges(table: NodeTable, index: int) -> tuple[Field, ...]:
@@ -280,17 +288,19 @@ def _holder(table: NodeTable) -> tuple[Field, ...]:
 def _needs(
     needs: Sequence[NodeNeed], table: NodeTable, measured: MeasuredGraph | None
 ) -> tuple[Field, ...]:
-    """What the node's data needs, a field for each of those nodes."""
+    """Build one field per data dependency."""
     if measured is None:
         return ()
     shown = [
         Field(
             "Needs",
-            f"{at} {node_lines(table.rows[at])[0]}" if graph == table.graph.id else f"{graph}#{at}",
+            f"{node} {node_lines(table.rows[node])[0]}"
+            if graph == table.graph.id
+            else f"{graph}#{node}",
             need_text(need),
         )
         for need in needs[:_MOST_NEEDS]
-        for graph, at in (measured.nodes[need.source],)
+        for graph, node in (measured.nodes[need.source],)
     ]
     more = len(needs) - len(shown)
     return (*shown, Field("Needs", f"{more} more")) if more > 0 else tuple(shown)

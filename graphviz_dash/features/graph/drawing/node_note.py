@@ -1,4 +1,4 @@
-"""What a node is called, and what it does in a few words where that alone says too little."""
+"""Names and short descriptions of nodes."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from graphviz_dash.model.graph import (
 from graphviz_dash.units import format_bytes
 
 ATEN: Final = "aten::"
-"""The namespace that needs no saying."""
+"""Default operator namespace, omitted in names."""
 
 
 def node_lines(row: NodeRow, above: str = "") -> tuple[str, str]:
-    """What a node is called, and what else tells it from others: its operator or, where none is
-    known, its module, and the kernel; a node of neither by its kernel and :func:`node_note`. A
-    module that the title ``above`` says already is passed over."""
+    """Build the name and the description of a node: operator or module, and kernel. A node with
+    neither is named by its kernel and :func:`node_note`. A module equal to the title ``above`` is
+    skipped."""
     work = work_name(row.node)
     module = row.origin.module
     title = operator_name(row) or (module.rpartition(".")[2] if module and module != above else "")
@@ -38,14 +38,13 @@ def node_lines(row: NodeRow, above: str = "") -> tuple[str, str]:
 
 
 def operator_name(row: NodeRow) -> str:
-    """The node's operator as PyTorch's users write it, its namespace only where that is another
-    one than aten; empty where no operator is known."""
+    """Format the operator as PyTorch users write it, without the aten namespace; empty if
+    unknown."""
     return (row.origin.op or "").removeprefix(ATEN)
 
 
 def module_tail(module: str | None) -> str:
-    """A module's path without the class that it begins with, which all nodes share; empty where no
-    module is known."""
+    """Return a module's path without the root class, which all nodes share; empty if unknown."""
     if module is None:
         return ""
     root, _, inner = printable(module).partition(".")
@@ -53,13 +52,13 @@ def module_tail(module: str | None) -> str:
 
 
 def work_name(node: GraphNode) -> str:
-    """The short name of the node's kernel; of another kind of node what it does."""
+    """Return the short kernel name, or the label of another kind of node."""
     label = printable(node.label)
     return short_name(label) if isinstance(node.params, KernelParams) else label
 
 
 def node_note(node: GraphNode) -> str:
-    """The size, partner or operations of a node; its kind where nothing more is known."""
+    """Describe size, partner or operations of a node; its kind if nothing else is known."""
     match node.params:
         case MemcpyParams(bytes=size) | MemsetParams(bytes=size):
             note = f"{node.kind.value}, {format_bytes(size)}"

@@ -1,4 +1,4 @@
-"""The critical path and slack of a measured graph, for the graph that is drawn."""
+"""Critical path and slack of a measured graph, for drawing."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ SLACK_LABELS: Final = (
 
 
 class PathMarks(Struct, frozen=True):
-    """The critical path and slack of a graph, by the indices of its nodes."""
+    """Critical path and slack of a graph, by node index."""
 
     slack: dict[int, int] = field(default_factory=dict)
-    """In ns, of the nodes that were measured."""
+    """Slack in ns of measured nodes."""
     nodes: frozenset[int] = frozenset()
-    """Those on the critical path."""
+    """Nodes on the critical path."""
     edges: frozenset[tuple[int, int]] = frozenset()
-    """Those on the critical path, edges to and from nodes that take no time included; empty where
-    it is a line."""
+    """Edges on the critical path, including those of nodes without duration; empty if the graph is
+    a line."""
     is_line: bool = True
-    """Whether every node is on the path, so that marking it would say nothing."""
+    """Whether every node is on the path, so that marking it has no meaning."""
 
     def label(self, node: int) -> str:
-        """What the colour by slack says of a node."""
+        """Return the slack label of a node."""
         if node in self.nodes:
             return ON_PATH
         slack = self.slack.get(node)
@@ -48,18 +48,20 @@ class PathMarks(Struct, frozen=True):
 
 
 def path_marks(whole: WholeGraph, measured: MeasuredGraph | None) -> PathMarks:
-    """The marks for a graph with all that it holds; none where it was not measured."""
+    """Compute the marks of a graph with its nested graphs; empty if it was not measured."""
     if measured is None:
         return PathMarks()
-    node_of = {name: at for at, name in enumerate(whole.owner)}
+    node_of = {name: position for position, name in enumerate(whole.owner)}
     measured_slack = {
-        node_of[name]: (int(measured.slack[at]), at)
-        for name, at in measured.index_of.items()
-        if name in node_of and measured.p50[at] != NOT_SEEN
+        node_of[name]: (int(measured.slack[position]), position)
+        for name, position in measured.index_of.items()
+        if name in node_of and measured.p50[position] != NOT_SEEN
     }
-    slack = {at: ns for at, (ns, _) in measured_slack.items()}
+    slack = {position: ns for position, (ns, _) in measured_slack.items()}
     path = [
-        node_of[measured.nodes[at]] for at in measured.path.nodes if measured.nodes[at] in node_of
+        node_of[measured.nodes[position]]
+        for position in measured.path.nodes
+        if measured.nodes[position] in node_of
     ]
     is_line = len(path) == len(slack)
     edges = () if is_line else _path_edges(path, whole.table.graph.edges, slack)
@@ -67,24 +69,24 @@ def path_marks(whole: WholeGraph, measured: MeasuredGraph | None) -> PathMarks:
 
 
 def _path_edges(
-    path: list[int], edges: Iterable[GraphEdge], seen: dict[int, int]
+    path: list[int], edges: Iterable[GraphEdge], measured_nodes: dict[int, int]
 ) -> set[tuple[int, int]]:
-    """The edges between neighbours on the path, over nodes that the trace does not show."""
+    """Find the edges between neighbours on the path, across nodes that the trace does not show."""
     after: dict[int, list[int]] = {}
     for edge in edges:
         after.setdefault(edge.source, []).append(edge.target)
     path_edges: set[tuple[int, int]] = set()
-    for begin, end in pairwise(path):
-        came: dict[int, int] = {}
-        pending = [begin]
-        while pending and end not in came:
+    for start, end in pairwise(path):
+        previous: dict[int, int] = {}
+        pending = [start]
+        while pending and end not in previous:
             node = pending.pop()
             for target in after.get(node, ()):
-                if target == end or (target not in seen and target not in came):
-                    came[target] = node
+                if target == end or (target not in measured_nodes and target not in previous):
+                    previous[target] = node
                     pending.append(target)
         node = end
-        while node in came and node != begin:
-            path_edges.add((came[node], node))
-            node = came[node]
+        while node in previous and node != start:
+            path_edges.add((previous[node], node))
+            node = previous[node]
     return path_edges

@@ -1,4 +1,4 @@
-"""The card of an unfolded repeat: how many blocks, how long each takes, in what they differ."""
+"""Card of an unfolded repeat: number, times and differences of its blocks."""
 
 from __future__ import annotations
 
@@ -22,50 +22,50 @@ _MOST_BARS: Final = 120
 
 
 class RepeatBar(msgspec.Struct, frozen=True, array_like=True):
-    """Some blocks of a repeat as one bar of its chart."""
+    """Blocks of a repeat shown as one bar of the chart."""
 
     first: int
     """Number of the first block."""
     last: int
     """Number of the last block."""
     height: float
-    """The longest time of them over the longest of all, 0 to 1; 0 where none was measured."""
+    """Longest time of these blocks relative to all blocks, 0 to 1; 0 if not measured."""
     differs: bool
-    """Whether one of them is unlike most."""
+    """Whether one of them differs from most blocks."""
 
 
 class RepeatCard(msgspec.Struct, frozen=True):
-    """An unfolded repeat."""
+    """Unfolded repeat."""
 
     id: str
     """Id of its box."""
     title: str
-    """Of the repeat."""
+    """Title of the repeat."""
     repeats: int
-    """How many blocks it has."""
+    """Number of blocks."""
     block: int
-    """The block that is shown; -1: all."""
+    """Visible block; -1 for all."""
     block_title: str
-    """Of that block; empty where it has none."""
+    """Title of the visible block; empty if it has none."""
     block_time: str
-    """GPU time of that block; empty where none was measured."""
+    """GPU time of the visible block; empty if not measured."""
     summary: str
-    """Of the times of all blocks, in words."""
+    """Summary of the times of all blocks."""
     differences: list[str]
-    """In what blocks differ, in words."""
+    """Differences between blocks, in words."""
     bars: list[RepeatBar]
-    """The times of all blocks."""
+    """Times of all blocks."""
     unlike: list[int]
-    """Indices of nodes of the shown block that most blocks do not have so."""
+    """Indices of nodes of the visible block that differ from most blocks."""
     next_unlike: int
-    """The next block that is unlike most; -1 for none."""
+    """Next block that differs from most blocks; -1 for none."""
 
 
 def repeat_card(graph: FoldedGraph, ident: str, block: int) -> RepeatCard:
-    """The card of the repeat ``ident`` while it shows ``block`` (-1: all).
+    """Build the card of the repeat ``ident`` while it shows ``block`` (-1: all).
 
     Raises:
-        KeyError: there is no such repeat, or it has no such block.
+        KeyError: there is no such repeat or block.
     """
     group = graph.groups.get(ident)
     if group is None or group.kind is not FoldKind.REPEAT or block >= len(group.blocks):
@@ -75,8 +75,8 @@ def repeat_card(graph: FoldedGraph, ident: str, block: int) -> RepeatCard:
         facts = graph.repeats[ident] = repeat_facts(graph.whole, group)
     shown = group.blocks[max(block, 0)]
     usual = set(facts.variants[0].blocks)
-    unlike = [at for at in range(len(group.blocks)) if at not in usual]
-    after = [at for at in unlike if at > block] or unlike
+    unlike = [index for index in range(len(group.blocks)) if index not in usual]
+    following = [index for index in unlike if index > block] or unlike
     return RepeatCard(
         id=ident,
         title=printable(group.title),
@@ -88,7 +88,7 @@ def repeat_card(graph: FoldedGraph, ident: str, block: int) -> RepeatCard:
         differences=block_differences(facts),
         bars=_bars(facts, usual),
         unlike=[] if block < 0 else list(unlike_most(graph.whole, group, block)),
-        next_unlike=after[0] if after else -1,
+        next_unlike=following[0] if following else -1,
     )
 
 
@@ -106,7 +106,7 @@ def _bars(facts: RepeatFacts, usual: set[int]) -> list[RepeatBar]:
             first,
             last - 1,
             round(float(times[first:last].max()) / highest, 3),
-            any(at not in usual for at in range(first, last)),
+            any(index not in usual for index in range(first, last)),
         )
         for first, last in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True)
     ]

@@ -1,5 +1,4 @@
-"""Which groups of a folded graph are open in a view: what can be read, what was asked for, and no
-more boxes than a budget."""
+"""Selection of open groups in a view: readable, requested, and within the box budget."""
 
 from __future__ import annotations
 
@@ -22,33 +21,32 @@ from graphviz_dash.features.graph.folding.tree import (
 )
 
 MOST_BOXES: Final = 200
-"""Boxes of a view, unfolded groups included."""
+"""Maximum number of boxes of a view, unfolded groups included."""
 
 _READABLE: Final = 0.6
-"""Zoom at which boxes have room for two lines of text: groups are unfolded without being asked
-while the whole still fits the canvas at this zoom."""
+"""Zoom at which boxes have space for two lines of text. Groups unfold automatically while the graph
+fits the canvas at this zoom."""
 
 _SMALL: Final = 120
-"""A graph of at most so many nodes is unfolded whole, if the names in it can be read."""
+"""Maximum number of nodes of a graph that is fully unfolded, if its names are readable."""
 
 _LEAST_READABLE: Final = 0.45
-"""Zoom at which boxes have room for one line of nine pixels."""
+"""Zoom at which boxes have space for one line of nine pixels."""
 
 
 USUAL_WIDTH: Final = 800.0
-"""Width of a canvas in pixels, where that is not known."""
+"""Default width of a canvas in pixels."""
 
 
 class Unfolding(Struct, frozen=True):
-    """Which groups are open in a view."""
+    """Open groups of a view."""
 
     ids: frozenset[str]
-    """Of the open groups, the root among them."""
+    """Ids of the open groups, including the root."""
     blocks: dict[str, int]
-    """By id of a repeat the number of the block that stands for all, or ALL; the first where none
-    is given."""
+    """Visible block of each repeat by id, or ALL; the first by default."""
     full: bool
-    """Whether a group had to stay folded for want of room."""
+    """Whether a group had to stay folded for lack of space."""
 
 
 def unfolding(
@@ -60,42 +58,41 @@ def unfolding(
     shown: Shown,
     width: float,
 ) -> Unfolding:
-    """The groups that a view has open; what is asked of it: :func:`view.dag_view`."""
+    """Choose the open groups of a view; see :func:`view.dag_view` for the arguments."""
     blocks = {ident: block for ident, block in shown.items() if ident in graph.groups}
-    must = {graph.root.id}
+    required = {graph.root.id}
     if focus is not None:
-        must |= _to_be_seen(graph, graph.root.order.at[focus], blocks)
+        required |= _to_be_seen(graph, graph.root.order.at[focus], blocks)
     if first in graph.groups:
-        must |= _to_be_seen(graph, graph.groups[first].first, blocks, first) | {first}
+        required |= _to_be_seen(graph, graph.groups[first].first, blocks, first) | {first}
     wanted = (
         _automatic(graph.root, ratio, width)
         if expanded is None
         else mirrored(graph.groups, set(expanded) & set(graph.groups), blocks)
     )
-    kept, full = _within_budget(graph.root, wanted | must, must, blocks)
-    return Unfolding(frozenset(kept), blocks, full)
+    open_ids, full = _within_budget(graph.root, wanted | required, required, blocks)
+    return Unfolding(frozenset(open_ids), blocks, full)
 
 
 def _automatic(root: Group, ratio: float, canvas: float) -> set[str]:
-    """Groups to unfold without being asked: from the outside in, while all of it can be read."""
+    """Choose groups to unfold automatically, from the outside in while everything is readable."""
     order = [root.id]
     queue = deque((child, root) for child in root.children)
     while queue:
-        group, above = queue.popleft()
+        group, parent = queue.popleft()
         if not isinstance(group, Group) or len(order) >= MOST_BOXES:
             continue
-        # Single nodes say little more unfolded than their strip does, unless the row of them
-        # stands for many.
+        # Single nodes show little more unfolded than in their strip, unless their row represents
+        # many.
         single = group.kind is FoldKind.REPEAT and isinstance(group.blocks[0], Leaf)
-        if not single and (group.kind is not FoldKind.RUN or above.kind is FoldKind.REPEAT):
+        if not single and (group.kind is not FoldKind.RUN or parent.kind is FoldKind.REPEAT):
             order.append(group.id)
             queue.extend((child, group) for child in shown_children(group, {}))
     if root.count <= _SMALL:
         everything = set(groups(root))
         if _zoom(root, everything, ratio, canvas) >= _LEAST_READABLE:
             return everything
-    # The more is open the smaller it gets, so the last one that can still be read is found by
-    # halving.
+    # Zoom decreases with every open group, so the last readable state is found by bisection.
     low, high = 1, len(order)
     while low < high:
         middle = (low + high + 1) // 2
@@ -107,7 +104,7 @@ def _automatic(root: Group, ratio: float, canvas: float) -> set[str]:
 
 
 def _zoom(root: Group, opened: set[str], ratio: float, canvas: float) -> float:
-    """The zoom at which the whole fits the canvas."""
+    """Compute the zoom at which the graph fits the canvas."""
     placed = lay_out(root, frozenset(opened), ratio, {})
     return min(canvas / placed.width, canvas / ratio / placed.height)
 
@@ -115,37 +112,37 @@ def _zoom(root: Group, opened: set[str], ratio: float, canvas: float) -> float:
 def _to_be_seen(
     graph: FoldedGraph, at: int, blocks: dict[str, int], group: str | None = None
 ) -> set[str]:
-    """The groups to unfold so that leaf number ``at`` is seen, or ``group``, which begins there;
-    repeats are set to show the block that it is in."""
-    around = ancestors(graph.root, int(graph.root.order.nodes[at]))
+    """Choose the groups to unfold so that leaf number ``at``, or ``group`` starting there, is
+    visible. Repeats are set to show its block."""
+    enclosing = ancestors(graph.root, int(graph.root.order.nodes[at]))
     if group is not None:
-        around = tuple(ident for ident in around if group.startswith(f"{ident}."))
-    for ident in around:
+        enclosing = tuple(ident for ident in enclosing if group.startswith(f"{ident}."))
+    for ident in enclosing:
         repeat = graph.groups[ident]
         if repeat.kind is FoldKind.REPEAT and blocks.get(ident) != ALL:
             blocks[ident] = block_of(repeat, at)
-    return set(around)
+    return set(enclosing)
 
 
 def _within_budget(
     root: Group, wanted: set[str], must: set[str], blocks: Shown
 ) -> tuple[set[str], bool]:
-    """Of ``wanted`` what the budget allows, those that ``must`` be open first, the outer before the
-    inner; and whether something had to stay folded."""
-    kept: set[str] = set()
-    shown = 0
+    """Choose groups of ``wanted`` within the budget, those in ``must`` first, outer before inner.
+    Also return whether a group had to stay folded."""
+    opened: set[str] = set()
+    box_count = 0
     full = False
     queue = deque([root])
-    later: deque[Group] = deque()
-    while queue or later:
-        group = queue.popleft() if queue else later.popleft()
+    deferred: deque[Group] = deque()
+    while queue or deferred:
+        group = queue.popleft() if queue else deferred.popleft()
         children = shown_children(group, blocks)
-        if group.id not in must and shown + len(children) > MOST_BOXES:
+        if group.id not in must and box_count + len(children) > MOST_BOXES:
             full = True
             continue
-        shown += len(children)
-        kept.add(group.id)
+        box_count += len(children)
+        opened.add(group.id)
         for child in children:
             if isinstance(child, Group) and child.id in wanted:
-                (queue if child.id in must else later).append(child)
-    return kept, full
+                (queue if child.id in must else deferred).append(child)
+    return opened, full

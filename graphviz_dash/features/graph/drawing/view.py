@@ -1,7 +1,7 @@
-"""What the DAG component draws: boxes and links of a folded graph, coloured, within a budget.
+"""View model of the DAG component: coloured boxes and links of a folded graph, within a budget.
 
-A view is a few hundred boxes whatever the size of the graph: groups are unfolded from the outside
-in while the budget lasts, and then as the reader asks.
+A view has a few hundred boxes for any graph size: groups are unfolded from the outside in within
+the budget, and then on request.
 """
 
 from __future__ import annotations
@@ -21,37 +21,36 @@ from graphviz_dash.features.graph.folding.tree import Group, ancestors
 
 
 class DagView(msgspec.Struct, frozen=True):
-    """All that is drawn of a folded graph."""
+    """Everything drawn of a folded graph."""
 
     nodes: int
-    """Nodes of the graph."""
+    """Number of nodes of the graph."""
     edges: int
-    """Edges of the graph."""
+    """Number of edges of the graph."""
     width: int
-    """Of the drawing, in pixels at full zoom."""
+    """Width of the drawing, in pixels at full zoom."""
     height: int
-    """Of the drawing, in pixels at full zoom."""
+    """Height of the drawing, in pixels at full zoom."""
     boxes: list[Box]
-    """Outer boxes before those inside them."""
+    """Boxes, outer before inner."""
     names: list[str]
-    """Whole names of nodes whose label is cut."""
+    """Full names of nodes with truncated labels."""
     links: list[Link]
-    """The dependencies between boxes."""
+    """Dependencies between boxes."""
     legend: list[LegendEntry]
-    """The colours in use."""
+    """Colours in use."""
     expanded: list[str]
     """Ids of the unfolded groups."""
     shown: dict[str, int]
-    """By id of a repeat the block that stands for all (-1: none does), where it is not the first.
-    """
+    """Visible block of each repeat by id (-1: all blocks), if not the first."""
     focus: str | None
-    """Id of the box that was asked to be seen."""
+    """Id of the requested box."""
     full: bool
-    """Whether groups stay folded for want of room."""
+    """Whether groups stay folded for lack of space."""
     note: str
-    """How the graph is folded; empty where there is nothing to say."""
+    """Description of the fold; empty if there is none."""
     complete: bool
-    """Whether what follows from times is in it."""
+    """Whether data derived from times is included."""
 
 
 def dag_view(
@@ -64,17 +63,17 @@ def dag_view(
     shown: Shown | None = None,
     width: float = USUAL_WIDTH,
 ) -> DagView:
-    """The view of ``graph``.
+    """Build the view of ``graph``.
 
     Args:
-        ratio: width over height of the canvas.
-        expanded: ids of the groups to unfold; None for what fits into the budget. Unknown ids are
-            passed over, and a group inside a folded one stays unseen.
-        focus: the index of a node that must be visible: the groups around it are unfolded.
-        first: the id of a group that is unfolded before the others, which fold if they must.
-        shown: the number of the block that a repeat shows for all, by its id, or ALL; the first
-            unless told. What is unfolded in another block is unfolded in that one.
-        width: of the canvas, in pixels: as much is unfolded as can be read on it.
+        ratio: width-to-height ratio of the canvas.
+        expanded: ids of groups to unfold; None for as many as fit. Unknown ids are skipped, and a
+            group inside a folded one stays hidden.
+        focus: index of a node that must be visible; the groups around it are unfolded.
+        first: id of a group that is unfolded before the others, which fold if necessary.
+        shown: visible block of each repeat by id, or ALL; the first by default. Groups unfolded in
+            another block are unfolded in that one.
+        width: width of the canvas in pixels; limits unfolding to readable sizes.
     """
     opened = unfolding(graph, ratio, expanded, focus, first, shown or {}, width)
     blocks = opened.blocks
@@ -85,8 +84,8 @@ def dag_view(
     parents: dict[str, Placed] = {}
     flat = list(_visible(placed, parents))
     for box in flat:
-        above = parents[box.fold.id].fold
-        title = above.title if isinstance(above, Group) else ""
+        parent = parents[box.fold.id].fold
+        title = parent.title if isinstance(parent, Group) else ""
         boxes.append(box_of(graph, box, colours, title, names, blocks))
     return DagView(
         nodes=len(graph.rows),
@@ -98,7 +97,9 @@ def dag_view(
         links=links(graph.edges, len(graph.rows), flat, parents),
         legend=colours.legend,
         expanded=sorted(opened.ids),
-        shown={ident: at for ident, at in sorted(blocks.items()) if at and ident in opened.ids},
+        shown={
+            ident: block for ident, block in sorted(blocks.items()) if block and ident in opened.ids
+        },
         focus=None if focus is None else f"n{focus}",
         full=opened.full,
         note=printable(graph.root.note),
@@ -107,21 +108,21 @@ def dag_view(
 
 
 def search(graph: FoldedGraph, text: str, most: int) -> tuple[list[int], list[str]]:
-    """The nodes whose name, operator, module or source holds ``text`` (case ignored), the first
-    ``most``; and the ids of the groups around these."""
-    wanted = text.lower()
+    """Find nodes whose name, operator, module or source contains ``text``, ignoring case. Also
+    return the ids of the groups around the first ``most`` hits."""
+    needle = text.lower()
     hits = [
         row.node.index
         for row in graph.rows
         if any(
-            wanted in (part or "").lower()
+            needle in (part or "").lower()
             for part in (row.node.label, row.origin.op, row.origin.module, row.origin.source)
         )
     ]
-    around: dict[str, None] = {}
+    group_ids: dict[str, None] = {}
     for node in hits[:most]:
-        around.update(dict.fromkeys(ancestors(graph.root, node)))
-    return hits, list(around)
+        group_ids.update(dict.fromkeys(ancestors(graph.root, node)))
+    return hits, list(group_ids)
 
 
 def _visible(placed: Placed, parents: dict[str, Placed]) -> Iterable[Placed]:

@@ -1,4 +1,4 @@
-"""The difference of two graphs on the terminal."""
+"""Difference of two graphs on the terminal."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def print_graph_pair(
     tables: tuple[NodeTable, NodeTable],
     count: int,
 ) -> None:
-    """Prints how two graphs differ in ``count`` nodes at most, and whether one could be updated to
-    the other."""
+    """Print at most ``count`` node differences between two graphs, and whether one can be updated
+    to the other."""
     click.echo(diff_sentence(pair.diff))
     click.echo()
     sides = plain_table("", "")
@@ -52,10 +52,10 @@ def print_graph_pair(
     for graph_diff in pair.diff.whole:
         _print_nodes(graph_diff, tables if graph_diff is pair.diff else None, count)
     print_heading("Updating an executable of A to B (cudaGraphExecUpdate)")
-    click.echo(printable(f"  by its rules: {prediction_sentence(pair.prediction)}"))
+    click.echo(printable(f"  documented rules: {prediction_sentence(pair.prediction)}"))
     if pair.recorded is not None:
         agreed = " (not as predicted)" if pair.agreed is False else ""
-        click.echo(printable(f"  the driver: {answer_sentence(pair.recorded)}{agreed}"))
+        click.echo(printable(f"  driver: {answer_sentence(pair.recorded)}{agreed}"))
 
 
 def _print_nodes(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None, count: int) -> None:
@@ -69,7 +69,7 @@ def _print_nodes(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None, co
         more = len(edges) - min(count, len(edges))
         click.echo(f"  edges: {listed}" + (f"; and {format_count(more)} more" if more else ""))
         click.echo()
-    table = plain_table("change", "A", "B", "node", "median A", "median B", "what differs")
+    table = plain_table("change", "A", "B", "node", "median A", "median B", "difference")
     for column in (1, 2, 4, 5):
         table.columns[column].justify = "right"
     for node in nodes[:count]:

@@ -1,4 +1,4 @@
-"""A captured graph on the terminal: what it holds, how its nodes were matched, the longest."""
+"""Captured graph on the terminal: contents, matches and longest nodes."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def print_graph(
     parallel: ParallelPrediction | Missing | None,
     count: int,
 ) -> None:
-    """Prints a graph of ``run``; of ``table``, its nodes, the ``count`` longest are listed.
-    ``concurrency`` and ``parallel`` are None for a graph inside another."""
+    """Print a graph of ``run`` with the ``count`` longest nodes of ``table``. ``concurrency`` and
+    ``parallel`` are None for a nested graph."""
     graph = table.graph
     kinds = Counter(node.kind.value for node in graph.nodes)
     print_heading(
@@ -49,8 +49,8 @@ def print_graph(
     )
     click.echo("  " + ", ".join(f"{format_count(n)} {kind}" for kind, n in kinds.most_common()))
     click.echo(
-        f"  {format_count(table.attributed)} of {format_count(len(table.rows))} nodes lead to an "
-        f"operator, from {format_count(table.capture_launches)} launches of the capture "
+        f"  {format_count(table.attributed)} of {format_count(len(table.rows))} nodes attributed "
+        f"to an operator, from {format_count(table.capture_launches)} launches of the capture "
         f"({_methods(Counter(row.origin.method for row in table.rows))})"
     )
     click.echo(
@@ -99,8 +99,8 @@ def _print_nodes(
 
 
 def _print_device_launch(run: Run, graph: CapturedGraph) -> None:
-    said = graph.device_launch
-    driver = "" if said is None else f" (the driver: {launch_answer(said)})"
+    driver_result = graph.device_launch
+    driver = "" if driver_result is None else f" (driver: {launch_answer(driver_result)})"
     check = launch_sentence(check_device_launch(run, graph.id))
     click.echo(printable(f"  device-side launch: {check}{driver}"))
 

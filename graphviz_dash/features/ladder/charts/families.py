@@ -1,4 +1,4 @@
-"""Pictures of a family of graphs: replay time over size, requests, losses, costs, and ladders."""
+"""Charts of a graph family: replay time by size, requests, losses, costs, and recommended sizes."""
 
 from __future__ import annotations
 
@@ -35,31 +35,31 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.units import counted, format_bytes, format_count, format_ns
 
 _WIDE_RANGE: Final = 16
-"""Largest size over smallest from which sizes stand on a logarithmic axis."""
+"""Ratio of largest to smallest size from which the size axis is logarithmic."""
 _FEW: Final = 24
-"""Sizes that are ticks of their own."""
+"""Maximum number of sizes with a tick each."""
 _APART: Final = 240
-"""Graphs that are drawn as points with bars; more are a line with a band."""
+"""Maximum number of graphs drawn as points with bars; more become a line with a band."""
 _CHANGES: Final = 12
-"""Changes of kernels that have a line each."""
+"""Maximum number of kernel changes with a line each."""
 _EQUAL: Final = 1e-6
-"""Share of a time below which two are drawn as one."""
+"""Relative difference below which two times are drawn as one."""
 _BARS: Final = 240
-"""Sizes of requests that are drawn one by one; more are drawn for the sizes they are padded to."""
+"""Maximum number of request sizes drawn individually; more are grouped by padded size."""
 
 
 def family_chart(
     family: FamilyReport, changes: Sequence[KernelChange], theme: Theme
 ) -> go.Figure | None:
-    """The time of a replay over the size with its quartiles, below it how often each size is asked
-    for, and what that lost to padding and to fallbacks; None where no size is known."""
+    """Draw replay time with quartiles by size; below it request counts, padding cost and fallback
+    cost. None if no size is known."""
     members = [member for member in family.members if member.size]
     timed = [member for member in members if member.gpu]
     if not timed:
         return None
     losses = [] if isinstance(family.losses, Missing) else _binned(family)
-    fell = any(loss.fallbacks and loss.fallback_ns is not None for loss in losses)
-    domains, height = _LAYOUTS[0 if not losses else 2 if fell else 1]
+    has_fallbacks = any(loss.fallbacks and loss.fallback_ns is not None for loss in losses)
+    domains, height = _LAYOUTS[0 if not losses else 2 if has_fallbacks else 1]
     figure = go.Figure()
     unit = time_unit(max(member.gpu.median for member in timed if member.gpu))
     _add_lines(figure, timed, unit.ns, theme)
@@ -67,7 +67,7 @@ def family_chart(
     if losses:
         _add_requests(figure, losses, theme)
         titles += ["requests", _add_losses(figure, losses, "y3", theme)]
-    if fell:
+    if has_fallbacks:
         titles.append(_add_fallbacks(figure, losses, "y4", theme))
     _add_changes(figure, changes, theme)
     for number, (domain, title) in enumerate(zip(domains, titles, strict=True), 1):
@@ -86,8 +86,8 @@ _LAYOUTS: Final = (
     (((0.56, 1.0), (0.29, 0.48), (0.0, 0.21)), 500),
     (((0.62, 1.0), (0.41, 0.56), (0.205, 0.35), (0.0, 0.145)), 600),
 )
-"""Where the pictures stand above each other, and the height in pixels: the replays alone, with
-requests and padding, and with fallbacks too."""
+"""Vertical domains of the subplots and the height in pixels: replays only, with requests and
+padding, and with fallbacks."""
 
 
 def _size_axis(
@@ -97,19 +97,19 @@ def _size_axis(
     losses: Sequence[SizeLoss],
     bottom: str,
 ) -> None:
-    """The axis that all pictures share, labelled below the one whose axis is ``bottom``."""
-    shown = [*sizes, *(loss.size for loss in losses)]
-    wide = max(shown) > _WIDE_RANGE * min(shown)
+    """Configure the shared size axis, with labels below the subplot ``bottom``."""
+    all_sizes = [*sizes, *(loss.size for loss in losses)]
+    is_log = max(all_sizes) > _WIDE_RANGE * min(all_sizes)
     axis = family.family.size_axis
     name = "size" if axis is None else family.family.axes[axis]
-    settings: dict[str, Any] = {"title_text": escape(name), "type": "log" if wide else "linear"}
+    settings: dict[str, Any] = {"title_text": escape(name), "type": "log" if is_log else "linear"}
     ticks = sorted(set(sizes))
     if len(ticks) <= _FEW:
-        kept = _spaced(ticks, wide=wide)
-        settings |= {"tickvals": kept, "ticktext": [f"{tick:,}" for tick in kept]}
+        spaced_ticks = _spaced(ticks, wide=is_log)
+        settings |= {"tickvals": spaced_ticks, "ticktext": [f"{tick:,}" for tick in spaced_ticks]}
     else:
-        # Plotly's own on a logarithmic axis are powers of ten alone.
-        settings |= _tens(shown) if wide else {"tickformat": ","}
+        # Plotly's ticks on a logarithmic axis are only powers of ten.
+        settings |= _tens(all_sizes) if is_log else {"tickformat": ","}
     figure.update_xaxes(**settings, anchor=bottom)
 
 
@@ -119,41 +119,43 @@ def _tens(sizes: Sequence[int]) -> dict[str, Any]:
 
 
 def _spaced(ticks: Sequence[int], *, wide: bool) -> list[int]:
-    """Those of ``ticks`` that stand apart enough for their labels."""
-    kept = [ticks[-1]]
+    """Select ticks with enough distance for their labels."""
+    selected = [ticks[-1]]
     for tick in reversed(ticks[:-1]):
-        apart = kept[-1] / tick > 1.25 if wide else kept[-1] - tick > ticks[-1] / 22
-        if apart:
-            kept.append(tick)
-    return kept[::-1]
+        is_spaced = selected[-1] / tick > 1.25 if wide else selected[-1] - tick > ticks[-1] / 22
+        if is_spaced:
+            selected.append(tick)
+    return selected[::-1]
 
 
 def _add_lines(
     figure: go.Figure, timed: Sequence[MemberReport], unit_ns: float, theme: Theme
 ) -> None:
-    """A line for each set of the other numbers of keys, each graph a point with its quartiles: bars
-    where points stand apart, else a band."""
-    rests = sorted({member.rest for member in timed})
+    """Draw a line per combination of the other key numbers. Graphs are points with quartile bars,
+    or a band if there are many."""
+    other_keys = sorted({member.rest for member in timed})
     colours = [shade(hue, theme) for hue in (BLUE, MAGENTA, VIOLET, WARNING, GREY)]
-    for number, rest in enumerate(rests):
-        line = [member for member in timed if member.rest == rest]
+    for number, other_key in enumerate(other_keys):
+        line = [member for member in timed if member.rest == other_key]
         colour = colours[min(number, len(colours) - 1)]
         sizes = [member.size for member in line]
         medians = [member.gpu.median / unit_ns for member in line if member.gpu]
-        apart = len(line) <= _APART
-        if not apart:
+        is_sparse = len(line) <= _APART
+        if not is_sparse:
             _add_band(figure, line, unit_ns, colour)
         figure.add_scatter(
-            name="replay" if len(rests) == 1 else "with " + ", ".join(f"{n:,}" for n in rest),
+            name="replay"
+            if len(other_keys) == 1
+            else "with " + ", ".join(f"{n:,}" for n in other_key),
             x=sizes,
             y=medians,
-            error_y=_error_bars(line, unit_ns, colour) if apart else None,
-            mode="lines+markers" if apart else "lines",
+            error_y=_error_bars(line, unit_ns, colour) if is_sparse else None,
+            mode="lines+markers" if is_sparse else "lines",
             line={"color": colour, "width": 1.5},
             marker={"size": 7 if len(line) <= _FEW else 4, "color": colour},
             text=[_said(member) for member in line],
             hovertemplate="%{text}<extra></extra>",
-            showlegend=len(rests) > 1,
+            showlegend=len(other_keys) > 1,
         )
 
 
@@ -206,8 +208,7 @@ def _said(member: MemberReport) -> str:
 
 
 def _add_changes(figure: go.Figure, changes: Sequence[KernelChange], theme: Theme) -> None:
-    """A mark between two sizes of other kernels, with a dotted line through the picture unless they
-    are so many that lines would hide it."""
+    """Mark changes of kernels between two sizes, with dotted lines unless there are too many."""
     colour = shade(WARNING, theme)
     for change in changes if len(changes) <= _CHANGES else ():
         figure.add_shape(
@@ -224,7 +225,7 @@ def _add_changes(figure: go.Figure, changes: Sequence[KernelChange], theme: Them
     if not changes:
         return
     figure.add_scatter(
-        name="other kernels",
+        name="kernel change",
         x=[_between(change) for change in changes],
         y=[0.0] * len(changes),
         mode="markers",
@@ -236,13 +237,12 @@ def _add_changes(figure: go.Figure, changes: Sequence[KernelChange], theme: Them
 
 
 def _between(change: KernelChange) -> float:
-    """Where a change is marked: the geometric mean of its sizes, in the middle on either axis
-    nearly."""
+    """Return the geometric mean of a change's sizes, near the middle on either axis type."""
     return float(((change.before.size or 1) * (change.after.size or 1)) ** 0.5)
 
 
 def change_text(change: KernelChange) -> str:
-    """The change as markup of a hover note: its sizes, and its most frequent replacements."""
+    """Format the change as hover markup: its sizes and most frequent replacements."""
     lines = [
         f"{replacement.count} × {_name(replacement.before)} → {_name(replacement.after)}"
         for replacement in change.replacements[:4]
@@ -257,7 +257,7 @@ def _name(kernel: str | None) -> str:
 
 
 def _binned(family: FamilyReport) -> list[SizeLoss]:
-    """The losses by real size; of many sizes by the captured size that serves them."""
+    """Aggregate losses by real size, or by captured size if there are many."""
     assert not isinstance(family.losses, Missing)
     losses = list(family.losses)
     if len(losses) <= _BARS:
@@ -267,17 +267,17 @@ def _binned(family: FamilyReport) -> list[SizeLoss]:
         ladder = ladder[:: -(-len(ladder) // _BARS)]
     bins: dict[int, list[SizeLoss]] = {}
     for loss in losses:
-        size = next((each for each in ladder if each >= loss.size), losses[-1].size)
+        size = next((candidate for candidate in ladder if candidate >= loss.size), losses[-1].size)
         bins.setdefault(size, []).append(loss)
     return [
         SizeLoss(
             size,
-            sum(each.requests for each in own),
-            sum(each.fallbacks for each in own),
-            sum(each.padding_ns for each in own),
-            total_fallback_ns(own),
+            sum(candidate.requests for candidate in size_losses),
+            sum(candidate.fallbacks for candidate in size_losses),
+            sum(candidate.padding_ns for candidate in size_losses),
+            total_fallback_ns(size_losses),
         )
-        for size, own in bins.items()
+        for size, size_losses in bins.items()
     ]
 
 
@@ -285,43 +285,43 @@ def _add_requests(figure: go.Figure, losses: Sequence[SizeLoss], theme: Theme) -
     graphed = [loss.requests - loss.fallbacks for loss in losses]
     text = [
         f"<b>{loss.size:,}</b><br>{counted(loss.requests, 'request')}"
-        + (f", {format_count(loss.fallbacks)} without a graph" if loss.fallbacks else "")
+        + (f", {format_count(loss.fallbacks)} fallbacks" if loss.fallbacks else "")
         for loss in losses
     ]
     _stems(figure, "requests", losses, [0] * len(losses), graphed, text, shade(BLUE, theme), "y2")
     if any(loss.fallbacks for loss in losses):
         totals = [loss.requests for loss in losses]
         red = shade(IDLE, theme)
-        _stems(figure, "requests without a graph", losses, graphed, totals, text, red, "y2")
+        _stems(figure, "fallbacks", losses, graphed, totals, text, red, "y2")
 
 
 def _add_losses(figure: go.Figure, losses: Sequence[SizeLoss], axis: str, theme: Theme) -> str:
-    """What padding lost; returns the title of its axis."""
-    lost = [max(loss.padding_ns, 0.0) for loss in losses]
+    """Add the padding cost; return the title of its axis."""
+    losses_ns = [max(loss.padding_ns, 0.0) for loss in losses]
     text = [
-        f"<b>{loss.size:,}</b><br>{format_ns(loss.padding_ns)} lost to padding by "
+        f"<b>{loss.size:,}</b><br>{format_ns(loss.padding_ns)} padding cost for "
         f"{counted(loss.requests - loss.fallbacks, 'request')}"
         for loss in losses
     ]
-    unit = time_unit(max(lost))
-    values = [ns / unit.ns for ns in lost]
+    unit = time_unit(max(losses_ns))
+    values = [ns / unit.ns for ns in losses_ns]
     colour = shade(VIOLET, theme)
-    _stems(figure, "padding", losses, [0.0] * len(lost), values, text, colour, axis)
+    _stems(figure, "padding", losses, [0.0] * len(losses_ns), values, text, colour, axis)
     return f"padding, {unit.name}"
 
 
 def _add_fallbacks(figure: go.Figure, losses: Sequence[SizeLoss], axis: str, theme: Theme) -> str:
-    """What fallbacks lost; returns the title of its axis."""
-    lost = [max(loss.fallback_ns or 0.0, 0.0) for loss in losses]
+    """Add the fallback cost; return the title of its axis."""
+    losses_ns = [max(loss.fallback_ns or 0.0, 0.0) for loss in losses]
     text = [
-        f"<b>{loss.size:,}</b><br>{format_ns(loss.fallback_ns or 0.0)} lost by "
-        f"{counted(loss.fallbacks, 'request')} without a graph"
+        f"<b>{loss.size:,}</b><br>{format_ns(loss.fallback_ns or 0.0)} fallback cost for "
+        f"{counted(loss.fallbacks, 'request')}"
         for loss in losses
     ]
-    unit = time_unit(max(lost))
-    values = [ns / unit.ns for ns in lost]
+    unit = time_unit(max(losses_ns))
+    values = [ns / unit.ns for ns in losses_ns]
     colour = shade(IDLE, theme)
-    _stems(figure, "fallbacks", losses, [0.0] * len(lost), values, text, colour, axis)
+    _stems(figure, "fallbacks", losses, [0.0] * len(losses_ns), values, text, colour, axis)
     return f"fallbacks, {unit.name}"
 
 
@@ -335,13 +335,13 @@ def _stems(
     colour: str,
     axis: str,
 ) -> None:
-    """Upright strokes, which have one width on an axis of either kind, where bars have not."""
+    """Add vertical strokes, which have a constant width on both axis types, unlike bars."""
     width = 5 if len(losses) <= 40 else 3 if len(losses) <= 110 else 1.5
-    shown = [index for index in range(len(losses)) if high[index] > low[index]]
+    visible = [index for index in range(len(losses)) if high[index] > low[index]]
     x: list[float | None] = []
     y: list[float | None] = []
     notes: list[str] = []
-    for index in shown:
+    for index in visible:
         x += [losses[index].size, losses[index].size, None]
         y += [low[index], high[index], None]
         notes += [text[index], text[index], ""]
@@ -359,20 +359,23 @@ def _stems(
 
 
 def stairs_chart(family: FamilyReport, theme: Theme) -> go.Figure | None:
-    """What all graphs up to each size take together: device memory of their own, and start-up;
-    None where no size is known."""
+    """Draw cumulative device memory and startup time of all graphs up to each size; None if no size
+    is known."""
     members = [member for member in family.members if member.size]
     if not members:
         return None
     sizes = [member.size or 0 for member in members]
-    own = [(member.own_bytes or 0) + (member.executable_bytes or 0) for member in members]
-    memory, startup = list(accumulate(own)), list(accumulate(m.startup_ns for m in members))
+    private_bytes = [(member.own_bytes or 0) + (member.executable_bytes or 0) for member in members]
+    memory, startup = (
+        list(accumulate(private_bytes)),
+        list(accumulate(m.startup_ns for m in members)),
+    )
     size_unit, size_name = (1 << 30, "GiB") if memory[-1] >= 4 << 30 else (1 << 20, "MiB")
     time = time_unit(max(startup[-1], 1))
     figure = go.Figure()
-    for values, unit, colour, axis, name, words in (
-        (memory, size_unit, BLUE, "y", "memory of their own", [format_bytes(v) for v in memory]),
-        (startup, time.ns, VIOLET, "y2", "start-up", [format_ns(v) for v in startup]),
+    for values, unit, colour, axis, name, texts in (
+        (memory, size_unit, BLUE, "y", "exclusive memory", [format_bytes(v) for v in memory]),
+        (startup, time.ns, VIOLET, "y2", "startup", [format_ns(v) for v in startup]),
     ):
         figure.add_scatter(
             name=name,
@@ -381,7 +384,7 @@ def stairs_chart(family: FamilyReport, theme: Theme) -> go.Figure | None:
             mode="lines+markers" if len(sizes) <= 60 else "lines",
             line={"shape": "hv", "width": 2, "color": shade(colour, theme)},
             marker={"size": 5},
-            text=_stair_notes(sizes, words, name) if len(sizes) <= _APART else None,
+            text=_stair_notes(sizes, texts, name) if len(sizes) <= _APART else None,
             hovertemplate="%{text}<extra></extra>"
             if len(sizes) <= _APART
             else f"<b>all up to %{{x:,}}</b><br>%{{y:,.3g}} {name}<extra></extra>",
@@ -399,28 +402,28 @@ def stairs_chart(family: FamilyReport, theme: Theme) -> go.Figure | None:
 
 
 def _labels_room(figure: go.Figure) -> float:
-    """The pixels that the labels of axes from zero take, by the largest value of all."""
+    """Compute the label width in pixels of axes from zero, by the largest value."""
     largest = max((y for trace in figure.data for y in trace.y if y is not None), default=0.0)
     return tick_room([f"{largest:,.0f}", "0.05"])
 
 
-def _stair_notes(sizes: Sequence[int], words: Sequence[str], name: str) -> list[str]:
+def _stair_notes(sizes: Sequence[int], texts: Sequence[str], name: str) -> list[str]:
     return [
-        f"<b>all up to {size:,}</b><br>{said} {name}"
-        for size, said in zip(sizes, words, strict=True)
+        f"<b>all up to {size:,}</b><br>{text} {name}"
+        for size, text in zip(sizes, texts, strict=True)
     ]
 
 
 def ladder_chart(advice: LadderAdvice, theme: Theme) -> go.Figure | None:
-    """The least time of a request by the number of sizes, with today's and the best ladder; None
-    where there is but one number."""
+    """Draw the minimum time per request by number of sizes, with today's and the recommended sizes;
+    None if there is only one number."""
     curve = [(count, ns) for count, ns in advice.curve if count]
     if len(curve) < 2:
         return None
     unit = time_unit(max(ns for _, ns in curve[1:]))
     figure = go.Figure()
     figure.add_scatter(
-        name="best with so many sizes",
+        name="best by number of sizes",
         x=[count for count, _ in curve],
         y=[ns / unit.ns for _, ns in curve],
         mode="lines",
@@ -452,12 +455,12 @@ def ladder_chart(advice: LadderAdvice, theme: Theme) -> go.Figure | None:
         for use in (advice.today_use, advice.use)
         if use.total_ns != float("inf")
     ]
-    # Sums of the same numbers in another order differ in their last bit: on an axis of that height
-    # the browser's coordinates of all else are infinite.
+    # Sums of the same numbers in another order differ in the last bit. On an axis with that range,
+    # the browser's coordinates become infinite.
     differs = max(values) - min(values) > max(values) * _EQUAL
     margin = (max(values) - min(values)) * 0.12 if differs else max(values) * 0.05
     figure.update_yaxes(
-        title_text=f"GPU time of a request, {unit.name}",
+        title_text=f"GPU time per request, {unit.name}",
         tickformat=",",
         range=[min(values) - margin, max(values) + margin],
     )

@@ -1,4 +1,4 @@
-"""A step of a program as a strip of its replays, the eager work between them, and idle time."""
+"""Strip of a step: replays, eager work between them, and idle time."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _COLOURS: Final[Mapping[PieceKind, Shade]] = {
 
 
 def segments_chart(step: SegmentedStep, names: Mapping[str, str], theme: Theme) -> go.Figure:
-    """One row: each replay, each stretch of eager work, and hatched idle time; ``names`` are those
-    of graphs by their ids."""
+    """Draw one row with each replay, each period of eager work, and hatched idle time. ``names``
+    maps graph ids to names."""
     unit = time_unit(step.duration_ns)
     figure = go.Figure()
     for kind, colour in _COLOURS.items():
@@ -40,7 +40,7 @@ def segments_chart(step: SegmentedStep, names: Mapping[str, str], theme: Theme) 
             orientation="h",
             marker={
                 "color": "rgba(0,0,0,0)" if idle else hue,
-                # An edge in the page's colour tells neighbours apart.
+                # An edge in the page's colour separates neighbours.
                 "line": {"width": 0 if idle else 1, "color": shade(PAGE, theme)},
                 "pattern": {"shape": "/", "size": 5, "solidity": 0.2, "fgcolor": hue}
                 if idle

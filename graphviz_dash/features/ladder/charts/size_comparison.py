@@ -1,4 +1,4 @@
-"""The replay time of one family over the size in several runs."""
+"""Replay time of one family by size in several runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "x", "star")
 
 
 def comparison_chart(compared: SizeComparison, theme: Theme) -> go.Figure | None:
-    """A line for each run, told apart by colour and mark; None where no replay was timed."""
+    """Draw a line per run, with distinct colour and marker; None if no replay was timed."""
     timed = {
         run: [member for member in family.members if member.size and member.gpu]
         for run, family in compared.families.items()

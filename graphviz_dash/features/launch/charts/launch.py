@@ -1,4 +1,4 @@
-"""Pictures of launch costs: a measure over the size of the graph, for one recording or several."""
+"""Charts of launch costs by graph size, for one or several recordings."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from graphviz_dash.units import counted, format_ns
 _HEIGHT: Final = 420
 _PUBLISHED: Final = GREY
 _PRINTED: Final = "table 1"
-"""The source of published times that are exact; readings of figures are approximate."""
+"""Source of exact published times; readings of figures are approximate."""
 _POINTS: Final = 40
-"""Places along a published line at which it is drawn: a straight one bends on logarithmic axes."""
+"""Number of points along a published line: a straight line bends on logarithmic axes."""
 
 _DASHES: Final = {"11.8": "dot", "12.6": "dash"}
 _FAMILIES: Final[tuple[tuple[str, str, str, Callable[[TopologyCosts], bool]], ...]] = (
@@ -52,17 +52,17 @@ def launch_chart(
     own: Sequence[OwnGraph] = (),
     published: PublishedLaunch | None = None,
 ) -> go.Figure | None:
-    """Medians with their spread over the nodes of the graph: linear chains, and parallel chains
-    of the width that has most lengths. Both axes logarithmic or linear. None without samples.
+    """Draw medians with spread by number of nodes; None without samples.
 
-    ``own`` graphs are marks of their own; ``published`` figures of linear chains are dashed.
+    Shows linear chains, and parallel chains of the most frequent width. ``log`` selects logarithmic
+    axes. ``own`` graphs are separate marks; ``published`` figures of linear chains are dashed.
     """
     figure = go.Figure()
     for colour, (name, costs) in zip(
         _colours(len(recordings), theme), recordings.items(), strict=True
     ):
-        for family, symbol, dash, wanted in _FAMILIES:
-            rows = _of_one_width([row for row in costs.rows if wanted(row)], measure)
+        for family, symbol, dash, matches in _FAMILIES:
+            rows = _of_one_width([row for row in costs.rows if matches(row)], measure)
             if not rows:
                 continue
             label = family if len(recordings) == 1 else f"{escape(name)}: {family}"
@@ -84,7 +84,7 @@ def launch_chart(
     _add_own(figure, own, measure, theme)
     kind = "log" if log else "linear"
     figure.update_xaxes(
-        title="nodes of the graph", type=kind, dtick=1 if log else None, tickformat=","
+        title="nodes in the graph", type=kind, dtick=1 if log else None, tickformat=","
     )
     figure.update_yaxes(
         title=MEASURE_TITLES[measure] if log else f"{MEASURE_TITLES[measure]}, µs",
@@ -102,13 +102,13 @@ def launch_chart(
 
 
 def _of_one_width(rows: Sequence[TopologyCosts], measure: LaunchMeasure) -> list[TopologyCosts]:
-    """Rows with the measure and no other kind of node, of the width that has most of them."""
+    """Select rows with the measure, without other node kinds, of the most frequent width."""
     measured = [row for row in rows if row.topology.other is None and measure in row.timings]
     widths: dict[int, list[TopologyCosts]] = {}
     for row in measured:
         widths.setdefault(row.topology.width, []).append(row)
-    chosen = max(widths.values(), key=len, default=[])
-    return sorted(chosen, key=lambda row: row.topology.nodes)
+    largest_group = max(widths.values(), key=len, default=[])
+    return sorted(largest_group, key=lambda row: row.topology.nodes)
 
 
 def _us(row: TopologyCosts, measure: LaunchMeasure) -> float:
@@ -153,7 +153,7 @@ def _add_published(
     theme: Theme,
     largest: int,
 ) -> None:
-    """Lines where a base and a slope were published, marks where single sizes were."""
+    """Add lines for a published base and slope, marks for single sizes."""
     colour = shade(_PUBLISHED, theme)
     source = f"{escape(published.gpu)}, {escape(published.cpu)}; published by NVIDIA, 2024"
     for line in published.lines:
@@ -169,7 +169,7 @@ def _add_published(
             line={"color": colour, "width": 1.5, "dash": _DASHES[line.toolkit]},
             hovertemplate=(
                 f"toolkit {escape(line.toolkit)}: {line.base_ns / 1e3:g} µs and "
-                f"{line.slope_ns} ns a node<br>{source}<extra></extra>"
+                f"{line.slope_ns} ns per node<br>{source}<extra></extra>"
             ),
         )
     figures = [

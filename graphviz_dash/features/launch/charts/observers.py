@@ -1,4 +1,4 @@
-"""Profiler overhead as a picture: how many times as long each measure takes, by observer."""
+"""Chart of profiler overhead: slowdown of each measure by observer."""
 
 from __future__ import annotations
 
@@ -38,20 +38,21 @@ _AROUND: Final = 120
 
 
 def observer_chart(effect: ObserverEffect, theme: Theme) -> go.Figure:
-    """A mark for each measure of each observer over a logarithmic scale of ratios; the band around
-    1 is how far two processes with nothing attached differ."""
+    """Draw a mark per measure and observer on a logarithmic ratio scale. The band around 1 is the
+    difference between two unobserved processes."""
     figure = go.Figure()
     rows = [row for row in effect.rows if row.observer is not Observer.NONE]
     for number, (measure, (title, meaning)) in enumerate(MEASURE_TITLES.items()):
         measured = [
-            (row, own)
+            (row, measure_effect)
             for row in rows
-            if (own := row.effects.get(measure)) is not None and own.ratio is not None
+            if (measure_effect := row.effects.get(measure)) is not None
+            and measure_effect.ratio is not None
         ]
         figure.add_scatter(
             name=title,
-            x=[own.ratio for _, own in measured],
-            # Side by side within a row: most measures lie near each other.
+            x=[measure_effect.ratio for _, measure_effect in measured],
+            # Side by side within a row, since most measures are close together.
             y=[
                 rows.index(row) + _APART * (number - len(MEASURE_TITLES) // 2)
                 for row, _ in measured
@@ -63,8 +64,8 @@ def observer_chart(effect: ObserverEffect, theme: Theme) -> go.Figure:
                 "color": shade(MODULES[number % len(MODULES)], theme),
                 "line": {"width": 2, "color": shade(MODULES[number % len(MODULES)], theme)},
             },
-            error_x=_interval([own for _, own in measured]),
-            text=[_hover(row, own, title, meaning) for row, own in measured],
+            error_x=_interval([measure_effect for _, measure_effect in measured]),
+            text=[_hover(row, measure_effect, title, meaning) for row, measure_effect in measured],
             hovertemplate="%{text}<extra></extra>",
         )
     for number in range(1, len(rows)):
@@ -84,7 +85,7 @@ def observer_chart(effect: ObserverEffect, theme: Theme) -> go.Figure:
     )
     ticks = log_ticks(ratio for trace in figure.data for ratio in trace.x)
     figure.update_xaxes(
-        title_text="times as long as with nothing attached (on the GPU: as under CUDA events)",
+        title_text="slowdown relative to no observer (on the GPU: relative to CUDA events)",
         type="log",
         tickvals=ticks,
         ticktext=[f"{tick:,g}x" for tick in ticks],
@@ -93,7 +94,7 @@ def observer_chart(effect: ObserverEffect, theme: Theme) -> go.Figure:
 
 
 def _interval(effects: list[MeasureEffect]) -> dict[str, object]:
-    """Error bars over the 95% intervals; none where there is a total only."""
+    """Build error bars for 95% intervals; none for totals."""
     upper, lower = [], []
     for effect in effects:
         spread, ratio = effect.interval, effect.ratio or 0.0

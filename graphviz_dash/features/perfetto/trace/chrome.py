@@ -1,7 +1,8 @@
-"""An experiment in the JSON format of chrome://tracing, which many other viewers read too.
+"""Export of an experiment in the JSON format of chrome://tracing, which many viewers read.
 
-It holds what the native trace holds, with less structure: every stream and every overflow lane is
-a thread of the run's process. Times are decimal microseconds with three digits, exact to the ns.
+The content equals that of the native trace with less structure: every stream and every overflow
+lane is a thread of the run's process. Times are decimal microseconds with three digits, exact to
+the ns.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from graphviz_dash.model.run import Experiment
 
 _CHUNK: Final = 1 << 13
 _THREADS: Final = 1000
-"""Threads of one run are numbered from this many times its process on."""
+"""Thread ids of a run start at this multiple of its process id."""
 
 _EXACT: Final = 1 << 53
-"""Integers from here on are written as text: JSON readers keep numbers as floats."""
+"""Integers from here on are written as text: JSON readers store numbers as floats."""
 
 
 def export_chrome(experiment: Experiment, file: Path) -> ExportSummary:
-    """Writes ``experiment`` to ``file`` as Chrome JSON, gzip-compressed if it ends in .gz.
+    """Write ``experiment`` to ``file`` as Chrome JSON, gzip-compressed if it ends in .gz.
 
     Raises:
         InputError: no run has a trace, or the file cannot be written.
@@ -50,7 +51,7 @@ def export_chrome(experiment: Experiment, file: Path) -> ExportSummary:
 
 
 class _Words:
-    """The texts of a table as JSON: made once, for it may have as many lanes as rows."""
+    """JSON texts of a table, encoded once because a table may have as many lanes as rows."""
 
     def __init__(self, table: SliceTable, *, on_gpu: bool) -> None:
         self.on_gpu = on_gpu
@@ -71,7 +72,7 @@ class _Writer:
         self.counters = 0
 
     def write(self) -> None:
-        """Writes the whole document."""
+        """Write the entire document."""
         head = {"displayTimeUnit": "ns", "otherData": self.scene.facts}
         self.target.write(_json(head)[:-1].encode() + b',"traceEvents":[\n')
         for run in self.scene.runs:
@@ -109,13 +110,13 @@ class _Writer:
             ]
         cpu_words, gpu_words = _Words(run.cpu, on_gpu=False), _Words(run.gpu, on_gpu=True)
         for track, (name, lane, table) in enumerate(lanes):
-            # Viewers take the thread with the number of its process for the main one.
+            # Viewers treat the thread with the number of its process as the main thread.
             is_main = track == len(families) and table is run.cpu
             tid = run.pid if is_main else run.pid * _THREADS + track
-            shown = f"{name}, overlapping {lane.overflow}" if lane.overflow else name
+            track_name = f"{name}, overlapping {lane.overflow}" if lane.overflow else name
             self._put(
                 [
-                    _named(run.pid, tid, "thread_name", {"name": shown}),
+                    _named(run.pid, tid, "thread_name", {"name": track_name}),
                     _named(run.pid, tid, "thread_sort_index", {"sort_index": track}),
                 ]
             )
@@ -133,12 +134,12 @@ class _Writer:
             ]
         )
 
-    def _write_lane(self, lane: Lane, table: SliceTable, words: _Words, where: str) -> None:
+    def _write_lane(self, lane: Lane, table: SliceTable, texts: _Words, location: str) -> None:
         self.tracks += 1
         self.slices += len(lane.rows)
         self.overflowed += len(lane.rows) if lane.overflow else 0
-        end = "f" if words.on_gpu else "s"
-        binding = ',"bp":"e"' if words.on_gpu else ""
+        end = "f" if texts.on_gpu else "s"
+        binding = ',"bp":"e"' if texts.on_gpu else ""
         for begin in range(0, len(lane.rows), _CHUNK):
             row = lane.rows[begin : begin + _CHUNK]
             events = []
@@ -148,34 +149,34 @@ class _Writer:
                 table.category[row].tolist(),
                 table.start[row].tolist(),
                 table.end[row].tolist(),
-                _arguments(table, words.texts, row),
+                _arguments(table, texts.texts, row),
                 strict=True,
             ):
                 ts = _us(start)
                 events.append(
-                    f'{{"ph":"X","cat":{words.categories[category]},"name":{words.names[name]},{where},'
+                    f'{{"ph":"X","cat":{texts.categories[category]},"name":{texts.names[name]},{location},'
                     f'"ts":{ts},"dur":{_us(stop - start)},"args":{{{args}}}}}'
                 )
                 first, last = table.flow_first[slice_row], table.flow_first[slice_row + 1]
                 for flow in table.flow_ids[first:last].tolist():
                     events.append(
                         f'{{"ph":"{end}","cat":"launch","name":"launch","id":{flow},'
-                        f'{where},"ts":{ts}{binding}}}'
+                        f'{location},"ts":{ts}{binding}}}'
                     )
-                    self.flows += words.on_gpu
+                    self.flows += texts.on_gpu
             self._put(events)
 
 
 def _arguments(table: SliceTable, texts: dict[str, list[str]], row: Ints) -> Iterator[str]:
-    """The inside of "args" of each row."""
+    """Build the content of "args" for each row."""
     columns = [_column(arg, texts[arg.name], row) for arg in table.args]
     if not columns:
         return iter([""] * len(row))
-    return (",".join(filter(None, each)) for each in zip(*columns, strict=True))
+    return (",".join(filter(None, parts)) for parts in zip(*columns, strict=True))
 
 
 def _column(arg: Arg, texts: list[str], row: Ints) -> list[str]:
-    """``"name":value`` for each row, empty where it is absent."""
+    """Build ``"name":value`` for each row, empty if absent."""
     head = f"{_json(arg.name)}:"
     values = arg.values[row].tolist()
     present = arg.present[row].tolist()
@@ -189,8 +190,8 @@ def _column(arg: Arg, texts: list[str], row: Ints) -> list[str]:
     ]
 
 
-def _named(pid: int, tid: int, what: str, args: dict[str, str | int]) -> str:
-    return _json({"ph": "M", "name": what, "pid": pid, "tid": tid, "args": args})
+def _named(pid: int, tid: int, name: str, args: dict[str, str | int]) -> str:
+    return _json({"ph": "M", "name": name, "pid": pid, "tid": tid, "args": args})
 
 
 def _us(ns: int) -> str:

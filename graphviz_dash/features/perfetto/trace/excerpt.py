@@ -1,4 +1,4 @@
-"""A part of an experiment, to be exported like a whole one: some runs, a step of each, a graph."""
+"""Excerpts of an experiment for export: some runs, one step each, or one graph."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 class TracePart(Struct, frozen=True):
-    """What is exported. ``runs`` are names, each with the number of one step or None for all of its
-    trace; none: all runs. ``graph``: only what the launches of this graph of the one run ran."""
+    """Exported part of an experiment. ``runs`` holds names, each with a step number or None for the
+    full trace; empty for all runs. ``graph`` restricts it to launches of this graph."""
 
     runs: tuple[tuple[str, int | None], ...] = ()
     graph: str | None = None
 
     @property
     def words(self) -> str:
-        """The part in words; empty for the whole."""
+        """Description of the part; empty for the full experiment."""
         named = [run if step is None else f"{run} step {step}" for run, step in self.runs]
         return ", ".join(named + ([self.graph] if self.graph else []))
 
@@ -40,8 +40,8 @@ WHOLE: Final = TracePart()
 
 
 def excerpt(experiment: Experiment, part: TracePart) -> Experiment:
-    """``experiment`` with the runs of ``part`` alone, whose traces hold nothing else. The times of
-    what is kept stay.
+    """Restrict ``experiment`` to the runs of ``part`` and their traces to its content, with
+    unchanged times.
 
     Raises:
         InputError: no such run, step or graph, or the graph was never launched in the trace.
@@ -91,34 +91,34 @@ def _of_step(run: Run, trace: Trace, number: int) -> Trace:
 
 
 def _of_graph(run: Run, trace: Trace, graph_id: str) -> tuple[Run, Trace]:
-    """The run with this graph alone and what lies in it, and what its launches ran."""
+    """Restrict the run to this graph and its nested graphs, and the trace to its launches."""
     family = _family(run.graphs, graph_id)
     if not family:
         graph_ids = ", ".join(graph.id for graph in run.graphs) or "none"
         raise InputError(run.path, f"no graph {graph_id!r}", f"one of its graphs: {graph_ids}")
     match = match_replays(run.graphs, trace, identities_of(run))
     wanted = [graph_index for graph_index, name in enumerate(match.graphs) if name in family]
-    launched = np.unique(match.replay[np.isin(match.graph, wanted)])
-    rows: Ints = np.sort(match.gpu_row[np.isin(match.replay, launched)])
+    replays = np.unique(match.replay[np.isin(match.graph, wanted)])
+    rows: Ints = np.sort(match.gpu_row[np.isin(match.replay, replays)])
     if not len(rows):
         raise InputError(run.path, f"no launch of {graph_id} in its trace", "a replayed graph")
     calls = np.unique(trace_links(trace).launch[rows])
     correlation = column(trace.runtime, "correlation")
     # A driver call inside the runtime call has the same correlation.
-    kept = np.flatnonzero(np.isin(correlation, correlation[calls[calls >= 0]]))
+    call_rows = np.flatnonzero(np.isin(correlation, correlation[calls[calls >= 0]]))
     cut = _cut(
         trace,
         gpu=trace.gpu[rows],
-        runtime=trace.runtime[kept],
+        runtime=trace.runtime[call_rows],
         ops=trace.ops.clear(),
         annotations=trace.annotations,
     )
-    own = tuple(graph for graph in run.graphs if graph.id in family)
-    return replace(run, graphs=own), cut
+    graphs = tuple(graph for graph in run.graphs if graph.id in family)
+    return replace(run, graphs=graphs), cut
 
 
 def _family(graphs: tuple[CapturedGraph, ...], graph_id: str) -> set[str]:
-    """The graph and all that it holds; a body stands for the graph that is launched with it."""
+    """Return the ids of the graph and its nested graphs; a body is resolved to its root graph."""
     by_id = {graph.id: graph for graph in graphs}
     root = by_id.get(graph_id)
     while root is not None and root.parent is not None:
@@ -143,7 +143,7 @@ def _cut(
     ops: pl.DataFrame,
     annotations: pl.DataFrame,
 ) -> Trace:
-    # Rows have moved, so that where they stand in the file is no longer told.
+    # Rows have moved, so their file offsets are no longer valid.
     return dataclasses.replace(
         trace,
         gpu=gpu,

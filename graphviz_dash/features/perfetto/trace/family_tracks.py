@@ -1,4 +1,4 @@
-"""The traced steps of a program with many graphs, each named by the key of what it replayed."""
+"""Traced steps of a program with many graphs, named by the key of the replayed graph."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 def family_steps(
     loop: ProgramLoop | None, steps: Sequence[Step], shift: int
 ) -> tuple[SliceTable, Mapping[str, Ints]]:
-    """The ``steps`` of a trace that the loop knows as slices, ``shift`` ns later, and for each
-    family its rows of them. A step is called after its key, or after how it ran where it replayed
-    nothing."""
+    """Build slices for the ``steps`` in the loop, ``shift`` ns later, and the slice rows of each
+    family. A step's name is its key, or its kind if it replayed nothing."""
     marked: list[Step] = []
     names: list[str] = []
     families: list[str] = []

@@ -1,8 +1,8 @@
-"""Slices laid into lanes in which they nest, and the order of their begins and ends there.
+"""Assignment of slices to lanes in which they nest, and the order of their begin and end events.
 
-A trace that tells slices by their begin and their end can only show slices that lie inside one
-another or apart. On one CPU thread calls nest, but the clocks of profilers differ by some
-nanoseconds, so that a few slices end inside the next; they go to overflow lanes.
+Traces with begin and end events require slices in a lane to nest or to be disjoint. Calls on a CPU
+thread nest, but profiler clocks differ by some nanoseconds, so a few slices end inside the next
+one. These go to overflow lanes.
 """
 
 from __future__ import annotations
@@ -15,62 +15,62 @@ from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.trace.lanes import split_overlaps
 
 _NESTED_LANES: Final = 8
-"""Lanes filled with nested slices; what fits in none of them goes to lanes without overlap, whose
-number is that of the slices that run at once, in near-linear time for any input."""
+"""Maximum number of lanes with nested slices. The rest goes to lanes without overlap, whose number
+equals that of concurrent slices, in near-linear time."""
 
 
 def nested_lanes(start: Ints, end: Ints) -> list[Ints]:
-    """Positions of the slices of each lane, in the order of their begins.
+    """Compute positions of the slices of each lane, in the order of their begins.
 
-    Slices are given in any order; of two that are equal the earlier one becomes the outer one. The
-    first lane holds all that nest when taken in the order of time.
+    Slices come in any order; of two equal slices, the earlier becomes the outer one. The first lane
+    holds all slices that nest in time order.
     """
-    left = np.lexsort((-end, start))
+    remaining = np.lexsort((-end, start))
     lanes: list[Ints] = []
-    while len(left) and len(lanes) < _NESTED_LANES:
-        fits = _nesting(start[left].tolist(), end[left].tolist())
-        lanes.append(left[fits])
-        left = left[~fits]
-    # An empty slice at the instant where another begins must stand before it there.
-    left = left[np.lexsort((end[left], start[left]))]
-    return lanes + [left[part] for part in split_overlaps(start[left], end[left])]
+    while len(remaining) and len(lanes) < _NESTED_LANES:
+        fits = _nesting(start[remaining].tolist(), end[remaining].tolist())
+        lanes.append(remaining[fits])
+        remaining = remaining[~fits]
+    # An empty slice must precede a slice that starts at the same time.
+    remaining = remaining[np.lexsort((end[remaining], start[remaining]))]
+    return lanes + [remaining[part] for part in split_overlaps(start[remaining], end[remaining])]
 
 
 def event_places(start: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Where the begin and the end of each slice stand among the 2n events of a lane.
+    """Compute the positions of the begin and end of each slice among the 2n events of a lane.
 
-    The slices are those of one lane, in its order. Ends stand before begins of the same instant,
-    inner ends before outer ones, and the end of an empty slice directly behind its begin.
+    The slices belong to one lane, in its order. Ends precede begins at the same time, inner ends
+    precede outer ones, and the end of an empty slice directly follows its begin.
     """
     count = len(start)
-    own = np.arange(count, dtype=np.int64)
-    # Slices own+1 .. after-1 lie inside.
-    after = np.maximum(np.searchsorted(start, end, "left"), own + 1)
-    opened = np.bincount(own + 1, minlength=count + 2) - np.bincount(after, minlength=count + 2)
+    index = np.arange(count, dtype=np.int64)
+    # Slices index+1 .. after-1 are inside.
+    after = np.maximum(np.searchsorted(start, end, "left"), index + 1)
+    opened = np.bincount(index + 1, minlength=count + 2) - np.bincount(after, minlength=count + 2)
     depth = np.cumsum(opened)[:count]
-    begin = 2 * own - depth
-    return begin, begin + 2 * (after - own) - 1
+    begin = 2 * index - depth
+    return begin, begin + 2 * (after - index) - 1
 
 
 def event_places_of_lanes(start: Ints, end: Ints, lanes: list[Ints]) -> tuple[Ints, Ints]:
-    """:func:`event_places` of several lanes, one behind the other; ``lanes`` are positions of the
-    slices of each. The many that hold one slice each take no call of their own."""
+    """Apply :func:`event_places` to several consecutive lanes; ``lanes`` holds slice positions.
+    Lanes with a single slice need no call."""
     counts = np.array([len(lane) for lane in lanes])
     first = 2 * (np.cumsum(counts) - counts)
     begin = np.repeat(first, counts)
     end_places = begin + 1
-    at = first // 2
+    offset = first // 2
     for lane in np.flatnonzero(counts > 1).tolist():
         rows = lanes[lane]
-        own = slice(int(at[lane]), int(at[lane]) + len(rows))
+        lane_slice = slice(int(offset[lane]), int(offset[lane]) + len(rows))
         begins, ends = event_places(start[rows], end[rows])
-        begin[own] = begins + first[lane]
-        end_places[own] = ends + first[lane]
+        begin[lane_slice] = begins + first[lane]
+        end_places[lane_slice] = ends + first[lane]
     return begin, end_places
 
 
 def _nesting(start: list[int], end: list[int]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which slices, taken in order, lie inside those taken before or apart from them."""
+    """Mark slices that, in order, are inside earlier ones or disjoint from them."""
     fits = np.ones(len(start), dtype=np.bool_)
     open_ends: list[int] = []
     for index, (begin, stop) in enumerate(zip(start, end, strict=True)):

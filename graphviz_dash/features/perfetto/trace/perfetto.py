@@ -1,7 +1,8 @@
-"""An experiment as a native Perfetto trace (perfetto.dev/docs/reference/synthetic-track-event).
+"""Export of an experiment as a native Perfetto trace
+(perfetto.dev/docs/reference/synthetic-track-event).
 
-Descriptors and names are written with Perfetto's own classes; the events, of which there are many,
-with :mod:`graphviz_dash.features.perfetto.trace.protobuf` in chunks, so that memory stays bounded.
+Descriptors and names use Perfetto's own classes. Events are encoded with
+:mod:`graphviz_dash.exports.trace.protobuf` in chunks, so memory stays bounded.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ from graphviz_dash.progress import report
 
 _SEQUENCE: Final = 1
 _CHUNK: Final = 1 << 14
-"""Events that are encoded at once; more are no faster and take more memory."""
+"""Number of events per chunk; larger chunks are no faster and use more memory."""
 
 _INTERNED_AT_ONCE: Final = 1000
-"""Names in one packet, so that no packet grows large whatever the trace."""
+"""Maximum number of names in a packet, which bounds its size."""
 
 _CLEARED: Final = proto.TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
 _NEEDED: Final = proto.TracePacket.SEQ_NEEDS_INCREMENTAL_STATE
@@ -53,7 +54,7 @@ _FLOW_BYTES: Final = len(tag(proto.TrackEvent.FLOW_IDS_FIELD_NUMBER, Wire.FIXED6
 
 
 def export_perfetto(experiment: Experiment, file: Path) -> ExportSummary:
-    """Writes ``experiment`` to ``file`` as a Perfetto trace, gzip-compressed if it ends in .gz.
+    """Write ``experiment`` to ``file`` as a Perfetto trace, gzip-compressed if it ends in .gz.
 
     Raises:
         InputError: no run has a trace, or the file cannot be written.
@@ -66,19 +67,19 @@ def export_perfetto(experiment: Experiment, file: Path) -> ExportSummary:
 
 
 class _Interned:
-    """Texts by number, from 1 in the order in which they come."""
+    """Interned texts, numbered from 1 in order of appearance."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
 
     def __call__(self, texts: Iterable[str]) -> Ints:
-        """The numbers of ``texts``, shape (texts,)."""
+        """Return the numbers of ``texts``, shape (texts,)."""
         numbers = self.numbers
         return np.array([numbers.setdefault(t, len(numbers) + 1) for t in texts], dtype=np.int64)
 
 
 class _Writer:
-    """Writes one scene; counts what it writes."""
+    """Writer of one scene, with counts of its output."""
 
     def __init__(self, scene: Scene, target: IO[bytes]) -> None:
         self.scene = scene
@@ -95,7 +96,7 @@ class _Writer:
         self.expected = 1
 
     def write(self) -> None:
-        """Writes everything; what refers to a name or track comes after it."""
+        """Write everything; references follow the names and tracks that they use."""
         tables = [_Coded(table, self) for run in self.scene.runs for table in (run.cpu, run.gpu)]
         self._write_names()
         self._write_facts()
@@ -108,7 +109,7 @@ class _Writer:
             self._write_run(run, cpu, gpu)
 
     def summary(self, path: Path) -> ExportSummary:
-        """What was written, once it is at ``path``."""
+        """Return the summary of the trace at ``path``."""
         return ExportSummary(
             path=path,
             format="proto",
@@ -122,7 +123,7 @@ class _Writer:
             skipped=self.scene.alignment.skipped,
         )
 
-    # -- What is written once -------------------------------------------------------------------
+    # -- One-time packets ------------------------------------------------------------------------
 
     def _packet(self) -> proto.TracePacket:
         packet = proto.TracePacket()
@@ -156,7 +157,7 @@ class _Writer:
                 self._put(packet)
 
     def _write_facts(self) -> None:
-        """The facts twice: as trace attributes, and where older trace processors look."""
+        """Write the facts twice: as trace attributes and for older trace processors."""
         packet, older = self._packet(), self._packet()
         for key, value in self.scene.facts.items():
             name = f"graphviz_dash.{key}"
@@ -233,7 +234,7 @@ class _Writer:
             for lane in stream.lanes:
                 track = self._descriptor(self._next_uuid(), group.uuid, stream_rank)
                 track.name = stream.name
-                # The lanes of one stream are shown as one track, as deep as what overlaps.
+                # The lanes of a stream appear as one track, as deep as its overlap.
                 _merge(track, stream.name)
                 self._put_descriptor(track)
                 tracked.append((lane, track.uuid))
@@ -249,20 +250,20 @@ class _Writer:
         for begin in range(0, len(counter.ts), _CHUNK):
             ts = counter.ts[begin : begin + _CHUNK]
             value = counter.value[begin : begin + _CHUNK]
-            every = np.ones(len(ts), dtype=np.bool_)
+            all_rows = np.ones(len(ts), dtype=np.bool_)
             event = [
-                constant(_field(_EVENT.TYPE_FIELD_NUMBER, _EVENT.TYPE_COUNTER), every),
-                constant(_field(_EVENT.TRACK_UUID_FIELD_NUMBER, track.uuid), every),
-                constant(tag(_EVENT.DOUBLE_COUNTER_VALUE_FIELD_NUMBER, Wire.FIXED64), every),
-                protobuf.doubles(value, every),
+                constant(_field(_EVENT.TYPE_FIELD_NUMBER, _EVENT.TYPE_COUNTER), all_rows),
+                constant(_field(_EVENT.TRACK_UUID_FIELD_NUMBER, track.uuid), all_rows),
+                constant(tag(_EVENT.DOUBLE_COUNTER_VALUE_FIELD_NUMBER, Wire.FIXED64), all_rows),
+                protobuf.doubles(value, all_rows),
             ]
             self.target.write(_packets(ts, event, None).data)
 
     # -- Slices ---------------------------------------------------------------------------------
 
     def _write_lanes(self, tracked: list[_TrackedLane], coded: _Coded) -> None:
-        """Writes the slices of lanes, small ones together: a million slices of one instant are a
-        million lanes, and a call for each would cost a millisecond."""
+        """Write the slices of lanes, small lanes together: a million concurrent slices need a
+        million lanes, and one call each would cost a millisecond."""
         waiting: list[_TrackedLane] = []
         rows = 0
         for lane, uuid in tracked:
@@ -275,7 +276,7 @@ class _Writer:
             self._write_together(waiting, coded)
 
     def _write_together(self, tracked: list[_TrackedLane], coded: _Coded) -> None:
-        """Writes some lanes, one behind the other."""
+        """Write consecutive lanes in one batch."""
         table = coded.table
         lanes = [lane.rows for lane, _ in tracked]
         rows = np.concatenate(lanes)
@@ -286,11 +287,11 @@ class _Writer:
         events = np.empty(2 * count, dtype=np.int64)
         events[begin] = np.arange(count)
         events[end] = np.arange(count) + count
-        for at in range(0, len(events), _CHUNK):
-            report((self.slices + at / 2) / self.expected)
-            chosen = events[at : at + _CHUNK]
-            begins = chosen < count
-            position = np.where(begins, chosen, chosen - count)
+        for offset in range(0, len(events), _CHUNK):
+            report((self.slices + offset / 2) / self.expected)
+            batch = events[offset : offset + _CHUNK]
+            begins = batch < count
+            position = np.where(begins, batch, batch - count)
             row = rows[position]
             flows = coded.flows(row, begins)
             self.flow_marks += len(flows.data) // _FLOW_BYTES
@@ -301,7 +302,7 @@ class _Writer:
 
 
 _TrackedLane: TypeAlias = tuple[Lane, int]
-"""A lane and the uuid of its track."""
+"""Lane and the uuid of its track."""
 
 _EVENT: Final = proto.TrackEvent
 _DEBUG: Final = proto.DebugAnnotation
@@ -314,7 +315,7 @@ _ARG_VALUE: Final = {
 
 
 class _Coded:
-    """A table with the numbers of its names, ready to become events."""
+    """Table with interned names, ready to become events."""
 
     def __init__(self, table: SliceTable, writer: _Writer) -> None:
         self.table = table
@@ -324,15 +325,15 @@ class _Coded:
         self.arg_text = [writer.texts(arg.texts) for arg in table.args]
 
     def event(self, row: Ints, begins: Mask, uuids: Ints) -> list[FieldColumn]:
-        """The fields of the events of ``row`` on the tracks ``uuids``; those of ends are few."""
-        every = np.ones(len(row), dtype=np.bool_)
+        """Encode the event fields of ``row`` on the tracks ``uuids``; end events have few."""
+        all_rows = np.ones(len(row), dtype=np.bool_)
         table = self.table
         parts = [
-            constant(tag(_EVENT.TYPE_FIELD_NUMBER, Wire.VARINT), every),
+            constant(tag(_EVENT.TYPE_FIELD_NUMBER, Wire.VARINT), all_rows),
             protobuf.varints(
-                np.where(begins, _EVENT.TYPE_SLICE_BEGIN, _EVENT.TYPE_SLICE_END), every
+                np.where(begins, _EVENT.TYPE_SLICE_BEGIN, _EVENT.TYPE_SLICE_END), all_rows
             ),
-            *_track_fields(uuids, every),
+            *_track_fields(uuids, all_rows),
             constant(tag(_EVENT.NAME_IID_FIELD_NUMBER, Wire.VARINT), begins),
             protobuf.varints(self.name[table.name[row]], begins),
             constant(tag(_EVENT.CATEGORY_IIDS_FIELD_NUMBER, Wire.VARINT), begins),
@@ -359,7 +360,7 @@ class _Coded:
         return message(number, [constant(head, present), value], present)
 
     def flows(self, row: Ints, begins: Mask) -> Ragged:
-        """The flow ids of the events of ``row``, as their last field."""
+        """Encode the flow ids of the events of ``row`` as their last field."""
         first = self.table.flow_first
         count = np.where(begins, first[row + 1] - first[row], 0)
         ids = self.table.flow_ids[_ranges(first[row], count)]
@@ -371,18 +372,18 @@ class _Coded:
         return Ragged(data.ravel(), count * _FLOW_BYTES)
 
 
-def _track_fields(uuids: Ints, every: Mask) -> list[FieldColumn]:
-    """The track of each event; nearly always it is one for all."""
-    if uuids[0] == uuids[-1]:  # lanes stand one behind the other
-        return [constant(_field(_EVENT.TRACK_UUID_FIELD_NUMBER, int(uuids[0])), every)]
-    head = constant(tag(_EVENT.TRACK_UUID_FIELD_NUMBER, Wire.VARINT), every)
-    return [head, protobuf.varints(uuids, every)]
+def _track_fields(uuids: Ints, all_rows: Mask) -> list[FieldColumn]:
+    """Encode the track of each event; usually the same for all."""
+    if uuids[0] == uuids[-1]:  # lanes are consecutive
+        return [constant(_field(_EVENT.TRACK_UUID_FIELD_NUMBER, int(uuids[0])), all_rows)]
+    head = constant(tag(_EVENT.TRACK_UUID_FIELD_NUMBER, Wire.VARINT), all_rows)
+    return [head, protobuf.varints(uuids, all_rows)]
 
 
 def _ranges(first: Ints, count: Ints) -> Ints:
-    """``first[i], first[i] + 1, ...``, ``count[i]`` of them, for each i in turn."""
-    before = np.cumsum(count) - count
-    return np.repeat(first - before, count) + np.arange(int(count.sum()), dtype=np.int64)
+    """Concatenate the ranges ``first[i], first[i] + 1, ...`` of length ``count[i]``."""
+    offset = np.cumsum(count) - count
+    return np.repeat(first - offset, count) + np.arange(int(count.sum()), dtype=np.int64)
 
 
 def _field(number: int, value: int) -> bytes:
@@ -400,13 +401,13 @@ _SAME_EVERYWHERE: Final = _field(
 
 
 def _packets(ts: Ints, event: list[FieldColumn], flows: Ragged | None) -> protobuf.Bytes:
-    """A packet of the trace for each event; ``flows`` end the event, which ends the packet."""
-    every = np.ones(len(ts), dtype=np.bool_)
+    """Encode one packet per event; ``flows`` end the event, which ends the packet."""
+    all_rows = np.ones(len(ts), dtype=np.bool_)
     more = None if flows is None else flows.size
     fields = [
-        constant(tag(_PACKET.TIMESTAMP_FIELD_NUMBER, Wire.VARINT), every),
-        protobuf.varints(ts, every),
-        constant(_SAME_EVERYWHERE, every),
-        *message(_PACKET.TRACK_EVENT_FIELD_NUMBER, event, every, more),
+        constant(tag(_PACKET.TIMESTAMP_FIELD_NUMBER, Wire.VARINT), all_rows),
+        protobuf.varints(ts, all_rows),
+        constant(_SAME_EVERYWHERE, all_rows),
+        *message(_PACKET.TRACK_EVENT_FIELD_NUMBER, event, all_rows, more),
     ]
-    return protobuf.join(message(proto.Trace.PACKET_FIELD_NUMBER, fields, every, more), flows)
+    return protobuf.join(message(proto.Trace.PACKET_FIELD_NUMBER, fields, all_rows, more), flows)

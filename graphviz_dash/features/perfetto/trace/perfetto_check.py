@@ -1,4 +1,4 @@
-"""Reads a Perfetto trace back with Perfetto's own schema and says whether it holds together."""
+"""Check a Perfetto trace for consistency with Perfetto's own schema."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ _EVENT: Final = proto.TrackEvent
 _PACKET_TAG: Final = tag(proto.Trace.PACKET_FIELD_NUMBER, Wire.LENGTH)
 _LONGEST_PACKET: Final = 64 << 20
 _MOST_PROBLEMS: Final = 20
-"""Problems that are kept; a broken writer would make one for each event."""
+"""Maximum number of stored problems; a broken writer may cause one per event."""
 
 
 class TraceCheck(Struct):
-    """What a trace holds, and what is wrong with it."""
+    """Contents and problems of a trace."""
 
     packets: int = 0
-    """Packets of the file."""
+    """Number of packets."""
     tracks: int = 0
-    """Descriptors but the root's."""
+    """Number of descriptors, without the root's."""
     slices: int = 0
-    """Begins of slices."""
+    """Number of slice begins."""
     flows: int = 0
-    """Ids that connect slices."""
+    """Number of flow ids that connect slices."""
     counters: int = 0
-    """Values of counters."""
+    """Number of counter values."""
     problems: list[str] = field(default_factory=list)
-    """The first problems; empty: nothing is wrong."""
+    """First problems; empty if there are none."""
     more_problems: int = 0
-    """How many problems there are beside these."""
+    """Number of further problems."""
 
     def problem(self, text: str) -> None:
-        """Keeps the first problems and counts the others."""
+        """Store the first problems and count the others."""
         if len(self.problems) < _MOST_PROBLEMS:
             self.problems.append(text)
         else:
@@ -53,11 +53,11 @@ class TraceCheck(Struct):
 
 
 def check_trace(file: Path) -> TraceCheck:
-    """Checks the trace in ``file``: names and tracks are defined before they are used, begins and
-    ends pair up and nest in the order of time, each flow has both ends.
+    """Check that names and tracks in ``file`` are defined before use, that begins and ends pair up
+    and nest in time order, and that each flow has both ends.
 
     Raises:
-        InputError: the file is not a Perfetto trace, or cut.
+        InputError: the file is not a Perfetto trace, or is truncated.
     """
     try:
         with _open(file) as source:
@@ -70,7 +70,7 @@ def check_trace(file: Path) -> TraceCheck:
 
 
 def check_packets(packets: Iterable[proto.TracePacket]) -> TraceCheck:
-    """The same for packets that are already read."""
+    """Check packets that are already parsed."""
     checker = _Checker()
     for packet in packets:
         checker.take(packet)
@@ -79,20 +79,20 @@ def check_packets(packets: Iterable[proto.TracePacket]) -> TraceCheck:
 
 def _open(file: Path) -> IO[bytes]:
     if file.suffix == ".gz":
-        opened: IO[bytes] = _open_gzip(file, "rb")
-        return opened
+        stream: IO[bytes] = _open_gzip(file, "rb")
+        return stream
     return file.open("rb")
 
 
 def _packets(file: Path, source: IO[bytes]) -> Iterator[proto.TracePacket]:
-    while start := source.read(len(_PACKET_TAG)):
-        if start != _PACKET_TAG:
-            raise InputError(file, f"{start!r} where a packet begins", "a Perfetto trace")
+    while packet_tag := source.read(len(_PACKET_TAG)):
+        if packet_tag != _PACKET_TAG:
+            raise InputError(file, f"{packet_tag!r} instead of a packet", "a Perfetto trace")
         length, shift = 0, 0
         while True:
             byte = source.read(1)
             if not byte or shift > 28:
-                raise InputError(file, "no length of a packet", "a whole Perfetto trace")
+                raise InputError(file, "a packet without a length", "a complete Perfetto trace")
             length |= (byte[0] & 0x7F) << shift
             shift += 7
             if byte[0] < 0x80:
@@ -101,7 +101,7 @@ def _packets(file: Path, source: IO[bytes]) -> Iterator[proto.TracePacket]:
             raise InputError(file, f"a packet of {length:,} bytes", "a Perfetto trace")
         data = source.read(length)
         if len(data) < length:
-            raise InputError(file, "a packet that is cut", "a whole Perfetto trace")
+            raise InputError(file, "a truncated packet", "a complete Perfetto trace")
         yield proto.TracePacket.FromString(data)
 
 
@@ -139,7 +139,7 @@ class _Checker:
                 check.problem(f"track {uuid}: {len(stack)} slices never end")
         for flow, ends in self.flows.items():
             if ends != 2:
-                check.problem(f"flow {flow} stands at {ends} slices, expected 2")
+                check.problem(f"flow {flow} connects {ends} slices, expected 2")
         check.flows = len(self.flows)
         return check
 
@@ -151,7 +151,7 @@ class _Checker:
             ("text", data.debug_annotation_string_values),
         ):
             if entries and not self.cleared:
-                self.check.problem("names before the sequence's state is cleared")
+                self.check.problem("names appear before the sequence's state is cleared")
             self.defined[kind].update(entry.iid for entry in entries)
 
     def _use(self, kind: str, iid: int) -> None:
@@ -173,7 +173,7 @@ class _Checker:
         if uuid not in self.tracks or not uuid:
             check.problem(f"an event on track {uuid}, which is not described")
         if ts < self.last.get(uuid, 0):
-            check.problem(f"track {uuid}: time goes back from {self.last[uuid]} to {ts}")
+            check.problem(f"track {uuid}: time decreases from {self.last[uuid]} to {ts}")
         self.last[uuid] = ts
         if event.type == _EVENT.TYPE_SLICE_BEGIN:
             self._begin(ts, event)

@@ -1,9 +1,8 @@
-"""Protocol buffer messages written many at a time: a column of values becomes a column of fields.
+"""Column-wise encoding of protocol buffer messages.
 
-A row is one message. Each :class:`FieldColumn` holds some of the bytes of every row, so a field of
-100,000 messages is a few array operations; :func:`join` puts the parts of each row behind one
-another.
-Format: protobuf.dev/programming-guides/encoding.
+A row is one message. Each :class:`FieldColumn` holds some bytes of every row, so a field of 100,000
+messages costs a few array operations. :func:`join` concatenates the parts of each row. Format:
+protobuf.dev/programming-guides/encoding.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _LONGEST_VARINT = 10
 
 
 class Wire(IntEnum):
-    """How the value of a field is written."""
+    """Encoding of a field's value."""
 
     VARINT = 0
     FIXED64 = 1
@@ -33,9 +32,9 @@ class Wire(IntEnum):
 
 
 class FieldColumn(Struct, frozen=True):
-    """Bytes of each row: of row ``i`` the first ``size[i]`` of ``data[i]``.
+    """Bytes of each row: the first ``size[i]`` bytes of ``data[i]`` for row ``i``.
 
-    ``data`` has shape (rows, width), or (1, width) where all rows have the same bytes.
+    ``data`` has shape (rows, width), or (1, width) if all rows have the same bytes.
     """
 
     data: Bytes
@@ -43,19 +42,19 @@ class FieldColumn(Struct, frozen=True):
 
 
 class Ragged(Struct, frozen=True):
-    """Bytes of very different length at the end of each row: ``size[i]`` of ``data`` each."""
+    """Variable-length bytes at the end of each row: ``size[i]`` bytes of ``data`` each."""
 
     data: Bytes
     size: Sizes
 
 
 def tag(number: int, wire: Wire) -> bytes:
-    """The key that stands before the value of field ``number``."""
+    """Encode the key before the value of field ``number``."""
     return varint(number << 3 | wire)
 
 
 def varint(value: int) -> bytes:
-    """One non-negative integer as a varint."""
+    """Encode a non-negative integer as a varint."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -65,29 +64,29 @@ def varint(value: int) -> bytes:
 
 
 def constant(data: bytes, present: Mask) -> FieldColumn:
-    """The same bytes in every row that is present."""
+    """Build a column of the same bytes in every present row."""
     return FieldColumn(np.frombuffer(data, dtype=np.uint8)[None, :], present * np.int64(len(data)))
 
 
 def varints(values: npt.NDArray[np.int64] | npt.NDArray[np.uint64], present: Mask) -> FieldColumn:
-    """Unsigned integers of shape (rows,), each in as few bytes as it needs."""
+    """Encode unsigned integers of shape (rows,), each in the minimum number of bytes."""
     unsigned = values.astype(np.uint64, copy=False)
     largest = int(unsigned.max()) if len(unsigned) else 0
     width = min(_LONGEST_VARINT, -(-max(1, largest.bit_length()) // _VARINT_BITS))
     data = np.empty((len(unsigned), width), dtype=np.uint8)
     size = np.ones(len(unsigned), dtype=np.int64)
     for byte in range(width):
-        rest = unsigned >> np.uint64(_VARINT_BITS * (byte + 1)) if byte < 9 else None
+        remaining = unsigned >> np.uint64(_VARINT_BITS * (byte + 1)) if byte < 9 else None
         data[:, byte] = (unsigned >> np.uint64(_VARINT_BITS * byte)).astype(np.uint8) & 0x7F
-        if rest is not None and byte + 1 < width:
-            more = rest > 0
+        if remaining is not None and byte + 1 < width:
+            more = remaining > 0
             data[:, byte] |= more.astype(np.uint8) << 7
             size += more
     return FieldColumn(data, np.where(present, size, 0))
 
 
 def doubles(values: npt.NDArray[np.float64], present: Mask) -> FieldColumn:
-    """Numbers of shape (rows,) as 64-bit floats."""
+    """Encode numbers of shape (rows,) as 64-bit floats."""
     data = np.ascontiguousarray(values, dtype="<f8").view(np.uint8).reshape(len(values), 8)
     return FieldColumn(data, present * np.int64(8))
 
@@ -95,7 +94,8 @@ def doubles(values: npt.NDArray[np.float64], present: Mask) -> FieldColumn:
 def message(
     number: int, parts: Sequence[FieldColumn], present: Mask, more: Sizes | None = None
 ) -> FieldColumns:
-    """``parts`` as the message in field ``number``; ``more`` are bytes that follow them."""
+    """Encode ``parts`` as the message in field ``number``; ``more`` is the size of bytes that
+    follow them."""
     length = sum((part.size for part in parts), np.zeros(len(present), dtype=np.int64))
     if more is not None:
         length = length + more
@@ -107,22 +107,24 @@ FieldColumns: TypeAlias = tuple[FieldColumn, ...]
 
 
 def join(parts: Sequence[FieldColumn], tail: Ragged | None = None) -> Bytes:
-    """All rows behind one another, each the bytes of its parts in order, then of its tail."""
+    """Concatenate all rows, each with the bytes of its parts in order and then its tail."""
     rows = len(parts[0].size)
     width = sum(part.data.shape[1] for part in parts)
     data = np.empty((rows, width), dtype=np.uint8)
     valid = np.empty((rows, width), dtype=np.bool_)
-    at = 0
+    offset = 0
     for part in parts:
-        wide = part.data.shape[1]
-        data[:, at : at + wide] = part.data
-        np.less(np.arange(wide), part.size[:, None], out=valid[:, at : at + wide])
-        at += wide
+        part_width = part.data.shape[1]
+        data[:, offset : offset + part_width] = part.data
+        np.less(
+            np.arange(part_width), part.size[:, None], out=valid[:, offset : offset + part_width]
+        )
+        offset += part_width
     fixed = data[valid]
     if tail is None or not len(tail.data):
         return fixed
-    own = sum((part.size for part in parts), np.zeros(rows, dtype=np.int64))
-    sizes = np.stack((own, tail.size), axis=1).ravel()
+    fixed_sizes = sum((part.size for part in parts), np.zeros(rows, dtype=np.int64))
+    sizes = np.stack((fixed_sizes, tail.size), axis=1).ravel()
     is_tail = np.repeat(np.tile([False, True], rows), sizes)
     out = np.empty(len(is_tail), dtype=np.uint8)
     out[~is_tail] = fixed

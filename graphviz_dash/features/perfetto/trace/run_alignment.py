@@ -1,6 +1,5 @@
-"""Runs side by side: their first traced steps start at one instant of the exported trace. The ranks
-of one mode keep their distances instead: it is the first of them that starts then.
-"""
+"""Side-by-side alignment of runs: first traced steps start at the same time of the exported trace.
+Ranks of one mode keep their offsets; only the first rank starts then."""
 
 from __future__ import annotations
 
@@ -19,28 +18,28 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 MOST_BINS: Final = 32_768
-"""Bins of the busy counter over the longest run, at most."""
+"""Maximum number of busy counter bins over the longest run."""
 
 _FEWEST_BIN_NS: Final = 1_000
 
 
 class AlignedRun(Struct, frozen=True):
-    """A run with a trace, and how its times are moved."""
+    """Run with a trace and its time shift."""
 
     run: Run
-    """The run."""
+    """Run."""
     trace: Trace
-    """Its replay trace."""
+    """Replay trace of the run."""
     steps: tuple[Step, ...]
-    """The steps of that trace."""
+    """Steps of that trace."""
     shift: int
-    """What is added to its times, in ns."""
+    """Offset added to its times, in ns."""
     on_clock: bool = False
-    """Whether its times can be compared with those of the other ranks of its mode."""
+    """Whether its times are comparable with those of the other ranks of its mode."""
 
     @property
     def marked(self) -> bool:
-        """Whether the trace says where its steps are; else the whole of it counts as one."""
+        """True if the trace marks its steps; otherwise the full trace counts as one step."""
         return self.steps[0].method is not StepMethod.WHOLE
 
 
@@ -48,24 +47,24 @@ class Alignment(Struct, frozen=True):
     """Runs whose first traced steps start together."""
 
     at: int
-    """Where their first steps start, in ns of the exported trace: a multiple of ``bin_ns``, so that
-    bins begin with the step, and late enough for nothing to lie before zero."""
+    """Start of the first steps in ns of the exported trace: a multiple of ``bin_ns``, late enough
+    that no time is negative."""
     bin_ns: int
-    """Width of a bin of the busy counter, in ns."""
+    """Width of a busy counter bin, in ns."""
     runs: tuple[AlignedRun, ...]
-    """In the order of the experiment."""
+    """Runs in the order of the experiment."""
     skipped: tuple[tuple[str, str], ...]
-    """The names of the runs without a trace, and why they have none."""
+    """Names of runs without a trace, with reasons."""
 
     @property
     def first_step(self) -> tuple[int, int]:
-        """From the common start to the end of the longest first step, in ns."""
+        """Interval from the common start to the end of the longest first step, in ns."""
         longest = max(run.steps[0].duration_ns for run in self.runs)
         return self.at, self.at + longest
 
 
 def align(experiment: Experiment) -> Alignment:
-    """The runs of ``experiment`` that have a replay trace, aligned.
+    """Align the runs of ``experiment`` that have a replay trace.
 
     Raises:
         InputError: no run has one.
@@ -84,24 +83,24 @@ def align(experiment: Experiment) -> Alignment:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped)
         raise InputError(
             experiment.path,
-            f"no run with a trace of its steps ({reasons or 'no run at all'})",
+            f"no run with a trace of its steps ({reasons or 'no runs'})",
             "at least one traced run",
         )
     bin_ns = _bin_width(max(trace.info.end_ns for _, trace, _ in traced))
     shared = shared_steps(experiment)
-    origins = [_origin(run, own, shared) for run, _, own in traced]
+    origins = [_origin(run, run_steps, shared) for run, _, run_steps in traced]
     at = -(-max(origins) // bin_ns) * bin_ns
     runs = tuple(
-        AlignedRun(run, trace, own, at - origin, run.name in shared)
-        for (run, trace, own), origin in zip(traced, origins, strict=True)
+        AlignedRun(run, trace, run_steps, at - origin, run.name in shared)
+        for (run, trace, run_steps), origin in zip(traced, origins, strict=True)
     )
     return Alignment(at, bin_ns, runs, skipped)
 
 
-def _origin(run: Run, own: tuple[Step, ...], shared: dict[str, SharedSteps]) -> int:
-    """What lies at the common start, in ns of the run's trace."""
+def _origin(run: Run, run_steps: tuple[Step, ...], shared: dict[str, SharedSteps]) -> int:
+    """Return the time at the common start, in ns of the run's trace."""
     ranks = shared.get(run.name)
-    return own[0].start if ranks is None else ranks.begins[min(ranks.begins)]
+    return run_steps[0].start if ranks is None else ranks.begins[min(ranks.begins)]
 
 
 def _why_untraced(run: Run) -> str:
@@ -109,7 +108,8 @@ def _why_untraced(run: Run) -> str:
 
 
 def _bin_width(longest_ns: int) -> int:
-    """The least of 1, 2, 5, 10, ... µs that cuts ``longest_ns`` into at most MOST_BINS bins."""
+    """Return the smallest of 1, 2, 5, 10, ... µs that splits ``longest_ns`` into at most MOST_BINS
+    bins."""
     width = _FEWEST_BIN_NS
     while True:
         for factor in (1, 2, 5):

@@ -1,7 +1,7 @@
-"""An experiment as a trace viewer shows it: a process for each run, its threads and GPU streams as
-tracks of slices, arrows from launches to what they launched, and how busy each GPU is.
+"""Format-independent view of an experiment for trace viewers.
 
-Every format takes this one scene, so that they never tell different things.
+Each run is a process with threads and GPU streams as tracks of slices, arrows from launches to GPU
+work, and a GPU utilization counter. Every format exports this scene.
 """
 
 from __future__ import annotations
@@ -40,98 +40,98 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 _LARGEST_TID: Final = (1 << 31) - 1
 _FAMILY_TIDS: Final = 1 << 20
-"""How far below the largest the numbers of tracks of families begin."""
+"""Distance of the ids of family tracks from the largest thread id."""
 
 
 class Lane(Struct, frozen=True):
-    """One lane of a track: ``rows`` of the run's table, in the order of their begins, that nest.
-    ``overflow`` is 0, or counts the lanes for what overlaps the lanes before it."""
+    """Lane of a track: nesting ``rows`` of the run's table, in the order of their begins.
+    ``overflow`` is 0, or the number of the overflow lane."""
 
     rows: Ints
     overflow: int
 
 
 class ThreadTrack(Struct, frozen=True):
-    """A CPU thread; ``tid`` is the system's where it is a plain one."""
+    """CPU thread; ``tid`` is the system's id if it is valid."""
 
     tid: int
     name: str
     lanes: tuple[Lane, ...]
     is_family: bool = False
-    """It is no thread, but the steps of a family of graphs."""
+    """Whether the track shows the steps of a graph family instead of a thread."""
 
 
 class StreamTrack(Struct, frozen=True):
-    """A GPU stream; nothing overlaps in one of its lanes."""
+    """GPU stream; slices in a lane do not overlap."""
 
     name: str
     lanes: tuple[Lane, ...]
 
 
 class Counter(Struct, frozen=True):
-    """Values that each hold from their time to the next one's."""
+    """Step function: each value holds until the next time."""
 
     name: str
-    """As viewers show it."""
+    """Displayed name."""
     description: str
-    """What the values are."""
+    """Meaning of the values."""
     unit: str
-    """Of the values."""
+    """Unit of the values."""
     ts: Ints
-    """Shape (values,), in ns of the exported trace, ascending."""
+    """Times in ns of the exported trace, ascending, shape (values,)."""
     value: Floats
-    """Shape (values,)."""
+    """Values, shape (values,)."""
 
 
 class DeviceTracks(Struct, frozen=True):
-    """A GPU of a run."""
+    """GPU of a run."""
 
     name: str
-    """Its number, as in "GPU 0"."""
+    """Number, as in "GPU 0"."""
     model: str
-    """As the driver names it; empty where the trace does not."""
+    """Model name from the driver; empty if unknown."""
     busy: Counter
-    """The share of time in which at least one stream runs."""
+    """Share of time in which at least one stream runs."""
     streams: tuple[StreamTrack, ...]
-    """Those that did any work."""
+    """Streams with work."""
 
 
 class RunScene(Struct, frozen=True):
-    """One run as a process."""
+    """Run shown as a process."""
 
     pid: int
-    """The run's number from 1, for the system's process ids repeat."""
+    """Number of the run from 1, since system process ids repeat."""
     name: str
-    """The run's."""
+    """Name of the run."""
     labels: tuple[str, ...]
-    """Workload, GPU and rank, shown beside the name."""
+    """Workload, GPU and rank, shown next to the name."""
     description: str
-    """What was traced on which machine, in a sentence."""
+    """Traced pass and machine in one sentence."""
     cpu: SliceTable
     """Annotations, operators and API calls."""
     gpu: SliceTable
-    """Work on the GPU."""
+    """GPU work."""
     threads: tuple[ThreadTrack, ...]
-    """The tracks of ``cpu``."""
+    """Tracks of ``cpu``."""
     devices: tuple[DeviceTracks, ...]
-    """The tracks of ``gpu``."""
+    """Tracks of ``gpu``."""
 
 
 class Scene(Struct, frozen=True):
-    """An experiment as a trace viewer shows it."""
+    """Experiment as shown in a trace viewer."""
 
     title: str
-    """The experiment's name."""
+    """Name of the experiment."""
     alignment: Alignment
-    """How the runs' times are moved."""
+    """Time shifts of the runs."""
     runs: tuple[RunScene, ...]
-    """In the order of the experiment, which puts the baseline first."""
+    """Runs in the order of the experiment, baseline first."""
     facts: dict[str, str]
-    """What a reader of the trace ought to know, by name."""
+    """Notes for readers of the trace, by name."""
 
 
 def build_scene(experiment: Experiment) -> Scene:
-    """The scene of all runs of ``experiment`` that have a replay trace.
+    """Build the scene of all runs of ``experiment`` that have a replay trace.
 
     Raises:
         InputError: no run has one.
@@ -152,17 +152,17 @@ def _facts(
     facts = {
         "exporter": f"graphviz-dash {__version__}",
         "experiment": printable(experiment.name),
-        "alignment": f"The first traced step of every run starts at {alignment.at} ns. Times of "
-        "different runs share no clock: compare spans within steps, not instants. The step's "
-        "argument source_ts_ns is its start by the clock of its own trace.",
-        "pass": "Times are of the traced pass, with the profiler attached, which slows launches "
-        "down. Speedups belong to the clean pass, which no trace shows.",
+        "alignment": f"The first traced step of every run starts at {alignment.at} ns. "
+        "Different runs share no clock: compare durations within steps, not times. The step's "
+        "argument source_ts_ns is its start in its own trace.",
+        "pass": "Times come from the traced pass with the profiler attached, which slows "
+        "launches. Speedups come from the clean pass, which has no trace.",
         "gpu_busy": f"Share of each bin of {alignment.bin_ns} ns in which at least one stream of "
-        "the GPU runs a kernel, memcpy or memset; bins begin where steps are aligned.",
+        "the GPU runs a kernel, memcpy or memset; bins start at the aligned steps.",
     }
     if any(run.on_clock for run in alignment.runs):
         facts["ranks"] = (
-            "Ranks of one mode share a clock: that of the first, to which the others are moved so "
+            "Ranks of one mode share the clock of the first rank; the others are shifted so "
             "that their collectives end together."
         )
     facts |= {f"run.{run.name}": run.description for run in runs}
@@ -172,7 +172,7 @@ def _facts(
 def _run_scene(pid: int, aligned: AlignedRun, alignment: Alignment) -> RunScene:
     run, trace, shift = aligned.run, aligned.trace, aligned.shift
     links = link_launches(column(trace.gpu, "correlation"), column(trace.runtime, "correlation"))
-    # One flow for each launched row: a launch of many would else become a chain of arrows.
+    # One flow per launched row: a launch of many rows would otherwise become a chain of arrows.
     ids = (np.int64(pid) << 40) + np.arange(trace.gpu.height) + 1
     linked = links.launch >= 0
     gpu = _table(
@@ -207,7 +207,7 @@ def _run_scene(pid: int, aligned: AlignedRun, alignment: Alignment) -> RunScene:
 def _with_families(
     cpu: SliceTable, steps: tuple[SliceTable, Mapping[str, Ints]]
 ) -> tuple[SliceTable, tuple[ThreadTrack, ...]]:
-    """``cpu`` with the steps of families behind its rows, and a track for each family."""
+    """Append the steps of families to ``cpu`` and build a track for each family."""
     table, families = steps
     if not len(table):
         return cpu, ()
@@ -227,8 +227,8 @@ def _rank_labels(run: Run) -> tuple[str, ...]:
     manifest = run.manifest
     if manifest.rank_of_several is None:
         return ()
-    of = "" if manifest.group is None else f" of {manifest.group.world_size}"
-    return (f"rank {manifest.rank}{of}",)
+    suffix = "" if manifest.group is None else f" of {manifest.group.world_size}"
+    return (f"rank {manifest.rank}{suffix}",)
 
 
 def _table(
@@ -238,7 +238,7 @@ def _table(
     args: list[Arg],
     flows: tuple[Ints, Ints] | None = None,
 ) -> SliceTable:
-    """``frame`` as slices; ``category`` is a column, or the category of all rows."""
+    """Convert ``frame`` to slices; ``category`` is a column, or the category of all rows."""
     start = column(frame, "ts") + shift
     name, names = coded(frame["name"])
     if category in frame.columns:
@@ -263,14 +263,14 @@ def _table(
 def _cpu(
     trace: Trace, shift: int, launches: tuple[Ints, Ints]
 ) -> tuple[SliceTable, tuple[ThreadTrack, ...]]:
-    """Annotations, operators and API calls as one table, and its threads."""
+    """Build one table of annotations, operators and API calls, and its threads."""
     marks = trace.annotations["name"].fill_null("").str.starts_with(STEP).to_numpy()
     annotations = trace.annotations.with_columns(
         kind=pl.Series(np.where(marks, "step", "annotation"), dtype=pl.Categorical)
     )
     source = pl.Series(np.where(marks, column(trace.annotations, "ts") + trace.info.origin_ns, -1))
     ops, runtime = trace.ops, trace.runtime
-    # What may be outermost comes first: of slices with equal times it is the outer one.
+    # Outermost slices come first: of slices with equal times, the first is the outer one.
     table = stacked(
         [
             _table(annotations, shift, "kind", [count_arg("source_ts_ns", source)]),
@@ -300,26 +300,28 @@ def _cpu(
 
 
 def _threads(table: SliceTable, pid: Ints, tid: Ints) -> tuple[ThreadTrack, ...]:
-    """The threads; the one with the most steps, then the most slices, first."""
+    """Build the threads, sorted by number of steps and then of slices, descending."""
     if not len(table):
         return ()
     pairs, thread = np.unique(np.stack((pid, tid), axis=1), axis=0, return_inverse=True)
-    of = thread.ravel()
+    thread_index = thread.ravel()
     is_step = np.array([text == "step" for text in table.categories])[table.category]
-    stepped = np.bincount(of[is_step], minlength=len(pairs))
-    order = np.lexsort((-np.bincount(of), -stepped))
+    stepped = np.bincount(thread_index[is_step], minlength=len(pairs))
+    order = np.lexsort((-np.bincount(thread_index), -stepped))
     several = len(np.unique(pairs[:, 0])) > 1
     tracks: list[ThreadTrack] = []
-    for track_rank, which in enumerate(order.tolist()):
-        own_pid, own_tid = (int(value) for value in pairs[which])
-        rows = np.flatnonzero(of == which)
+    for track_rank, pair_index in enumerate(order.tolist()):
+        process_id, thread_id = (int(value) for value in pairs[pair_index])
+        rows = np.flatnonzero(thread_index == pair_index)
         lanes = nested_lanes(table.start[rows], table.end[rows])
-        name = "CPU thread" + (f" of process {own_pid}" if several else "")
-        plain = 0 < own_tid <= _LARGEST_TID and own_tid not in {track.tid for track in tracks}
+        name = "CPU thread" + (f" of process {process_id}" if several else "")
+        is_valid = 0 < thread_id <= _LARGEST_TID and thread_id not in {
+            track.tid for track in tracks
+        }
         tracks.append(
             ThreadTrack(
-                tid=own_tid if plain else _LARGEST_TID - track_rank,
-                name=name if plain else f"{name} {own_tid}",
+                tid=thread_id if is_valid else _LARGEST_TID - track_rank,
+                name=name if is_valid else f"{name} {thread_id}",
                 lanes=tuple(Lane(rows[lane], n) for n, lane in enumerate(lanes)),
             )
         )
@@ -330,23 +332,23 @@ def _devices(trace: Trace, gpu: SliceTable, bin_ns: int) -> tuple[DeviceTracks, 
     device, stream = column(trace.gpu, "device"), column(trace.gpu, "stream")
     busy = merge_busy(device, gpu.start, gpu.end)
     tracks = []
-    for lane, which in enumerate(busy.owner.tolist()):
+    for lane, device_id in enumerate(busy.owner.tolist()):
         periods = busy.span(lane)
         first = int(busy.start[periods][0]) // bin_ns
         last = -(-int(busy.end[periods][-1]) // bin_ns)
         edges = np.arange(first, max(last, first + 1) + 1, dtype=np.int64) * bin_ns
         percent = busy.busy_between(lane, edges).astype(np.float64) * (100 / bin_ns)
-        own = np.flatnonzero(device == which)
+        device_rows = np.flatnonzero(device == device_id)
         names = trace.info.device_names
-        is_named = 0 <= which < len(names)
+        is_named = 0 <= device_id < len(names)
         tracks.append(
             DeviceTracks(
-                name=f"GPU {which}",
-                model=printable(names[which]) if is_named else "",
+                name=f"GPU {device_id}",
+                model=printable(names[device_id]) if is_named else "",
                 busy=_counter(edges, percent, bin_ns),
                 streams=tuple(
-                    _stream(int(stream_id), own[stream[own] == stream_id], gpu)
-                    for stream_id in np.unique(stream[own])
+                    _stream(int(stream_id), device_rows[stream[device_rows] == stream_id], gpu)
+                    for stream_id in np.unique(stream[device_rows])
                 ),
             )
         )
@@ -354,7 +356,7 @@ def _devices(trace: Trace, gpu: SliceTable, bin_ns: int) -> tuple[DeviceTracks, 
 
 
 def _counter(edges: Ints, percent: Floats, bin_ns: int) -> Counter:
-    """The busy counter: a value at the begin of each bin that changes it, and 0 behind the last."""
+    """Build the busy counter: one value at each bin that changes it, and 0 after the last bin."""
     values = np.append(percent, 0.0)
     changed = np.append(True, values[1:] != values[:-1])
     return Counter(
@@ -368,7 +370,7 @@ def _counter(edges: Ints, percent: Floats, bin_ns: int) -> Counter:
 
 def _stream(stream: int, rows: Ints, gpu: SliceTable) -> StreamTrack:
     start, end = gpu.start[rows], gpu.end[rows]
-    # An empty slice at the instant where another begins must stand before it.
+    # An empty slice must precede a slice that starts at the same time.
     rows = rows[np.lexsort((end, start))]
     lanes = split_overlaps(gpu.start[rows], gpu.end[rows])
     return StreamTrack(

@@ -1,4 +1,4 @@
-"""What is told of each GPU slice: its launch shape, and the node, operator and line behind it."""
+"""Arguments of GPU slices: launch shape, and the node, operator and source line."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 BY_EXTERNAL_ID: Final = "external id"
-"""How an eager kernel leads to its operator: the profiler tells it, so the confidence is 1."""
+"""Attribution method of eager kernels: the profiler's external id, with confidence 1."""
 
 
 def gpu_args(run: Run, trace: Trace) -> list[Arg]:
-    """The arguments of every row of ``trace.gpu``, the replay trace of ``run``.
+    """Build the arguments of every row of ``trace.gpu``, the replay trace of ``run``.
 
-    ``graph`` and ``node`` are of the captured graph, with ``matched_by`` and ``match_confidence``,
-    and a ``note`` where the profiler shows less than ran; ``issued_on_stream`` where a plan laid
-    the step onto several streams;
-    ``op``, ``module``, ``source``, ``phase`` and ``input_dims`` come from the node's capture, or
-    for eager work from the operator around the launch, with ``attributed_by`` and
-    ``attribution_confidence``. ``cuda_graph_id`` and ``cuda_graph_node_id`` are the trace's own.
+    ``graph`` and ``node`` refer to the captured graph, with ``matched_by`` and
+    ``match_confidence``, and a ``note`` if the profiler shows less than ran. ``issued_on_stream``
+    is set if a plan used several streams. ``op``, ``module``, ``source``, ``phase`` and
+    ``input_dims`` come from the node's capture, or for eager work from the operator around the
+    launch, with ``attributed_by`` and ``attribution_confidence``. ``cuda_graph_id`` and
+    ``cuda_graph_node_id`` are the trace's ids.
     """
     gpu = trace.gpu
     return [
@@ -54,7 +54,7 @@ def gpu_args(run: Run, trace: Trace) -> list[Arg]:
 
 
 class _Texts:
-    """Texts by place, each kept once; None has the place -1."""
+    """Unique texts and their indices; None has index -1."""
 
     def __init__(self) -> None:
         self.places: dict[str, int] = {}
@@ -70,23 +70,23 @@ def _origin_args(run: Run, trace: Trace) -> list[Arg]:
     rows = trace.gpu.height
     texts = {name: _Texts() for name in _FIELDS}
     codes = {name: np.full(rows, -1, dtype=np.int64) for name in _FIELDS}
-    sure = np.full(rows, np.nan)
-    _from_operators(trace, texts, codes, sure)
-    args = _from_nodes(run, trace, texts, codes, sure)
-    named = [text_arg(name, codes[name], texts[name].places) for name in _FIELDS]
-    return [*named, number_arg("attribution_confidence", sure), *args]
+    confidence = np.full(rows, np.nan)
+    _from_operators(trace, texts, codes, confidence)
+    args = _from_nodes(run, trace, texts, codes, confidence)
+    text_args = [text_arg(name, codes[name], texts[name].places) for name in _FIELDS]
+    return [*text_args, number_arg("attribution_confidence", confidence), *args]
 
 
 def _from_operators(
     trace: Trace,
     texts: dict[str, _Texts],
     codes: dict[str, Ints],
-    sure: npt.NDArray[np.float64],
+    confidence: npt.NDArray[np.float64],
 ) -> None:
-    """Fills in what the operator around the launch tells, where the profiler names it."""
+    """Fill in the data of the operator around the launch, if the profiler has it."""
     ids = column(trace.ops, "external_id")
     wanted = column(trace.gpu, "external_id")
-    # Zero is no id but the absence of one.
+    # Zero means no id.
     op = link_launches(np.where(wanted > 0, wanted, -1), ids).launch
     attributed = np.flatnonzero(op >= 0)
     if not len(attributed):
@@ -94,7 +94,7 @@ def _from_operators(
     for name, field in (("op", "name"), ("input_dims", "input_dims")):
         codes[name][attributed] = _places(trace.ops[field].gather(op[attributed]), texts[name])
     codes["attributed_by"][attributed] = texts["attributed_by"].place(BY_EXTERNAL_ID)
-    sure[attributed] = 1.0
+    confidence[attributed] = 1.0
 
 
 def _places(values: pl.Series, texts: _Texts) -> Ints:
@@ -109,14 +109,14 @@ def _from_nodes(
     trace: Trace,
     texts: dict[str, _Texts],
     codes: dict[str, Ints],
-    sure: npt.NDArray[np.float64],
+    op_confidence: npt.NDArray[np.float64],
 ) -> list[Arg]:
-    """Fills in what the capture tells of each matched node; returns the arguments of the match."""
+    """Fill in the capture data of each matched node; return the arguments of the match."""
     rows = trace.gpu.height
     graph = np.full(rows, -1, dtype=np.int64)
     node = np.full(rows, -1, dtype=np.int64)
     method = np.full(rows, -1, dtype=np.int64)
-    match_sure = np.full(rows, np.nan)
+    match_confidence = np.full(rows, np.nan)
     notes = _Texts()
     note = np.full(rows, -1, dtype=np.int64)
     by_id = {captured_graph.id: captured_graph for captured_graph in run.graphs}
@@ -127,11 +127,11 @@ def _from_nodes(
         attributed = attributions(run.graphs, run.captures)
         method[match.gpu_row] = match.method
         matched = match.node >= 0
-        at = match.gpu_row[matched]
-        graph[at], node[at] = match.graph[matched], match.node[matched]
-        match_sure[match.gpu_row] = np.where(matched, match.confidence, np.nan)
+        matched_rows = match.gpu_row[matched]
+        graph[matched_rows], node[matched_rows] = match.graph[matched], match.node[matched]
+        match_confidence[match.gpu_row] = np.where(matched, match.confidence, np.nan)
         for graph_index, graph_id in enumerate(names):
-            of_graph = at[match.graph[matched] == graph_index]
+            of_graph = matched_rows[match.graph[matched] == graph_index]
             captured = by_id[graph_id]
             note[of_graph] = notes.place(what_is_left_out(conditionals_around(captured, by_id)))
             origins = attributed[graph_id].origins
@@ -140,19 +140,19 @@ def _from_nodes(
                 text_codes = [texts[name].place(getattr(origin, field)) for origin in origins]
                 codes[name][of_graph] = np.array(text_codes, dtype=np.int64)[node[of_graph]]
             confidence = np.array([o.confidence if o.op else np.nan for o in origins])
-            sure[of_graph] = confidence[node[of_graph]]
+            op_confidence[of_graph] = confidence[node[of_graph]]
     return [
         *_stream_args(run, node),
         text_arg("graph", graph, names),
         _node_arg(node),
         text_arg("matched_by", method, METHODS),
-        number_arg("match_confidence", match_sure),
+        number_arg("match_confidence", match_confidence),
         text_arg("note", note, notes.places),
     ]
 
 
 def _stream_args(run: Run, node: Ints) -> list[Arg]:
-    """The stream that issued each node of a graph that was captured on several."""
+    """Build the stream argument of each node of a graph captured on several streams."""
     if run.parallel is None:
         return []
     streams = np.array(issued_streams(run.parallel), dtype=np.int64)
@@ -166,6 +166,6 @@ def _node_arg(node: Ints) -> Arg:
 
 
 def _shape_arg(name: str, gpu: pl.DataFrame) -> Arg:
-    """``grid`` or ``block`` as "(8, 2, 1)", a text for each different one."""
+    """Build ``grid`` or ``block`` as "(8, 2, 1)", one text per distinct value."""
     text = pl.format("({}, {}, {})", *(f"{name}_{axis}" for axis in "xyz"))
     return column_arg(name, gpu.select(text).to_series())

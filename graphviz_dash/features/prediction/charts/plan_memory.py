@@ -1,4 +1,4 @@
-"""The plans of a step on several streams: what each takes of memory and of time."""
+"""Memory and time of multi-stream plans of a step."""
 
 from __future__ import annotations
 
@@ -22,22 +22,28 @@ _MIB = 1 << 20
 
 
 def plan_memory_chart(plan: ParallelPlan, theme: Theme) -> go.Figure | None:
-    """Each plan by its memory in MiB and its replay, with the number of its streams: filled where
-    it was timed, hollow where it was predicted only, dotted the memory that was allowed. None where
-    fewer than two plans beside the line tell both."""
+    """Draw plans by memory in MiB and replay time, labelled with their stream count. Timed plans
+    are filled, predicted plans hollow; a dotted line marks the memory limit. None if fewer than
+    three plans have both values."""
     chosen = chosen_attempt(plan)
-    told = [each for each in attempts_by_streams(plan) if _size(each) and each.differs_at is None]
-    if len(told) < 3:
+    complete = [
+        attempt
+        for attempt in attempts_by_streams(plan)
+        if _size(attempt) and attempt.differs_at is None
+    ]
+    if len(complete) < 3:
         return None
-    longest_ns = max(map(_time_ns, told))
+    longest_ns = max(map(_time_ns, complete))
     unit = time_unit(longest_ns)
-    timed = [each for each in told if each.replays_ns and each is not chosen]
-    predicted = [each for each in told if not each.replays_ns and each is not chosen]
+    timed = [attempt for attempt in complete if attempt.replays_ns and attempt is not chosen]
+    predicted = [
+        attempt for attempt in complete if not attempt.replays_ns and attempt is not chosen
+    ]
     figure = go.Figure()
     for name, group, symbol, colour in (
         ("timed", timed, "circle", RUN),
         ("predicted", predicted, "circle-open", BASELINE),
-        ("taken", [each for each in told if each is chosen], "diamond", CRITICAL),
+        ("chosen", [attempt for attempt in complete if attempt is chosen], "diamond", CRITICAL),
     ):
         if group:
             figure.add_trace(_points(name, group, symbol, colour, unit.ns, theme))
@@ -46,9 +52,9 @@ def plan_memory_chart(plan: ParallelPlan, theme: Theme) -> go.Figure | None:
         figure.add_vline(x=plan.memory_limit_bytes / _MIB, line=line)
     dress(figure, theme, 260)
     figure.update_layout(showlegend=True)
-    figure.update_xaxes(title_text="MiB by number of streams (dotted: allowed)", rangemode="tozero")
+    figure.update_xaxes(title_text="MiB by number of streams (dotted: limit)", rangemode="tozero")
     top = 1.25 * longest_ns / unit.ns
-    figure.update_yaxes(title_text=f"{unit.name} a replay", range=[0, top])
+    figure.update_yaxes(title_text=f"{unit.name} per replay", range=[0, top])
     return figure
 
 
@@ -61,17 +67,17 @@ def _points(
     theme: Theme,
 ) -> go.Scatter:
     return go.Scatter(
-        x=[_size(each) / _MIB for each in attempts],
-        y=[_time_ns(each) / unit_ns for each in attempts],
+        x=[_size(attempt) / _MIB for attempt in attempts],
+        y=[_time_ns(attempt) / unit_ns for attempt in attempts],
         mode="markers+text",
-        text=[str(each.streams) for each in attempts],
+        text=[str(attempt.streams) for attempt in attempts],
         textposition="top center",
         marker={"symbol": symbol, "size": 11, "color": shade(colour, theme)},
         name=name,
         customdata=[
-            f"{counted(each.streams, 'stream')}: {format_ns(round(_time_ns(each)))}, "
-            f"{format_bytes(_size(each))}"
-            for each in attempts
+            f"{counted(attempt.streams, 'stream')}: {format_ns(round(_time_ns(attempt)))}, "
+            f"{format_bytes(_size(attempt))}"
+            for attempt in attempts
         ],
         hovertemplate="%{customdata}<extra></extra>",
     )

@@ -1,4 +1,4 @@
-"""What more streams would bring a graph: how long list scheduling takes on each number of them."""
+"""List scheduling time of a graph for each number of streams."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from graphviz_dash.units import format_ns
 
 
 def schedule_chart(graph: MeasuredGraph, theme: Theme) -> go.Figure | None:
-    """A bar for each number of streams down to the critical path; None where one stream is
-    enough."""
+    """Draw a bar per number of streams down to the critical path; None if one stream suffices."""
     if len(graph.schedules) < 2:
         return None
     unit = time_unit(graph.schedules[0].length)
@@ -36,7 +35,7 @@ def schedule_chart(graph: MeasuredGraph, theme: Theme) -> go.Figure | None:
     figure.update_layout(showlegend=False)
     dress(figure, theme, 230)
     figure.update_xaxes(
-        title_text="streams (dotted: the critical path)", type="category", showgrid=False
+        title_text="streams (dotted: critical path)", type="category", showgrid=False
     )
     figure.update_yaxes(
         title_text=f"{unit.name}, durations as traced",

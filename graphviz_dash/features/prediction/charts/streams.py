@@ -1,4 +1,4 @@
-"""What a graph would take on each number of streams, beside what it takes as it was captured."""
+"""Predicted time of a graph for each number of streams, next to the captured one."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from graphviz_dash.units import format_ns
 def streams_chart(
     prediction: ParallelPrediction, measured: Mapping[int, float], theme: Theme
 ) -> go.Figure:
-    """A bar for each number of streams with its interval, the first one as measured; ``measured``
-    are times in ns by streams, where such captures were tried."""
+    """Draw a bar with interval per number of streams, the first as measured. ``measured`` maps
+    stream counts to times in ns of tested captures."""
     unit = time_unit(prediction.line_ns)
     rows = prediction.rows
     figure = go.Figure()
@@ -59,15 +59,14 @@ def streams_chart(
             hovertemplate="measured %{text} on %{x} streams<extra></extra>",
         )
     observed = prediction.work.source is NeedSource.OPERATORS
-    least = prediction.least.ns if observed else prediction.least.capacity_ns
+    lower_bound_ns = prediction.least.ns if observed else prediction.least.capacity_ns
     figure.add_hline(
-        y=least / unit.ns, line={"dash": "dot", "width": 1.5, "color": shade(CRITICAL, theme)}
+        y=lower_bound_ns / unit.ns,
+        line={"dash": "dot", "width": 1.5, "color": shade(CRITICAL, theme)},
     )
     dress(figure, theme, 230)
     figure.update_layout(showlegend=bool(measured))
-    figure.update_xaxes(
-        title_text="streams (dotted: what no number undercuts)", type="category", showgrid=False
-    )
+    figure.update_xaxes(title_text="streams (dotted: lower bound)", type="category", showgrid=False)
     figure.update_yaxes(
         title_text=f"{unit.name}, predicted", range=[0, prediction.line_ns / unit.ns * 1.12]
     )

@@ -1,4 +1,4 @@
-"""The difference lane: where the first run of a view loses time against another, in bins."""
+"""Difference lane: binned time that the first run of a view loses against another run."""
 
 from __future__ import annotations
 
@@ -22,28 +22,27 @@ from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.units import format_count
 
 MOST_BINS: Final = 1_200
-"""Bins of all difference lanes of a view together; one is never finer than two pixels."""
+"""Maximum number of bins of all difference lanes of a view; a bin has at least two pixels."""
 
 _BIN_PX: Final = 2
 
 
 class RunDifference(Struct, frozen=True):
-    """What a view's first run loses against another one."""
+    """Time that a view's first run loses against another run."""
 
     run: str
     """Name of the other run."""
     lost: TimeLost | Missing
-    """What is lost, or why that is not known."""
+    """Lost time, or the reason why it is unknown."""
     begin: int = 0
-    """When the first run's step begins, in ns since its origin: 0 but for ranks that begin later.
-    """
+    """Start of the first run's step in ns since its origin; 0 except for ranks that start later."""
 
     def lost_before(self, instants: Ints) -> tuple[Ints, Ints, Ints]:
-        """Idle, busy and waiting loss up to each of ``instants``, in ns since the first run's
-        origin."""
+        """Compute idle, busy and waiting loss up to each of ``instants``, in ns since the first
+        run's origin."""
         if isinstance(self.lost, Missing):
-            nothing = np.zeros_like(instants)
-            return nothing, nothing, nothing
+            zeros = np.zeros_like(instants)
+            return zeros, zeros, zeros
         return self.lost.lost_before(instants - self.begin)
 
 
@@ -53,8 +52,8 @@ def time_lost_between(
     second: tuple[Run, ChosenRun],
     experiment: Experiment,
 ) -> TimeLost | Missing:
-    """What the chosen step of the first of two runs loses against that of the second; ``pairs`` is
-    their work, paired, and ``experiment`` that of both, whose ranks may wait for each other."""
+    """Compute the time that the chosen step of the first run loses against the second. ``pairs`` is
+    their matched work; ``experiment`` contains both runs, whose ranks may wait for each other."""
     waits = rank_waits(experiment)
     before = _traced_step(pairs.before, *first, waits)
     after = _traced_step(pairs.after, *second, waits)
@@ -71,14 +70,14 @@ def _traced_step(
         return Missing(Fact.TYPICAL_STEP, f"{run.name} marks no step")
     rows = work.rows.get(step.index)
     if rows is None:
-        reason = f"step {step.index} of {run.name} ran other work than its typical step"
+        reason = f"step {step.index} of {run.name} ran different work than its typical step"
         return Missing(Fact.TYPICAL_STEP, reason)
     waited = waits[run.name].waited[rows] if run.name in waits else None
     return TracedStep(run.replay_trace, step, rows, waited)
 
 
 def difference(against: RunDifference, frame: Frame, lanes: int) -> Difference:
-    """The lane of one run in a view's frame, which has ``lanes`` such lanes."""
+    """Build the lane of one run; the view has ``lanes`` difference lanes."""
     lost = against.lost
     if isinstance(lost, Missing):
         return Difference(against.run, problem=lost.reason)
@@ -100,12 +99,14 @@ def difference(against: RunDifference, frame: Frame, lanes: int) -> Difference:
 
 
 def _how_paired(lost: TimeLost) -> str:
-    """How the work was paired, in words."""
+    """Describe how the work was matched."""
     pairs = sum(lost.methods.values())
-    how = ", ".join(f"{format_count(count)} by {what}" for what, count in lost.methods.items())
+    methods = ", ".join(
+        f"{format_count(count)} by {method}" for method, count in lost.methods.items()
+    )
     alone = [
-        f"{format_count(count)} only in the {which} run"
-        for count, which in zip(lost.alone, ("first", "other"), strict=True)
+        f"{format_count(count)} only in the {side} run"
+        for count, side in zip(lost.alone, ("first", "other"), strict=True)
         if count
     ]
-    return "; ".join([f"{format_count(pairs)} pieces of work paired ({how})", *alone])
+    return "; ".join([f"{format_count(pairs)} operations matched ({methods})", *alone])

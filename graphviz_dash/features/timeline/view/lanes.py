@@ -1,4 +1,4 @@
-"""The parts of a view: one run with its lanes, steps and idle times, in one frame."""
+"""Parts of a view: one run with its lanes, steps and idle times."""
 
 from __future__ import annotations
 
@@ -23,44 +23,44 @@ IDLE_MIN_NS: Final = 1_000
 RANGE_PX: Final = 2.0
 MAX_RANGES: Final = 500
 MAX_THREADS: Final = 2
-"""Ranges of CPU threads: how wide they must be, how many one view has, of how many threads of a
-run."""
+"""Limits of CPU thread ranges: minimum width in pixels, ranges per view, threads per run."""
 MAX_IDLE: Final = 240
 MAX_BOUNDARIES: Final = 80
-"""Idle periods and steps that one view marks, over all its runs: the longest, and the nearest."""
+"""Maximum number of idle periods and steps marked in a view over all runs: the longest and the
+nearest."""
 
 
 class Frame(Struct, frozen=True):
-    """What a view is made for. Windows are begin and end in ns since the runs' origins."""
+    """Dimensions of a view. Windows are begin and end in ns since the runs' origins."""
 
     window: tuple[int, int]
-    """What is seen."""
+    """Visible window."""
     loaded: tuple[int, int]
-    """What is sent: some air on either side."""
+    """Sent window, with margins on both sides."""
     fit: tuple[int, int]
-    """What shows the longest step."""
+    """Window that shows the longest step."""
     limits: tuple[int, int]
-    """The earliest and the latest time of all runs."""
+    """Earliest and latest time of all runs."""
     pixels: int
-    """Width of the window."""
+    """Width of the window in pixels."""
     runs: int
-    """How many runs share the view."""
+    """Number of runs in the view."""
 
     @property
     def ns_per_pixel(self) -> float:
-        """Time that one pixel stands for."""
+        """Duration of one pixel."""
         return (self.window[1] - self.window[0]) / self.pixels
 
 
 def count(inside: slice) -> int:
-    """How many slices a span of a lane set holds."""
+    """Count the slices in a span of a lane set."""
     return int(inside.stop - inside.start)
 
 
 def run_view(
     chosen: ChosenRun, lanes: list[Lane], hidden: int, frame: Frame, baseline: ChosenRun, bins: int
 ) -> RunView:
-    """One run of the view, ``hidden`` lanes left out; ``bins`` of busy shares, 0 for slices."""
+    """Build one run of the view. ``hidden`` counts omitted lanes; ``bins`` is 0 for slices."""
     timeline, step = chosen.timeline, chosen.step
     return RunView(
         run=timeline.run,
@@ -79,15 +79,16 @@ def run_view(
 
 
 def _boundaries(chosen: ChosenRun, frame: Frame) -> list[StepMark]:
-    """The steps that the loaded window touches; of too many, those nearest to its middle."""
+    """Select the steps that touch the loaded window, those nearest to its middle if there are
+    many."""
     begin, stop = chosen.origin + frame.loaded[0], chosen.origin + frame.loaded[1]
     touched = [
         step for step in chosen.timeline.steps if step.span_end >= begin and step.span_start <= stop
     ]
     middle = (begin + stop) // 2
     nearest = sorted(touched, key=lambda step: abs(step.span_start + step.span_end - 2 * middle))
-    kept = sorted(nearest[: MAX_BOUNDARIES // frame.runs], key=lambda step: step.span_start)
-    return [_relative(step, chosen.origin) for step in kept]
+    selected = sorted(nearest[: MAX_BOUNDARIES // frame.runs], key=lambda step: step.span_start)
+    return [_relative(step, chosen.origin) for step in selected]
 
 
 def _relative(step: Step, origin: int) -> StepMark:
@@ -95,18 +96,22 @@ def _relative(step: Step, origin: int) -> StepMark:
 
 
 def _delta(chosen: ChosenRun, baseline: ChosenRun) -> str:
-    """The step's length against the baseline's, in words; empty for the baseline itself."""
+    """Format the step's difference from the baseline's; empty for the baseline itself."""
     if chosen is baseline or not chosen.step or not baseline.step:
         return ""
-    own, other = chosen.length, baseline.length
-    if own == other or min(own, other) <= 0:
-        return "as long" if own == other else ""
-    word, ratio = ("shorter", other / own) if own < other else ("longer", own / other)
-    return f"{format_ns(abs(own - other))} {word} as traced ({format_ratio(ratio)})"
+    run_ns, baseline_ns = chosen.length, baseline.length
+    if run_ns == baseline_ns or min(run_ns, baseline_ns) <= 0:
+        return "equal length" if run_ns == baseline_ns else ""
+    word, ratio = (
+        ("shorter", baseline_ns / run_ns)
+        if run_ns < baseline_ns
+        else ("longer", run_ns / baseline_ns)
+    )
+    return f"{format_ns(abs(run_ns - baseline_ns))} {word} as traced ({format_ratio(ratio)})"
 
 
 def between(chosen: ChosenRun, window: tuple[int, int]) -> str:
-    """What a run's GPUs do in ``window``, in words: slices that touch it, and their busy time."""
+    """Summarize GPU work in ``window``: number of slices and busy time."""
     lanes = chosen.timeline.lanes
     edges = np.array(window, dtype=np.int64) + chosen.origin
     devices = len(lanes.device)
@@ -118,19 +123,19 @@ def between(chosen: ChosenRun, window: tuple[int, int]) -> str:
         for lane in range(len(lanes.gpu))
     )
     share = sum(busy) / (devices * max(1, int(edges[1] - edges[0])))
-    many = f" on {devices} GPUs" if devices > 1 else ""
-    return f"{rows:,} GPU slices{many} · busy {format_ns(sum(busy))} ({format_percent(share)})"
+    suffix = f" on {devices} GPUs" if devices > 1 else ""
+    return f"{rows:,} GPU slices{suffix} · busy {format_ns(sum(busy))} ({format_percent(share)})"
 
 
 def _idle(chosen: ChosenRun, frame: Frame) -> dict[int, list[int]]:
     device = chosen.timeline.lanes.device
-    at_least = max(IDLE_MIN_NS, int(IDLE_PX * frame.ns_per_pixel))
+    min_ns = max(IDLE_MIN_NS, int(IDLE_PX * frame.ns_per_pixel))
     begin, stop = chosen.origin + frame.loaded[0], chosen.origin + frame.loaded[1]
-    most = MAX_IDLE // (frame.runs * max(1, len(device)))
+    limit = MAX_IDLE // (frame.runs * max(1, len(device)))
     idle = {}
     for lane in range(len(device)):
-        periods = idle_periods(device, lane, begin, stop, at_least)
-        longest = sorted(periods, key=lambda period: period[0] - period[1])[:most]
+        periods = idle_periods(device, lane, begin, stop, min_ns)
+        longest = sorted(periods, key=lambda period: period[0] - period[1])[:limit]
         idle[int(device.owner[lane])] = [
             instant - chosen.origin for period in sorted(longest) for instant in period
         ]
@@ -156,7 +161,7 @@ def slices_lane(
     frame: Frame,
     names: dict[tuple[str, int], int],
 ) -> Lane:
-    """A lane with its slices one by one; ``names`` is the view's table and grows."""
+    """Build a lane of single slices; ``names`` is the view's table and grows."""
     timeline = chosen.timeline
     begin = chosen.origin + frame.loaded[0]
     inside = lanes.window(lane, begin, chosen.origin + frame.loaded[1])
@@ -182,12 +187,12 @@ def _deltas(values: npt.NDArray[np.integer]) -> list[int]:
 
 
 def range_lanes(chosen: ChosenRun, frame: Frame, names: dict[tuple[str, int], int]) -> list[Lane]:
-    """What the busiest CPU threads are in, lane by lane: of all ranges that are wide enough to be
-    seen the longest; ``names`` is the view's table and grows."""
+    """Build range lanes of the busiest CPU threads with the longest visible ranges; ``names`` is
+    the view's table and grows."""
     labels = chosen.timeline.range_labels
     begin, stop = chosen.origin + frame.loaded[0], chosen.origin + frame.loaded[1]
-    least = RANGE_PX * frame.ns_per_pixel
-    ranges = chosen.timeline.ranges.outermost(begin, stop, least)
+    min_ns = RANGE_PX * frame.ns_per_pixel
+    ranges = chosen.timeline.ranges.outermost(begin, stop, min_ns)
     threads = busiest_threads(ranges)
     lanes = []
     for lane in range(len(ranges)):
@@ -195,16 +200,20 @@ def range_lanes(chosen: ChosenRun, frame: Frame, names: dict[tuple[str, int], in
         if thread not in threads:
             continue
         inside = ranges.span(lane)
-        at = np.arange(inside.start, inside.stop)
-        at = _longest(at, ranges.end - ranges.start, MAX_RANGES // frame.runs // len(threads))
-        start, end, rows = ranges.start[at], ranges.end[at], ranges.row[at]
+        positions = np.arange(inside.start, inside.stop)
+        positions = _longest(
+            positions, ranges.end - ranges.start, MAX_RANGES // frame.runs // len(threads)
+        )
+        start, end, rows = ranges.start[positions], ranges.end[positions], ranges.row[positions]
         lanes.append(
             Lane(
                 "range",
                 *thread,
                 int(ranges.sub[lane]),
                 "" if ranges.sub[lane] else f"thread {thread[1]}: ops",
-                gap=(start - np.concatenate(([begin], end[:-1]))).tolist() if len(at) else [],
+                gap=(start - np.concatenate(([begin], end[:-1]))).tolist()
+                if len(positions)
+                else [],
                 dur=(end - start).tolist(),
                 name=[
                     names.setdefault(labels.texts[code], len(names))
@@ -222,16 +231,16 @@ def compiled_lane(
     frame: Frame,
     names: dict[tuple[str, int], int],
 ) -> list[Lane]:
-    """What each stretch of the chosen step is for, where compiled code runs in it: of all stretches
-    that are wide enough to be seen the longest; ``names`` is the view's table and grows."""
+    """Build the lane of the compiled step with the longest visible periods; ``names`` is the view's
+    table and grows."""
     if compiled is None:
         return []
     begin, stop = chosen.origin + frame.loaded[0], chosen.origin + frame.loaded[1]
     length = compiled.end - compiled.start
-    seen = (compiled.end > begin) & (compiled.start < stop)
-    at = np.flatnonzero(seen & (length >= RANGE_PX * frame.ns_per_pixel))
-    at = _longest(at, length, MAX_RANGES // frame.runs)
-    start, end = compiled.start[at], compiled.end[at]
+    is_visible = (compiled.end > begin) & (compiled.start < stop)
+    positions = np.flatnonzero(is_visible & (length >= RANGE_PX * frame.ns_per_pixel))
+    positions = _longest(positions, length, MAX_RANGES // frame.runs)
+    start, end = compiled.start[positions], compiled.end[positions]
     return [
         Lane(
             "range",
@@ -239,25 +248,27 @@ def compiled_lane(
             0,
             0,
             "compiled step",
-            gap=(start - np.concatenate(([begin], end[:-1]))).tolist() if len(at) else [],
+            gap=(start - np.concatenate(([begin], end[:-1]))).tolist() if len(positions) else [],
             dur=(end - start).tolist(),
             name=[
                 names.setdefault((label(text), FIRST_PART + part), len(names))
-                for text, part in (compiled.texts[code] for code in compiled.code[at].tolist())
+                for text, part in (
+                    compiled.texts[code] for code in compiled.code[positions].tolist()
+                )
             ],
-            row=_deltas(at),
+            row=_deltas(positions),
         )
     ]
 
 
 def _longest(at: Ints, length: Ints, most: int) -> Ints:
-    """The ``most`` longest of the places ``at``, ascending."""
+    """Return the ``most`` longest of the positions ``at``, ascending."""
     longest = np.argsort(-length[at], kind="stable")[:most]
     return np.asarray(np.sort(at[longest]))
 
 
 def busiest_threads(ranges: LaneSet) -> set[tuple[int, int]]:
-    """Process and thread of the MAX_THREADS that are longest in any range."""
+    """Find process and thread of the MAX_THREADS threads with the longest time in ranges."""
     totals: dict[tuple[int, int], int] = {}
     for lane in np.flatnonzero(ranges.sub == 0).tolist():
         busy = int(ranges.busy[ranges.bounds[lane + 1]] - ranges.busy[ranges.bounds[lane]])
@@ -268,7 +279,7 @@ def busiest_threads(ranges: LaneSet) -> set[tuple[int, int]]:
 def busy_lane(
     chosen: ChosenRun, lanes: LaneSet, lane: int, is_gpu: bool, frame: Frame, bins: int
 ) -> Lane:
-    """A lane with the busy share of ``bins`` bins (0: none yet)."""
+    """Build a lane with the busy share of ``bins`` bins (0: none yet)."""
     if not bins:
         return _lane(chosen, lanes, lane, is_gpu)
     return msgspec.structs.replace(
@@ -285,7 +296,7 @@ def _device_busy(chosen: ChosenRun, frame: Frame, bins: int) -> dict[int, str]:
 
 
 def _busy(chosen: ChosenRun, lanes: LaneSet, lane: int, frame: Frame, bins: int) -> str:
-    """The busy share of each bin as a byte, in base64."""
+    """Encode the busy share of each bin as a byte, in base64."""
     edges = bin_edges(frame.loaded, bins)
     width = np.maximum(np.diff(edges), 1)
     fraction = lanes.busy_between(lane, edges + chosen.origin) / width
@@ -294,7 +305,7 @@ def _busy(chosen: ChosenRun, lanes: LaneSet, lane: int, frame: Frame, bins: int)
 
 
 def bin_edges(window: tuple[int, int], bins: int) -> Ints:
-    """Edges in ns of ``bins`` bins over ``window``, shape (bins + 1,), as even as can be."""
-    whole, rest = divmod(window[1] - window[0], bins)
-    places = np.arange(bins + 1, dtype=np.int64)
-    return window[0] + places * whole + places * rest // bins  # no product beyond 64 bits
+    """Compute edges in ns of ``bins`` even bins over ``window``, shape (bins + 1,)."""
+    width, remainder = divmod(window[1] - window[0], bins)
+    indices = np.arange(bins + 1, dtype=np.int64)
+    return window[0] + indices * width + indices * remainder // bins  # no product beyond 64 bits

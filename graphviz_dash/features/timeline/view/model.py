@@ -1,4 +1,4 @@
-"""What a view of the timeline is made of, as it goes to the page."""
+"""Wire model of a timeline view, as sent to the page."""
 
 from __future__ import annotations
 
@@ -8,123 +8,124 @@ import msgspec
 
 
 class Lane(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One lane. At level ``slices`` it has the columns from ``gap`` to ``node``, an entry a slice;
-    at level ``busy`` it has ``busy``; one of ranges always has columns."""
+    """Lane of the timeline. At level ``slices`` it has the columns from ``gap`` to ``node``, one
+    entry per slice; at level ``busy`` it has ``busy``. Range lanes always have columns."""
 
     kind: Literal["gpu", "cpu", "range"]
-    """What runs on it: GPU work, API calls of a CPU thread, or what that thread is in."""
+    """Content: GPU work, API calls of a CPU thread, or ranges of that thread."""
     owner: int
-    """The device of a GPU lane, the process of a CPU lane."""
+    """Device of a GPU lane, process of a CPU lane."""
     track: int
-    """The stream of a GPU lane, the thread of a CPU lane."""
+    """Stream of a GPU lane, thread of a CPU lane."""
     sub: int
-    """Number among the lanes of one track, whose slices overlap."""
+    """Index among the lanes of one track with overlapping slices."""
     label: str
-    """Empty on sub-lanes."""
+    """Label; empty on sub-lanes."""
     gap: list[int] | None = None
-    """ns from the end of the slice before (first: from the loaded window's begin)."""
+    """Distance in ns from the end of the previous slice (first: from the start of the loaded
+    window)."""
     dur: list[int] | None = None
-    """Length in ns."""
+    """Duration in ns."""
     name: list[int] | None = None
     """Index into the view's names."""
     row: list[int] | None = None
-    """Row of the trace, less that of the slice before (first: itself)."""
+    """Row of the trace, as difference from the previous slice (first: absolute)."""
     launch: list[int] | None = None
-    """Row of the launching call, -1 where unknown; less the one before, as ``row``."""
+    """Row of the launching call, -1 if unknown; difference like ``row``."""
     node: list[int] | None = None
-    """Index of the graph's node, -1 where unknown; less the one before, as ``row``."""
+    """Index of the graph's node, -1 if unknown; difference like ``row``."""
     busy: str | None = None
-    """Base64 of a byte a bin: the busy share, 0 only if idle and 255 only if full."""
+    """Base64 of one byte per bin: the busy share, 0 only if idle and 255 only if full."""
 
 
 class StepMark(msgspec.Struct, frozen=True):
-    """A step of a run."""
+    """Step of a run."""
 
     index: int
-    """Its number."""
+    """Number."""
     begin: int
-    """In ns since the run's origin."""
+    """Start in ns since the run's origin."""
     end: int
-    """In ns since the run's origin."""
+    """End in ns since the run's origin."""
 
 
 class RunView(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One run of the view."""
+    """Run of the view."""
 
     run: str
-    """Its name."""
+    """Name."""
     light: bool = False
-    """Whether it is drawn in the lighter ink: it ran without graphs."""
+    """Whether it uses the lighter colour of runs without graphs."""
     problem: str | None = None
-    """Why there is nothing to draw."""
+    """Reason why there is nothing to draw."""
     step: StepMark | None = None
-    """The chosen step; None where the trace marks none."""
+    """Chosen step; None if the trace marks no steps."""
     boundaries: list[StepMark] = []
-    """The steps that touch the loaded window."""
+    """Steps that touch the loaded window."""
     lanes: list[Lane] = []
-    """CPU lanes before GPU lanes."""
+    """Lanes, CPU before GPU."""
     hidden_lanes: int = 0
-    """Lanes left out, which are less busy than those shown."""
+    """Number of omitted lanes, which are less busy than the visible ones."""
     idle: dict[int, list[int]] = {}
-    """By device its long idle periods as begin, end, begin, end, ... in ns since the origin."""
+    """Long idle periods by device as begin, end, begin, end, ... in ns since the origin."""
     device_busy: dict[int, str] = {}
-    """By device, at level ``busy``, the busy share of each bin as a lane's ``busy`` has it."""
+    """Busy share of each bin by device at level ``busy``, encoded like a lane's ``busy``."""
     summary: str = ""
-    """The visible window, in words."""
+    """Summary of the visible window."""
     length: str = ""
-    """Of the chosen step."""
+    """Duration of the chosen step."""
     delta: str = ""
-    """The step's length against the first run's, in words."""
+    """Difference to the step of the first run, in words."""
 
 
 class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where the view's first run loses time against another, over its chosen step. Losses are in
-    ns of idle and of busy time that the first run has more of, negative where it gains."""
+    """Time that the view's first run loses against another run over its chosen step. Losses are ns
+    of additional idle and busy time of the first run, negative for gains."""
 
     run: str
     """Name of the other run."""
     problem: str | None = None
-    """Why there is nothing to show."""
+    """Reason why there is nothing to show."""
     before: tuple[int, int] = (0, 0)
     """Idle and busy loss before the loaded window."""
     idle: list[int] = []
-    """Idle loss in each of as many even bins of the loaded window."""
+    """Idle loss in each of the even bins of the loaded window."""
     busy: list[int] = []
     """Busy loss in each bin."""
     total: tuple[int, int] = (0, 0)
-    """Idle and busy loss in the whole step."""
+    """Idle and busy loss in the full step."""
     waiting: list[int] = []
-    """What is lost in each bin by waiting for other ranks; empty where neither run waits."""
+    """Loss in each bin from waiting for other ranks; empty if neither run waits."""
     waiting_before: int = 0
-    """The same before the loaded window."""
+    """Waiting loss before the loaded window."""
     waiting_total: int = 0
-    """The same in the whole step."""
+    """Waiting loss in the full step."""
     most: int = 0
-    """The largest difference at any instant."""
+    """Largest difference at any time."""
     text: str = ""
-    """How the work was paired, in words."""
+    """Method that matched the work, in words."""
 
 
 class TimelineView(msgspec.Struct, frozen=True):
-    """A view of one window of several runs. Windows are begin and end in ns since the origins."""
+    """View of one window of several runs. Windows are begin and end in ns since the origins."""
 
     level: Literal["slices", "busy"]
-    """How lanes are drawn."""
+    """Drawing mode of lanes."""
     window: tuple[int, int]
-    """The visible part."""
+    """Visible window."""
     loaded: tuple[int, int]
-    """What was sent."""
+    """Sent window."""
     fit: tuple[int, int]
-    """The window that shows the longest chosen step."""
+    """Window that shows the longest chosen step."""
     limits: tuple[int, int]
-    """The earliest and the latest time of all runs."""
+    """Earliest and latest time of all runs."""
     bins: int
-    """Bins of a lane at level ``busy``; 0 at level ``slices``."""
+    """Number of bins of a lane at level ``busy``; 0 at level ``slices``."""
     names: list[tuple[str, int]]
     """Short name and category of slices; categories index the palette's, then the call classes."""
     runs: list[RunView]
-    """From top to bottom."""
+    """Runs from top to bottom."""
     differences: list[Difference] = []
-    """Of the first run against each other one, as far as they were computed."""
+    """Differences of the first run against the others, as far as computed."""
     complete: bool = True
-    """Whether nothing is left to be computed about these runs (nodes of slices, differences)."""
+    """Whether all data of these runs is computed (nodes of slices, differences)."""

@@ -1,4 +1,4 @@
-"""What lies between two instants of a timeline, in words: for the ruler."""
+"""Ruler of the timeline: summary of the work between two times."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from graphviz_dash.units import format_ns
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """What lies between two instants."""
+    """Summary of a time span."""
 
     lines: list[tuple[str, str]]
-    """Pairs of what and how much, one for each run and each difference lane."""
+    """Pairs of label and value, one per run and difference lane."""
 
 
 def measure(
     runs: Sequence[ChosenRun], span: tuple[int, int], differences: Sequence[RunDifference]
 ) -> Measured:
-    """What runs between the instants of ``span``, in ns since the runs' origins, ascending."""
+    """Summarize the work in ``span``, in ns since the runs' origins, ascending."""
     lines = [(chosen.timeline.run, _summary(chosen, span)) for chosen in runs]
     for difference in differences:
         if isinstance(difference.lost, Missing):
@@ -36,7 +36,7 @@ def measure(
         first = runs[0].timeline.run
         lines.append(
             (
-                f"{first} against {difference.run}",
+                f"{first} vs. {difference.run}",
                 f"{_signed(idle_ns + busy_ns + waiting_ns)} lost: {_signed(idle_ns)} GPU idle, "
                 f"{_signed(busy_ns)} work{ranks}",
             )

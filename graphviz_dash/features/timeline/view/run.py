@@ -1,4 +1,4 @@
-"""One run made ready for the timeline: built once, then any window of it is a matter of a view."""
+"""Run prepared for the timeline: built once, then used for any window."""
 
 from __future__ import annotations
 
@@ -33,67 +33,66 @@ CATEGORIES: Final = tuple(Category)
 CALLS: Final = tuple(CallClass)
 ANNOTATION: Final = len(CATEGORIES) + len(CALLS)
 OPERATOR: Final = ANNOTATION + 1
-"""Categories of the ranges that CPU threads are in."""
+"""Categories of CPU thread ranges."""
 
 FIRST_PART: Final = OPERATOR + 1
-"""The first category of the stretches of a compiled step, which follow in the order of StepPart."""
+"""First category of the periods of a compiled step, in the order of StepPart."""
 
 _LABEL_CHARS = 64
 
 
 class Labels(Struct, frozen=True):
     """Short name and category of each row of a table: ``codes`` (rows,) index ``texts``, whose
-    categories index CATEGORIES, and CALLS beyond them."""
+    categories index CATEGORIES followed by CALLS."""
 
     codes: npt.NDArray[np.int32]
     texts: list[tuple[str, int]]
 
 
 class RunTimeline(Struct, frozen=True):
-    """A run's lanes with what a view shows of each slice."""
+    """Lanes of a run with the displayed data of each slice."""
 
     run: str
-    """Its name."""
+    """Name."""
     light: bool
-    """Whether it is drawn in the lighter ink: it ran without graphs."""
+    """Whether it uses the lighter colour of runs without graphs."""
     problem: str | None
-    """Why there is no trace to show, all else being empty then; None where there is one."""
+    """Reason for a missing trace, with all other fields empty; None if a trace exists."""
     lanes: TraceLanes
-    """Its slices in lanes."""
+    """Slices in lanes."""
     steps: tuple[Step, ...]
-    """The marked steps; none where the trace has no marks."""
+    """Marked steps; empty if the trace has no marks."""
     begin: int
-    """First instant of what is shown, in ns of the trace."""
+    """First displayed time, in ns of the trace."""
     end: int
-    """Last instant of what is shown, in ns of the trace."""
+    """Last displayed time, in ns of the trace."""
     gpu_labels: Labels
-    """Of the GPU rows."""
+    """Labels of GPU rows."""
     call_labels: Labels
-    """Of the API calls."""
+    """Labels of API calls."""
     ranges: CpuRanges
-    """What CPU threads are in: operators and annotations."""
+    """Ranges of CPU threads: operators and annotations."""
     range_labels: Labels
-    """Of the ranges; categories are OPERATOR and ANNOTATION."""
+    """Labels of ranges; categories are OPERATOR and ANNOTATION."""
     replays: ReplayMatch | None = None
-    """How GPU rows were matched to nodes; None when none was, or not yet."""
+    """Matches of GPU rows to nodes; None if there are none, or not yet."""
     matched: npt.NDArray[np.int32] | None = None
-    """By GPU row the item of ``replays``, -1 for none; None without those."""
+    """Index in ``replays`` by GPU row, -1 for none; None without ``replays``."""
     node: npt.NDArray[np.int32] | None = None
-    """By GPU row the index of the node, -1 for none; None without ``replays``."""
+    """Node index by GPU row, -1 for none; None without ``replays``."""
     shared: SharedSteps | None = None
-    """For one rank of several whose clocks are aligned: the origins of the steps that they share.
-    """
+    """Shared steps of a rank with aligned clocks; None otherwise."""
 
 
 def run_timeline(
     run: Run, shared: SharedSteps | None = None, traced_steps: tuple[Step, ...] | None = None
 ) -> RunTimeline:
-    """The timeline of ``run``, from its traced pass; its slices are not matched to nodes yet.
+    """Build the timeline of ``run`` from its traced pass; slices are not matched to nodes yet.
 
     Args:
-        run: a run; one without a replay trace gives a timeline that says so.
-        shared: the steps of its rank on the clock of all ranks, or None.
-        taken: the steps of its trace, where they are known already.
+        run: a run; without a replay trace, the timeline states the reason.
+        shared: steps of its rank on the clock of all ranks, or None.
+        traced_steps: steps of its trace, if already known.
     """
     trace = run.replay_trace
     if trace is None:
@@ -101,15 +100,15 @@ def run_timeline(
     lanes = trace_lanes(trace)
     ranges = cpu_ranges(trace)
     traced_steps = steps(trace, lanes.links) if traced_steps is None else traced_steps
-    shown = [each for each in (lanes.gpu, lanes.cpu) if len(each.start)]
+    lane_sets = [lane_set for lane_set in (lanes.gpu, lanes.cpu) if len(lane_set.start)]
     return RunTimeline(
         run=run.name,
         light=is_light(run),
-        problem=None if shown else "the trace holds no GPU work and no launch",
+        problem=None if lane_sets else "the trace has no GPU work and no launches",
         lanes=lanes,
         steps=tuple(step for step in traced_steps if step.method is not StepMethod.WHOLE),
-        begin=min((int(each.start.min()) for each in shown), default=0),
-        end=max((int(each.end.max()) for each in shown), default=0),
+        begin=min((int(lane_set.start.min()) for lane_set in lane_sets), default=0),
+        end=max((int(lane_set.end.max()) for lane_set in lane_sets), default=0),
         gpu_labels=_gpu_labels(trace.gpu),
         call_labels=_call_labels(trace.runtime),
         ranges=ranges,
@@ -119,7 +118,7 @@ def run_timeline(
 
 
 def with_nodes(timeline: RunTimeline, replays: ReplayMatch | None) -> RunTimeline:
-    """``timeline`` with the nodes that its GPU rows were matched to; as it is where none was."""
+    """Add the matched nodes of GPU rows to ``timeline``; unchanged without matches."""
     if replays is None or not replays.matched:
         return timeline
     item = np.full(len(timeline.gpu_labels.codes), -1, dtype=np.int32)
@@ -129,15 +128,15 @@ def with_nodes(timeline: RunTimeline, replays: ReplayMatch | None) -> RunTimelin
 
 
 class ChosenRun(Struct, frozen=True):
-    """A run with its chosen step (None: the trace marks none, and the origin is its begin)."""
+    """Run with its chosen step (None: the trace marks none, and the origin is its begin)."""
 
     timeline: RunTimeline
     step: Step | None
 
     @property
     def origin(self) -> int:
-        """The run's origin in ns of its trace: the begin of the step, for one rank of several the
-        begin on the rank that is the first to begin it."""
+        """Origin of the run in ns of its trace: the start of the step, or for ranks its start on
+        the first rank."""
         if self.step is None:
             return self.timeline.begin
         shared = self.timeline.shared
@@ -145,15 +144,15 @@ class ChosenRun(Struct, frozen=True):
 
     @property
     def length(self) -> int:
-        """Of the chosen step, or of the whole trace where it marks none, in ns."""
+        """Duration in ns of the chosen step, or of the full trace without marked steps."""
         if self.step:
             return self.step.duration_ns
         return self.timeline.end - self.timeline.begin
 
 
 def choose(timeline: RunTimeline, step: int | None) -> ChosenRun:
-    """``timeline`` at the step of number ``step``; None, or one the run lacks: its typical step,
-    the one of median length, for which all ranks of a mode take the same."""
+    """Choose step number ``step`` of ``timeline``. None or an unknown step selects the step of
+    median length, the same for all ranks of a mode."""
     by_index = {marked.index: marked for marked in timeline.steps}
     if timeline.shared is not None:
         # A step that another rank lacks has no common origin.
@@ -168,13 +167,13 @@ def choose(timeline: RunTimeline, step: int | None) -> ChosenRun:
 
 
 def label(text: str) -> str:
-    """``text`` as a label: on one line, without control characters, at most 64 characters."""
+    """Convert ``text`` to a label: one line, no control characters, at most 64 characters."""
     line = printable(text)
     return line if len(line) <= _LABEL_CHARS else line[: _LABEL_CHARS - 1] + "…"
 
 
 def _without_trace(run: Run) -> RunTimeline:
-    none = Labels(np.zeros(0, dtype=np.int32), [])
+    no_labels = Labels(np.zeros(0, dtype=np.int32), [])
     return RunTimeline(
         run=run.name,
         light=is_light(run),
@@ -183,10 +182,10 @@ def _without_trace(run: Run) -> RunTimeline:
         steps=(),
         begin=0,
         end=0,
-        gpu_labels=none,
-        call_labels=none,
+        gpu_labels=no_labels,
+        call_labels=no_labels,
         ranges=NO_RANGES,
-        range_labels=none,
+        range_labels=no_labels,
     )
 
 
@@ -198,13 +197,13 @@ def _gpu_labels(gpu: pl.DataFrame) -> Labels:
     texts = []
     for code in used.tolist():
         name, kind = name_texts[code // len(kind_texts)], kind_texts[code % len(kind_texts)]
-        shown = short_name(name) if kind == "kernel" else name
-        texts.append((label(shown), CATEGORIES.index(categorise(kind, name))))
+        short_text = short_name(name) if kind == "kernel" else name
+        texts.append((label(short_text), CATEGORIES.index(categorise(kind, name))))
     return Labels(codes.astype(np.int32), texts)
 
 
 def _range_labels(ranges: CpuRanges) -> Labels:
-    # An operator and an annotation may have one name.
+    # An operator and an annotation may have the same name.
     texts = [
         (label(name.removeprefix(MODULE)), category)
         for name in ranges.names

@@ -1,4 +1,4 @@
-"""All that a trace tells of one slice of the timeline, ready to be read: the slice's card."""
+"""Card of a timeline slice with all data from its trace."""
 
 from __future__ import annotations
 
@@ -30,47 +30,47 @@ _MAX_TEXT = 4000
 
 
 class SliceId(Struct, frozen=True):
-    """A slice of a run: ``table`` is "gpu" or "cpu" (the runtime calls), ``row`` its row there."""
+    """Slice of a run: ``table`` is "gpu" or "cpu" (runtime calls), ``row`` its row there."""
 
     table: Literal["gpu", "cpu"]
     row: int
 
     @property
     def token(self) -> str:
-        """As text: g12 or c12."""
+        """Text form: g12 or c12."""
         return f"{self.table[0]}{self.row}"
 
 
 class Linked(msgspec.Struct, frozen=True):
-    """The other end of a launch: for a kernel the call, for a call the kernels that it launched."""
+    """Other end of a launch: the call of a kernel, or the kernels of a call."""
 
     token: str
-    """Of the call, or of the first kernel."""
+    """Token of the call, or of the first kernel."""
     count: int
-    """Kernels of the call."""
+    """Number of kernels of the call."""
     begin: int
-    """In ns since the run's origin."""
+    """Start in ns since the run's origin."""
     end: int
-    """In ns since the run's origin; of a call's kernels the end of the last."""
+    """End in ns since the run's origin; the last end for several kernels."""
 
 
 class Counterpart(msgspec.Struct, frozen=True):
-    """The same work in another run's chosen step."""
+    """Corresponding work in another run's chosen step."""
 
     run: str
     """Name of that run."""
     token: str
-    """Its slice there; of several the last to end."""
+    """Slice in that run; the last to end if there are several."""
     begin: int
-    """In ns since that step's origin."""
+    """Start in ns since that step's origin."""
     dur: int
-    """In ns."""
+    """Duration in ns."""
     text: str
-    """How long it took there and how the two were paired."""
+    """Duration and matching method, in words."""
 
 
 class SliceCard(msgspec.Struct, frozen=True):
-    """What is known of a slice."""
+    """All known facts of a slice."""
 
     run: str
     """Name of its run."""
@@ -79,38 +79,38 @@ class SliceCard(msgspec.Struct, frozen=True):
     title: str
     """Short name."""
     name: str
-    """As in the trace."""
+    """Name in the trace."""
     category: int
     """Index into the palette's categories."""
     begin: int
-    """In ns since the run's origin."""
+    """Start in ns since the run's origin."""
     dur: int
-    """In ns."""
+    """Duration in ns."""
     owner: int
-    """As of its lane."""
+    """Owner of its lane."""
     track: int
-    """As of its lane."""
+    """Track of its lane."""
     sub: int
-    """As of its lane."""
+    """Sub-lane index."""
     fields: list[tuple[str, str]]
-    """Pairs of what and how much, formatted."""
+    """Pairs of label and formatted value."""
     measured: Literal["traced"]
-    """The pass that the times come from."""
+    """Pass of the times."""
     link: Linked | None
-    """The other end of its launch; None where the trace has none."""
+    """Other end of its launch; None if the trace has none."""
     graph: str | None
-    """The graph that launched it; None for what no graph launched."""
+    """Graph that launched it; None for other work."""
     node: int | None
-    """Index of its node; None where it was matched to none."""
+    """Index of its node; None if unmatched."""
     pairs: list[Counterpart] = []
-    """The same work in the other runs shown."""
+    """Corresponding work in the other visible runs."""
 
 
 def parse_slice(timeline: RunTimeline, text: str) -> SliceId:
-    """The slice that ``text`` names: "g12", "c12", as in SliceId.token.
+    """Parse a token such as "g12" or "c12" (see SliceId.token).
 
     Raises:
-        InputError: it is not of that form, or the trace has no such row.
+        InputError: the form is invalid, or the trace has no such row.
     """
     match = _TOKEN.fullmatch(text)
     if not match:
@@ -125,37 +125,37 @@ def parse_slice(timeline: RunTimeline, text: str) -> SliceId:
 
 
 def node_slice(chosen: ChosenRun, text: str) -> SliceId | None:
-    """The slice of a node named "graph-0#17": its first replay since the chosen step's start, else
-    its first one at all; None if it is no such name or no slice was matched to that node."""
+    """Find the slice of a node such as "graph-0#17": its first replay since the start of the chosen
+    step, or else its first replay. None if the name is invalid or the node has no slice."""
     match = _NODE_TOKEN.fullmatch(text)
     replays = chosen.timeline.replays
     if not match or replays is None:
         return None
     rows = replays.gpu_row[replays.rows_of(match[1], int(match[2]))]
     lanes = chosen.timeline.lanes.gpu
-    at = np.flatnonzero(np.isin(lanes.row, rows))
-    if not len(at):
+    positions = np.flatnonzero(np.isin(lanes.row, rows))
+    if not len(positions):
         return None
-    after = at[lanes.start[at] >= chosen.origin]
-    pool = after if len(after) else at
+    following = positions[lanes.start[positions] >= chosen.origin]
+    pool = following if len(following) else positions
     return SliceId("gpu", int(lanes.row[pool[np.argmin(lanes.start[pool])]]))
 
 
 class MatchedNode(Struct, frozen=True):
-    """The node that a slice was matched to."""
+    """Node that a slice was matched to."""
 
     graph: str
     """Id of its graph."""
     node: int
-    """Its index."""
+    """Index of the node."""
     method: str
-    """How it was matched."""
+    """Matching method."""
     confidence: float
-    """Of the match, 0 to 1."""
+    """Confidence of the match, 0 to 1."""
 
 
 def node_of(timeline: RunTimeline, which: SliceId) -> MatchedNode | None:
-    """The node of a slice; None for calls and for what was not matched."""
+    """Return the node of a slice; None for calls and unmatched slices."""
     replays, matched = timeline.replays, timeline.matched
     if which.table != "gpu" or replays is None or matched is None:
         return None
@@ -177,21 +177,21 @@ def slice_card(
     origin: NodeRow | None = None,
     pairs: Sequence[Counterpart] = (),
 ) -> SliceCard:
-    """The card of ``which``; ``origin`` is its row of the node table, where it is a graph's, and
-    ``pairs`` the same work in other runs."""
+    """Build the card of ``which``. ``origin`` is its row of the node table for graph slices;
+    ``pairs`` is the corresponding work in other runs."""
     timeline = chosen.timeline
     gpu = which.table == "gpu"
     lanes = timeline.lanes.gpu if gpu else timeline.lanes.cpu
-    at = int(np.flatnonzero(lanes.row == which.row)[0])
-    lane = int(np.searchsorted(lanes.bounds, at, "right")) - 1
+    position = int(np.flatnonzero(lanes.row == which.row)[0])
+    lane = int(np.searchsorted(lanes.bounds, position, "right")) - 1
     record = (trace.gpu if gpu else trace.runtime).row(which.row, named=True)
     labels = timeline.gpu_labels if gpu else timeline.call_labels
     title, category = labels.texts[int(labels.codes[which.row])]
-    begin, end = int(lanes.start[at]), int(lanes.end[at])
+    begin, end = int(lanes.start[position]), int(lanes.end[position])
     node = node_of(timeline, which)
     link = _link(chosen, trace, which)
     fields = [("Duration", format_ns(end - begin)), ("Start", _since(begin - chosen.origin))]
-    fields += _gap(lanes, lane, at)
+    fields += _gap(lanes, lane, position)
     fields += [(f"In {pair.run}", pair.text) for pair in pairs]
     if gpu:
         fields += _node_fields(node, origin) if node else _op_fields(trace, record)
@@ -210,7 +210,7 @@ def slice_card(
         owner=int(lanes.owner[lane]),
         track=int(lanes.track[lane]),
         sub=int(lanes.sub[lane]),
-        fields=[(what, printable(text)[:_MAX_TEXT]) for what, text in fields],
+        fields=[(label_text, printable(text)[:_MAX_TEXT]) for label_text, text in fields],
         measured="traced",
         link=link,
         graph=node.graph if node else None,
@@ -222,31 +222,33 @@ def slice_card(
 def counterpart(
     pairs: WorkPairs, *, of_first: bool, own: ChosenRun, row: int, other: ChosenRun
 ) -> Counterpart | None:
-    """The partner of a GPU row of ``own`` in the chosen step of ``other``; None where the row lies
-    in no step that ran the typical work. ``pairs`` are of both runs; ``of_first``:
-    ``own`` is the first of them."""
-    mine, theirs = pairs.before, pairs.after
-    which = pairs.of_before if of_first else pairs.of_after
+    """Find the partner of a GPU row of ``own`` in the chosen step of ``other``; None if the row is
+    not in a step with the typical work. ``of_first``: ``own`` is the first run of ``pairs``."""
+    own_step, other_step = pairs.before, pairs.after
+    pair_index = pairs.of_before if of_first else pairs.of_after
     if not of_first:
-        mine, theirs = theirs, mine
-    position = _place_of(mine, own, row)
-    other_rows = theirs.rows.get(other.step.index) if other.step else None
+        own_step, other_step = other_step, own_step
+    position = _place_of(own_step, own, row)
+    other_rows = other_step.rows.get(other.step.index) if other.step else None
     if position is None or other_rows is None:
         return None
     item, origin = position
-    pair = pairs.rows[which[item]]
+    pair = pairs.rows[pair_index[item]]
     places = pair.after if of_first else pair.before
     if not places:
-        return Counterpart(other.timeline.run, "", 0, 0, "nothing: only in this run")
+        return Counterpart(other.timeline.run, "", 0, 0, "no match: only in this run")
     lanes, own_lanes = other.timeline.lanes.gpu, own.timeline.lanes.gpu
-    at = np.concatenate([np.flatnonzero(lanes.row == each) for each in other_rows[list(places)]])
-    last = int(at[np.argmax(lanes.end[at])])
+    positions = np.concatenate(
+        [np.flatnonzero(lanes.row == other_row) for other_row in other_rows[list(places)]]
+    )
+    last = int(positions[np.argmax(lanes.end[positions])])
     begin, dur = int(lanes.start[last]) - other.origin, int(lanes.end[last] - lanes.start[last])
-    mine_at = int(np.flatnonzero(own_lanes.row == row)[0])
-    away = begin + dur - (int(own_lanes.end[mine_at]) - origin)
+    own_position = int(np.flatnonzero(own_lanes.row == row)[0])
+    delay = begin + dur - (int(own_lanes.end[own_position]) - origin)
     text = (
-        f"{pair.kind.value}, ends {format_ns(abs(away))} {'later' if away > 0 else 'earlier'}, "
-        f"takes {format_ns(dur)}; paired by {pair.method}, {format_percent(pair.confidence)} sure"
+        f"{pair.kind.value}, ends {format_ns(abs(delay))} {'later' if delay > 0 else 'earlier'}, "
+        f"duration {format_ns(dur)}; matched by {pair.method}, {format_percent(pair.confidence)} "
+        "confidence"
     )
     return Counterpart(
         other.timeline.run, SliceId("gpu", int(lanes.row[last])).token, begin, dur, text
@@ -254,10 +256,11 @@ def counterpart(
 
 
 def _place_of(work: TypicalStep, own: ChosenRun, row: int) -> tuple[int, int] | None:
-    """Which item of its step a GPU row is, and that step's origin; None for one of no such step."""
+    """Return the item of its step that a GPU row is, and that step's origin; None if it is in no
+    such step."""
     for step in own.timeline.steps:
         rows = work.rows.get(step.index)
-        # Rows are numbered by their begin, so that those of other steps lie outside of this one's.
+        # Rows are sorted by start, so rows of other steps are outside this range.
         if rows is None or not step.gpu_rows[0] <= row <= step.gpu_rows[-1]:
             continue
         item = np.flatnonzero(rows == row)
@@ -277,7 +280,7 @@ def _gap(lanes: LaneSet, lane: int, at: int) -> list[tuple[str, str]]:
 
 
 def _gpu_fields(record: dict[str, Any], dur: int) -> list[tuple[str, str]]:
-    fields = [("Where", f"GPU {record['device']}, stream {record['stream']}")]
+    fields = [("Location", f"GPU {record['device']}, stream {record['stream']}")]
     if record["grid_x"] is not None:
         fields.append(("Grid", _dim3(record, "grid")))
         fields.append(("Block", _dim3(record, "block")))
@@ -328,12 +331,12 @@ def _op_fields(trace: Trace, record: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _node_fields(node: MatchedNode, row: NodeRow | None) -> list[tuple[str, str]]:
-    matched_by = ("Node found by", f"{node.method}, {format_percent(node.confidence)} sure")
+    matched_by = ("Node matched by", f"{node.method}, {format_percent(node.confidence)} confidence")
     fields = [("Graph node", f"#{node.node} of {node.graph}")]
     if row is None:
         return [*fields, matched_by]
     origin, times = row.origin, row.times
-    for what, text in (
+    for label_text, text in (
         ("Op", origin.op),
         ("Module", origin.module),
         ("Source", origin.source),
@@ -341,29 +344,31 @@ def _node_fields(node: MatchedNode, row: NodeRow | None) -> list[tuple[str, str]
         ("Phase", origin.phase if origin.op else None),
     ):
         if text:
-            fields.append((what, text))
+            fields.append((label_text, text))
     if times.samples and times.median_ns is not None:
         note = f"; {times.note}" if times.note else ""
         fields.append(
-            ("Over the replays", f"median {format_ns(times.median_ns)} of {times.samples:,}{note}")
+            ("All replays", f"median {format_ns(times.median_ns)} of {times.samples:,}{note}")
         )
-    how = f"{origin.method}, {format_percent(origin.confidence)} sure"
-    attribution = how if origin.op else f"{how}: {origin.reason or 'unknown'}"
-    return [*fields, matched_by, ("Op found by", attribution)]
+    method = f"{origin.method}, {format_percent(origin.confidence)} confidence"
+    attribution = method if origin.op else f"{method}: {origin.reason or 'unknown'}"
+    return [*fields, matched_by, ("Op attributed by", attribution)]
 
 
 def _call_fields(record: dict[str, Any], link: Linked | None, begin: int) -> list[tuple[str, str]]:
     fields = [
-        ("What", call_class(str(record["name"])).value),
-        ("Where", f"process {record['pid']}, thread {record['tid']}"),
+        ("Type", call_class(str(record["name"])).value),
+        ("Location", f"process {record['pid']}, thread {record['tid']}"),
     ]
     if link is not None:
         fields.append(("Launched", counted(link.count, "GPU slice")))
         fields.append(("First starts", f"{format_ns(link.begin - begin)} after the call began"))
         if link.count > 1:
-            fields.append(("They take", f"{format_ns(link.end - link.begin)} from first to last"))
+            fields.append(
+                ("Total duration", f"{format_ns(link.end - link.begin)} from first to last")
+            )
     elif call_class(str(record["name"])) in (CallClass.KERNEL_LAUNCH, CallClass.GRAPH_LAUNCH):
-        fields.append(("Launched", "no GPU slice of the trace has its correlation"))
+        fields.append(("Launched", "no GPU slice in the trace has its correlation"))
     if record["correlation"] is not None:
         fields.append(("Correlation", str(record["correlation"])))
     return fields

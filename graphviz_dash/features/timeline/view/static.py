@@ -1,4 +1,4 @@
-"""A typical step of each run, below each other on one clock, as a drawing that stands still."""
+"""Static drawing of a typical step of each run on a common time axis."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _LEFT: Final = 150.0
 _AIR: Final = 30.0
 _LANE: Final = 16.0
 _MOST_LANES: Final = 8
-"""Lanes of each kind of one run: the busiest."""
+"""Maximum number of lanes of each kind per run: the busiest."""
 _JOIN: Final = 0.25
-"""Slices of one colour closer than so many pixels are drawn as one."""
+"""Distance in pixels below which slices of one colour are drawn as one."""
 
 _CALL: Final = {
     CallClass.KERNEL_LAUNCH: BASELINE,
@@ -44,17 +44,17 @@ _CALL: Final = {
 
 
 def static_timeline(runs: Sequence[ChosenRun]) -> str | None:
-    """The drawing; None when no run has a trace. All that a step's time holds is drawn, and nothing
-    after it; slices too narrow to be told apart are merged."""
-    shown = [chosen for chosen in runs if chosen.timeline.problem is None]
-    if not shown:
+    """Draw the timeline; None if no run has a trace. It shows the entire step and nothing after it;
+    very narrow slices are merged."""
+    drawable = [chosen for chosen in runs if chosen.timeline.problem is None]
+    if not drawable:
         return None
-    longest = max(*(chosen.length for chosen in shown), 1)
+    longest = max(*(chosen.length for chosen in drawable), 1)
     scale = (WIDTH - _LEFT - _AIR) / longest
-    used: dict[str, Shade] = {}
+    legend_shades: dict[str, Shade] = {}
     parts: list[str] = []
     y = 14.0
-    for chosen in shown:
+    for chosen in drawable:
         title, top = f"{chosen.timeline.run}: {format_ns(chosen.length)}", y + 8
         parts.append(words(0, y, fitted(title, WIDTH / 2, 13), "strong"))
         y += 8
@@ -64,11 +64,11 @@ def static_timeline(runs: Sequence[ChosenRun]) -> str | None:
         ):
             labels = chosen.timeline.gpu_labels if name == "stream" else chosen.timeline.call_labels
             for lane in _busiest(lanes):
-                said = "" if lanes.sub[lane] else f"{name} {int(lanes.track[lane])}"
-                parts.append(words(_LEFT - 8, y + 12, said, "tiny", "end"))
+                lane_name = "" if lanes.sub[lane] else f"{name} {int(lanes.track[lane])}"
+                parts.append(words(_LEFT - 8, y + 12, lane_name, "tiny", "end"))
                 window = _window(chosen)
                 for label, shade, path in _paths(lanes, lane, labels, window, scale, y):
-                    used.setdefault(label, shade)
+                    legend_shades.setdefault(label, shade)
                     parts.append(f'<path d="{path}" style="fill:{colour(shade)}"/>')
                 rule = f"M{_LEFT:g} {y + _LANE:g}H{WIDTH:g}"
                 parts.append(f'<path d="{rule}" style="stroke:{colour(RULE)}"/>')
@@ -78,13 +78,13 @@ def static_timeline(runs: Sequence[ChosenRun]) -> str | None:
         parts.append(f'<path d="M{end:.1f} {top:g}V{y:g}" style="{mark}"/>')
         y += 20
     parts += _axis(longest, scale, y - 8)
-    entries, below = legend(list(used.items()), _LEFT, y + 32, WIDTH)
-    said = "One traced step of each run on one clock"
-    return drawing(WIDTH, below - 8, said, "".join(parts) + entries)
+    entries, below = legend(list(legend_shades.items()), _LEFT, y + 32, WIDTH)
+    description = "One traced step of each run on one clock"
+    return drawing(WIDTH, below - 8, description, "".join(parts) + entries)
 
 
 def _window(chosen: ChosenRun) -> tuple[int, int]:
-    """When the chosen step began and ended, in ns of its trace."""
+    """Return start and end of the chosen step, in ns of its trace."""
     begin = chosen.step.start if chosen.step is not None else chosen.origin
     return begin, begin + chosen.length
 
@@ -97,7 +97,7 @@ def _busiest(lanes: LaneSet) -> list[int]:
 def _paths(
     lanes: LaneSet, lane: int, labels: Labels, window: tuple[int, int], scale: float, y: float
 ) -> Iterator[tuple[str, Shade, str]]:
-    """What each colour of a lane covers, as a path."""
+    """Yield the area of each colour of a lane as a path."""
     inside = lanes.window(lane, window[0] + 1, window[1] - 1)
     if inside.start == inside.stop:
         return
@@ -107,8 +107,8 @@ def _paths(
     end = (np.minimum(lanes.end[inside], window[1]) - window[0]) * scale + _LEFT
     for kind in np.unique(kinds).tolist():
         label, shade = _meaning(kind)
-        of = kinds == kind
-        first, last = start[of], end[of]
+        is_kind = kinds == kind
+        first, last = start[is_kind], end[is_kind]
         breaks = np.flatnonzero(first[1:] - last[:-1] > _JOIN) + 1
         begins = first[np.concatenate(([0], breaks))]
         ends = last[np.concatenate((breaks - 1, [len(last) - 1]))]

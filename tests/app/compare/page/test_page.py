@@ -110,11 +110,13 @@ def test_a_run_on_several_streams_is_one_more_mode(roots: Path) -> None:
     write_parallel_experiment(roots / "training", plan)
     page = shown("compare", experiment="training", run="parallel")
     assert plan_sentences("parallel", plan)[0] in unescape(markup(page))
-    tried = next(one.value for one in page.dataframe if "Edges between them" in one.value.columns)
+    tried = next(
+        one.value for one in page.dataframe if "Edges between streams" in one.value.columns
+    )
     assert tried["Streams"].tolist() == ["1", "2", "4, chosen"]
     graph = unescape(markup(shown("graph", experiment="training", run="graph", node="9")))
     # The operators that the run observed tell what the plain graph needs.
-    assert "writes over what it wrote: float32 [16]" in graph
+    assert "overwrites its output: float32 [16]" in graph
 
 
 def test_figures_carry_names_as_text_too(roots: Path) -> None:
@@ -165,8 +167,8 @@ def test_any_two_runs_are_compared(roots: Path) -> None:
     make_run(roots / "two", "graph", wall_ns=50_000)
     name = catalogue.pair_name("one/graph", "two/graph")
     told = markup(shown("compare", experiment=name))
-    assert "The two are of different work: a step of graph@two is" in told
-    assert "than one of graph@one" in unescape(told)
+    assert "Different workloads: graph@two is" in told
+    assert "than graph@one" in unescape(told)
     assert chosen(shown("timeline", experiment=name), "runs").value
     lost = markup(shown("compare", experiment=catalogue.pair_name("one/graph", "two/../one/eager")))
     assert "This experiment is not here" in lost

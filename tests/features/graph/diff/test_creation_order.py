@@ -30,7 +30,7 @@ def test_the_sample_shows_the_effect(recorded: Experiment) -> None:
     assert effect.hidden is not None
     least, most = effect.hidden
     assert least < 0.5 < most
-    assert "same graph, created in another order" in order_sentence(effect)
+    assert "same graph, created in a different order" in order_sentence(effect)
 
 
 def test_hidden_time_is_what_copies_and_kernels_share(recorded: Experiment) -> None:

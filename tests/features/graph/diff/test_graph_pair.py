@@ -96,10 +96,13 @@ def test_nodes_that_are_switched_off_have_no_time() -> None:
 def test_the_outcome_in_words() -> None:
     run = _run("graph-update/graph")
     accepted = pair_graphs(run, "graph-0", run, "graph-1")
-    assert diff_sentence(accepted.diff) == "The two graphs are the same."
+    assert diff_sentence(accepted.diff) == "The two graphs are identical."
     orders = [_run(f"creation-order/{which}-copy-first") for which in ("longest", "shortest")]
     other_order = pair_graphs(orders[0], "graph-0", orders[1], "graph-0").diff
-    assert diff_sentence(other_order) == "The two graphs are the same, created in another order."
+    assert (
+        diff_sentence(other_order)
+        == "The two graphs are identical but were created in a different order."
+    )
     assert prediction_sentence(accepted.prediction) == "accepted"
     refused = pair_graphs(run, "graph-0", run, "graph-5")
     assert diff_sentence(refused.diff) == "1 node added; 1 edge added."

@@ -109,9 +109,9 @@ PARAMETERS = [
         BatchMemOpParams(("write value 32",)),
         {"Operations": "write value 32"},
     ),
-    (NodeKind.CHILD_GRAPH, None, {"Holds": "–"}),
+    (NodeKind.CHILD_GRAPH, None, {"Contains": "–"}),
     (NodeKind.EVENT_RECORD, None, {"Parameters": "–"}),
-    (NodeKind.EMPTY, None, {"Does": "nothing but join dependencies"}),
+    (NodeKind.EMPTY, None, {"Purpose": "only joins dependencies"}),
 ]
 
 

@@ -64,7 +64,7 @@ def test_the_card_of_a_repeat_says_what_is_common_and_what_differs() -> None:
     ident = next(one for one, group in graph.groups.items() if group.repeats and not group.part)
     card = repeat_card(graph, ident, 0)
     assert (card.repeats, card.block, card.next_unlike) == (24, 0, 7)
-    assert card.differences[0] == "21 have the same kernels."
+    assert card.differences[0] == "21 blocks have the same kernels."
     assert [bar.first for bar in card.bars if bar.differs] == [7, 15, 23]
     assert card.unlike == []
     assert card.summary == "not timed"
@@ -87,7 +87,7 @@ def test_equal_layers_are_said_to_be_equal_with_their_times() -> None:
         if group.repeats == 4 and group.blocks[0].nodes[0] < 60
     )
     card = repeat_card(graph, repeat.id, 2)
-    assert card.differences == ["All have the same kernels, launched in the same way."]
+    assert card.differences == ["All blocks have the same kernels and launch shapes."]
     assert re.fullmatch(r"median [\d.]+ µs, [\d.]+ µs to [\d.]+ µs", card.summary)
     assert max(bar.height for bar in card.bars) == 1.0
     assert card.block_title.endswith("layers.2")

@@ -36,7 +36,7 @@ def test_experts_stand_side_by_side_by_their_data(dashboard_tab: Page) -> None:
     assert ask(canvas, "new Set(dag.view.boxes.map(box => box.colour)).size") == 8
     expect(dashboard_tab.locator(".dag .legend")).to_contain_text("stream 7")
     card = dashboard_tab.locator(".node")
-    expect(card).to_contain_text("reads what it wrote: float16 [32, 1024], 64.0 KiB")
+    expect(card).to_contain_text("reads its output: float16 [32, 1024], 64.0 KiB")
     follow(dashboard_tab, "timeline?experiment=experts&runs=graph&runs=parallel")
     timeline = dashboard_tab.locator("canvas[aria-label^='Timeline of']")
     expect(timeline).to_have_attribute("data-complete", "yes")

@@ -43,6 +43,6 @@ def test_a_graph_that_is_not_there_is_compared_with_nothing(roots: Path) -> None
 def test_the_timeline_sets_two_orders_of_creation_against_each_other(roots: Path) -> None:
     shutil.copytree(SAMPLES / "creation-order", roots / "order")
     page = shown("timeline", experiment="order")
-    assert "hold the same graph, created in another order: 995 µs against 646 µs" in markup(page)
+    assert "contain the same graph, created in a different order: 995 µs and 646 µs" in markup(page)
     (picked,) = [group for group in page.button_group if group.key == "choice-runs-0"]
     assert picked.value == ["longest-copy-first", "shortest-copy-first"]

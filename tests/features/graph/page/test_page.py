@@ -25,7 +25,7 @@ def test_the_graph_says_what_several_streams_would_give(look_in: LookIn) -> None
     look_in(SAMPLES)
     page = shown("graph", experiment="transformer-train", node="300")
     said = unescape(markup(page))
-    assert "Captured on 3 streams, with only the dependencies that it needs" in said
+    assert "Captured on 3 streams with only the required dependencies" in said
     assert "both can reach" in said
 
 

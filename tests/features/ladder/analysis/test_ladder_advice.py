@@ -119,7 +119,7 @@ class TestReport:
         assert [loss.fallback_ns for loss in family.losses if loss.fallbacks] == [None]
         assert family.fallback_ns is None
         assert (
-            "what 1 step without a graph lost is not known, for none of a known size was timed"
+            "the cost of 1 fallback step is unknown because no step of a known size was timed"
             in loss_sentence(family)
         )
         assert family_chart(family, [], "light") is not None
@@ -271,8 +271,8 @@ class TestMemory:
         )
         assert told.node_bytes.graphs == 6
         assert told.node_bytes.bytes * 1_600 == pytest.approx(40 / 6 * 2**20)
-        assert "by what 6 graphs took" in pool_method(told.node_bytes)
-        assert "as measured on driver 580" in pool_method(usual.node_bytes)
+        assert "measured on 6 graphs" in pool_method(told.node_bytes)
+        assert "measured on driver 580" in pool_method(usual.node_bytes)
 
     def test_workspaces_of_libraries_are_no_sizes_own(self, tmp_path: Path) -> None:
         """A library takes one in the first capture, and another in the second, on another stream;

@@ -34,9 +34,9 @@ def test_a_server(service: Path) -> None:
     assert reasons["Compile"] == "Nothing here was compiled by torch.compile"
     assert reasons["Doctor"] == "No doctor examined these runs"
     assert not reasons["Graph"]
-    assert "6 graphs in 1 family, 500 steps replayed, 10 steps without a graph" in said
-    assert "Padding took" in said
-    assert "Other kernels are chosen from 8 to 16." in said
+    assert "6 graphs in 1 family, 500 steps replayed, 10 steps without a matching graph" in said
+    assert "Padding cost" in said
+    assert "Kernel selection changes at 8 to 16." in said
     assert "small_gemm" in said
     assert "instead of 1, 2, 4, 8, 16, 32 save" in said
     assert "A request of 33, one above the largest graph, takes 4.00 ms without a graph" in said
@@ -66,7 +66,7 @@ def test_large_graphs_are_read_beside_the_page(
     job.wait(60)
     said = markup(rerun(page))
     assert "the graphs are being read" not in said
-    assert "Other kernels are chosen from 8 to 16." in said
+    assert "Kernel selection changes at 8 to 16." in said
 
 
 def test_budgets_are_of_the_address(service: Path) -> None:
@@ -106,7 +106,7 @@ def test_another_row_leads_to_its_graph_in_the_bar_too(tab_of_rare: Page) -> Non
 def test_segments(roots: Path) -> None:
     make_segmented(roots / "training", segments=4, repeats=2)
     said = markup(shown("graphs", experiment="training"))
-    assert "A step replays 8 graphs, 4 of them different" in said
+    assert "A step replays 8 graphs, 4 distinct" in said
     assert "No step is drawn: the run has no trace of its steps." in said
 
 

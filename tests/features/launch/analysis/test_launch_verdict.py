@@ -72,7 +72,7 @@ def test_the_answer_on_a_recorded_step() -> None:
     assert verdicts_sentence([own]).startswith(
         "Its repeat launch is as fast as expected: graph-0 of"
     )
-    assert "graphs of launch-h200 took for as many nodes" in own_graph_sentence(own)
+    assert "graphs of launch-h200 had for the same numbers of nodes" in own_graph_sentence(own)
 
 
 def test_why_a_verdict_is_not_known_is_said_once() -> None:
@@ -80,5 +80,5 @@ def test_why_a_verdict_is_not_known_is_said_once() -> None:
     costs = launch_costs(read_launch(SAMPLES / "launch-h200"))
     graphs = own_graphs(experiment, {"launch-h200": costs})
     said = own_graph_sentences(graphs, 3)
-    assert said[0].startswith("Whether it launches as fast as expected is not known: launch-h200 ")
-    assert said[1].endswith("Whether that is as fast as expected is not known.")
+    assert said[0].startswith("Whether it launches as fast as expected is unknown: launch-h200 ")
+    assert said[1].endswith("Whether that is as fast as expected is unknown.")

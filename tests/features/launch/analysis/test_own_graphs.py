@@ -156,11 +156,11 @@ def test_what_was_not_measured_is_said(told: tuple[Absent, ...], reason: str) ->
     (own,) = own_graphs(Experiment(Path("x"), (run,)), {"ref": costs()})
     assert own.chain is None
     assert LAUNCH not in own.timings
-    assert f"not timed by itself: {reason}" in own_graph_sentence(own)
+    assert f"not timed separately: {reason}" in own_graph_sentence(own)
     assert not own.absent.keys() & own.timings.keys()
     assert own.absent[LAUNCH].startswith(reason)
     (sentence,) = untimed_sentences([own])
-    assert sentence.startswith("Not timed of graph (graph-0): Repeat launch, CPU; Repeat launch, ")
+    assert sentence.startswith("Not timed for graph (graph-0): Repeat launch, CPU; Repeat launch, ")
     assert reason in sentence
 
 
@@ -177,7 +177,7 @@ def test_each_reason_is_said_once_for_all_graphs_of_a_run() -> None:
     )
     graphs = own_graphs(Experiment(Path("x"), (run,)), {"ref": costs()})
     assert untimed_sentences(graphs) == [
-        "Not timed of graph (5 graphs): Upload, CPU. The reason: it allocates memory."
+        "Not timed for graph (5 graphs): Upload, CPU. Reason: it allocates memory."
     ]
     assert untimed_sentences(own_graphs(Experiment(Path("x"), (run_of(LINE, 4800),)), {})) == []
 
@@ -209,4 +209,4 @@ def test_beyond_the_measured_sizes_the_fit_is_continued_and_says_so() -> None:
     (own,) = own_graphs(Experiment(Path("x"), (run_of(long, 15000),)), {"ref": costs()})
     assert own.chain is not None
     assert not own.chain.within
-    assert "continued beyond" in own_graph_sentence(own)
+    assert "extrapolated beyond" in own_graph_sentence(own)

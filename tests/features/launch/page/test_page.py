@@ -113,7 +113,7 @@ def test_two_recordings_are_compared(root: Path) -> None:
     write_launch(root / "two", recording(*lines(lambda n: 9000 + n)))
     app, said = page(recording=["one", "two"])
     assert "Recordings compared" in [expander.label for expander in app.expander]
-    assert "0 of 12 medians lie no further apart" in said
+    assert "0 of 12 medians differ by no more" in said
 
 
 def test_charts_are_made_once_and_the_first_is_drawn_before_the_rest(
@@ -149,12 +149,12 @@ def test_own_graphs_and_observers_of_the_chosen_experiment(root: Path) -> None:
     app, said = page(experiment="seen")
     assert "Your graphs: seen" in said
     # The answer comes before the laboratory's tables, which are folded.
-    assert said.index("These figures are of ") < said.index("A repeat launch takes")
+    assert said.index("Measured on ") < said.index("A repeat launch uses")
     folded = [expander.label for expander in app.expander]
     assert "Medians of mine" in folded
     assert not any(expander.proto.expanded for expander in app.expander)
-    assert "A repeat launch takes 3.00 µs of the CPU" in said
-    missing = "Whether it launches as fast as expected is not known: no launch cost recording for"
+    assert "A repeat launch uses 3.00 µs of CPU time" in said
+    missing = "Whether it launches as fast as expected is unknown: no recording of launch costs of"
     assert missing in said
     assert "Profiler overhead" in said
     assert "torch.profiler" in said
@@ -167,7 +167,7 @@ def test_recorded_programs_are_led_to_the_page_of_their_launches(root: Path) -> 
     shutil.copytree(SAMPLES / "recorded-lightning", root / "seen")
     write_launch(root / "mine", recording(*lines(lambda n: 2000 + n)))
     _, said = page(experiment="seen")
-    assert "what its launches take is on the page Graphs" in said
+    assert "see the Graphs page for its launch times" in said
 
 
 def test_no_traces_are_read_for_own_graphs_and_observers(root: Path) -> None:
@@ -182,8 +182,8 @@ def test_an_experiment_without_observers_says_how_to_get_them(root: Path) -> Non
     watched(root)
     _, said = page(experiment="toy")
     assert "--observers" in said.replace("\\", "")
-    assert "not timed by itself" in said
-    assert "Whether it launches as fast as expected is not known: " in said
+    assert "not timed separately" in said
+    assert "Whether it launches as fast as expected is unknown: " in said
 
 
 def test_a_recording_that_cannot_be_read_is_named(root: Path) -> None:

@@ -20,7 +20,7 @@ def test_memory_says_what_graphs_cost_and_which_graph_uses_what(roots: Path) -> 
     make_experiment(roots / "toy", memory_pass={"eager": EAGER, "graph": GRAPHED})
     page = shown("memory", experiment="toy")
     told = markup(page)
-    assert "against it graph +24.0 MiB (its activations +57.5%)" in told
+    assert "compared with it: graph +24.0 MiB (its activations +57.5%)" in told
     assert "Pool 0-1 reserves 70.0 MiB in 2 segments: 41.0 MiB of one graph, 10.0 MiB" in told
     assert "made ready: graphs captured" in told
     (table,) = page.dataframe
@@ -59,5 +59,5 @@ def test_memory_of_bundles_with_and_without_the_pass(roots: Path) -> None:
     assert f'<pre class="command">{command}</pre>' in told
     make_experiment(roots / "mixed", memory_pass={"graph": GRAPHED})
     told = markup(shown("memory", experiment="mixed"))
-    assert "graph takes 624 MiB" in told
+    assert "graph uses 624 MiB" in told
     assert "eager: the bundle has no memory pass" in told

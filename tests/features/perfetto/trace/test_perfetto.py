@@ -381,7 +381,7 @@ def test_ranks_of_a_mode_keep_their_distances(tmp_path: Path, export: Export) ->
     for mode in ("eager", "graph"):
         make_ranks(tmp_path / "tp", mode)
     _, read = export(load_experiment(tmp_path / "tp"), tmp_path)
-    assert any("Ranks of one mode share a clock" in text for text in read.facts.values())
+    assert any("Ranks of one mode share the clock" in text for text in read.facts.values())
     names = [f"{mode}-rank{rank}" for mode in ("eager", "graph") for rank in range(2)]
     assert [name for name in read.processes if name in names] == names
     for mode in ("eager", "graph"):

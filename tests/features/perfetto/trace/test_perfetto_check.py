@@ -96,8 +96,8 @@ def _forgotten(found: Packets) -> None:
         (_a_track_twice, "described twice"),
         (_an_end_too_much, "without a begin"),
         (_an_end_too_few, "1 slices never end"),
-        (_time_goes_back, "time goes back"),
-        (_half_a_flow, "stands at 1 slices"),
+        (_time_goes_back, "time decreases"),
+        (_half_a_flow, "connects 1 slices"),
         (_no_sequence, "belongs to no sequence"),
         (_forgotten, "is used before it is defined"),
     ],
@@ -112,12 +112,12 @@ def test_each_defect_is_found(trace: Path, spoil: Callable[[Packets], None], tol
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
-        (lambda data: data[:-1], "cut"),
-        (lambda data: data[: len(data) // 2], "cut"),
-        (lambda data: b"{" + data, "where a packet begins"),
+        (lambda data: data[:-1], "truncated"),
+        (lambda data: data[: len(data) // 2], "truncated"),
+        (lambda data: b"{" + data, "instead of a packet"),
         (lambda data: b"\x0a\xff\xff\xff\xff\x7f" + data, "packet of"),
-        (lambda data: b"\x0a\xff\xff\xff\xff\xff\xff" + data, "no length"),
-        (lambda data: data + b"\x0a\x02\x08", "cut"),
+        (lambda data: b"\x0a\xff\xff\xff\xff\xff\xff" + data, "without a length"),
+        (lambda data: data + b"\x0a\x02\x08", "truncated"),
         (lambda data: data + b"\x0a\x02\x5a\x7f", "damaged"),
     ],
 )

@@ -50,7 +50,7 @@ def test_a_need_says_which_tensor_it_is_for() -> None:
     assert needs[0] == ()
     (need,) = needs[9]
     assert (need.source, need.need, need.storage) == (5, Need.WRITE_AFTER_WRITE, plan.storages[1])
-    assert need_text(need) == "writes over what it wrote: float32 [16], 64 B"
+    assert need_text(need) == "overwrites its output: float32 [16], 64 B"
 
 
 def test_memory_says_how_much_both_can_reach() -> None:

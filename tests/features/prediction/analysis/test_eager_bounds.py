@@ -41,7 +41,7 @@ def test_the_backward_of_products_tells_of_training(
         for fewer, more in pairwise(bounds.values())
         if more.value_ns is not None and fewer.value_ns is not None
     )
-    assert "estimated" in eager_note(tuple(bounds.values())).lower()
+    assert "The estimate" in eager_note(tuple(bounds.values()))
 
 
 def test_without_a_backward_there_are_bounds_and_the_reason() -> None:
@@ -51,4 +51,4 @@ def test_without_a_backward_there_are_bounds_and_the_reason() -> None:
     for each in bounds:
         assert each.low_ns < 570_000 < each.high_ns == prediction.step_ns.value
         assert eager_row(each)[2] == "–"
-    assert "nothing is estimated" in eager_note(bounds)
+    assert "Nothing is estimated" in eager_note(bounds)

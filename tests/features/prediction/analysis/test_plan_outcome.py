@@ -42,7 +42,7 @@ def result(experiment: Path) -> Comparison:
 def test_a_faster_plan_says_by_how_much_and_how_it_was_checked() -> None:
     outcome, check = plan_sentences("parallel", PLAN)
     assert "on 4 streams a replay takes 800 µs instead of 1.65 ms on one: 2.06x as fast" in outcome
-    assert "800 µs were predicted (+0.0%)" in outcome
+    assert "prediction 800 µs (error +0.0%)" in outcome
     assert check.startswith("Checked on 20 replays with changed inputs, 5 of them")
     assert "equal in every bit (3 tensors each)" in check
 
@@ -69,7 +69,8 @@ def test_differences_are_held_against_those_of_eager_steps() -> None:
 def test_where_the_line_is_as_good_it_says_why() -> None:
     plan = msgspec.structs.replace(PLAN, verdict=Verdict.CHAIN, chosen=1)
     assert plan_sentences("p", plan)[0] == (
-        "p: the line is as good: each operator needs the one before, nearly all along the step."
+        "p: one stream is as good: each operator depends on the previous one in nearly all of the "
+        "step."
     )
     assert chosen_attempt(plan) is plan.line
 
@@ -89,11 +90,13 @@ def test_what_more_memory_would_buy_is_told() -> None:
         narrow_line_ns=1_100_000,
     )
     outcome, memory, workspaces, _ = plan_sentences("p", plan)
-    assert outcome == ("p: the line is as good within 54.0 MiB: the faster plans take more memory.")
+    assert outcome == (
+        "p: one stream is as good within 54.0 MiB: the faster plans use more memory."
+    )
     assert memory == (
-        "With more memory: on 2 streams it should take 1.00 ms (1.65x as fast as the line) and "
-        "72.0 MiB, 2.00x the line's; on 8 streams it takes 400 µs (4.00x as fast as the line) and "
-        "252 MiB, 7.00x the line's."
+        "With more memory: on 2 streams it should take 1.00 ms (1.65x as fast as one stream) and "
+        "72.0 MiB, 2.00x of one stream; on 8 streams it takes 400 µs (4.00x as fast as one stream) "
+        "and 252 MiB, 7.00x of one stream."
     )
     assert "CUBLAS_WORKSPACE_CONFIG=:1024:1" in workspaces
     assert attempt_row(plan, predicted)[6:] == ("72.0 MiB predicted", "–")
@@ -103,7 +106,7 @@ def test_what_more_memory_would_buy_is_told() -> None:
 
 def test_a_workspace_that_was_fitted_is_told() -> None:
     fitted = msgspec.structs.replace(PLAN, fitted_bytes=1 << 20)
-    assert "of cuBLAS's workspace" not in plan_sentences("p", PLAN)[0]
+    assert "of cuBLAS workspace" not in plan_sentences("p", PLAN)[0]
     predicted, tried = PLAN.attempts
     for wide, said in ((4, "Each of its streams has 1.00 MiB"), (3, "3 of its streams have 1.00")):
         attempts = (predicted, msgspec.structs.replace(tried, wide_streams=wide))
@@ -131,7 +134,7 @@ def test_a_plan_that_was_not_tried_has_no_time() -> None:
     wrong = msgspec.structs.replace(
         PLAN, attempts=(Attempt(3, 3, 0, 1, (1,), differs_at=7),), memory_limit_bytes=1 << 20
     )
-    assert "1 gave other results and were dropped" in plan_caption(wrong)
+    assert "1 gave different results and were dropped" in plan_caption(wrong)
     assert "1.00 MiB of memory at most" in plan_caption(wrong)
 
 

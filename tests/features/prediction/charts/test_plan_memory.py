@@ -23,7 +23,7 @@ def test_plans_stand_at_their_memory_and_time() -> None:
     assert points == {
         "timed": [("1", 34, 18.2), ("4", 48, 16.0)],
         "predicted": [("3", 72, 9.0)],
-        "taken": [("2", 38, 14.05)],
+        "chosen": [("2", 38, 14.05)],
     }
     assert [shape.x0 for shape in figure.layout.shapes] == [51]
     assert figure.data[1].customdata == ("3 streams: 9.00 µs, 72.0 MiB",)

@@ -183,7 +183,7 @@ def test_more_is_found_out_when_asked_for(
     lengths = [run["step"]["end"] for run in then["runs"]]
     assert sum(lane["total"]) == lengths[0] - lengths[1] > 0
     assert sum(lane["idle"]) + sum(lane["busy"]) <= lane["most"]
-    assert "pieces of work paired" in lane["text"]
+    assert "operations matched" in lane["text"]
     kernel_row = then["runs"][0]["lanes"][-1]["row"]
     middle = sum(kernel_row[: len(kernel_row) // 2])
     shown = {"shown": ["eager", "graph"], "shown_step": ["", ""]}
@@ -193,7 +193,7 @@ def test_more_is_found_out_when_asked_for(
     ).json()
     (pair,) = answer["pairs"]
     assert pair["run"] == "graph"
-    assert "paired by order" in dict(answer["fields"])["In graph"]
+    assert "matched by order" in dict(answer["fields"])["In graph"]
     back = client.get(
         "/api/timeline/slice",
         params={"experiment": key, "run": "graph", "slice": pair["token"]} | shown,

@@ -303,7 +303,7 @@ def test_the_difference_lane_tells_how_far_eager_lags(canvas: Locator) -> None:
     canvas.hover(position={"x": lane["end"] - 1, "y": lane["y"]})
     tooltip = page.get_by_role("tooltip")
     expect(tooltip).to_contain_text("behind graph")
-    expect(tooltip).to_contain_text("pieces of work paired")
+    expect(tooltip).to_contain_text("operations matched")
     lost = canvas.evaluate(
         "c => { const d = c.__timeline.view.differences[0]; const v = c.__timeline.view;"
         " const bin = (v.loaded[1] - v.loaded[0]) / d.bins;"

@@ -38,7 +38,7 @@ def test_bins_add_up_to_what_is_lost_in_the_window(begin: int, window: tuple[int
         assert before + sum(values) == high
     assert lane.total == (250, 20)
     assert lane.most == 270
-    assert lane.text == "2 pieces of work paired (2 by order); 1 only in the other run"
+    assert lane.text == "2 operations matched (2 by order); 1 only in the other run"
 
 
 def test_waiting_for_other_ranks_is_a_loss_of_its_own() -> None:

@@ -270,7 +270,7 @@ def test_a_run_without_a_trace_says_why() -> None:
 
 def test_a_trace_with_nothing_to_show_says_so() -> None:
     view = timeline_view([_chosen(trace())], None, 500)
-    assert view.runs[0].problem == "the trace holds no GPU work and no launch"
+    assert view.runs[0].problem == "the trace has no GPU work and no launches"
 
 
 def test_a_kernels_card() -> None:
@@ -334,7 +334,7 @@ def test_a_graph_launchs_card_tells_its_kernels() -> None:
     fields = dict(card.fields)
     assert fields["Launched"] == "2 GPU slices"
     assert fields["First starts"] == "80 ns after the call began"
-    assert fields["They take"] == "150 ns from first to last"
+    assert fields["Total duration"] == "150 ns from first to last"
     assert card.link is not None
     assert card.link.token == "g0"
 
@@ -369,7 +369,7 @@ def test_slices_of_a_replay_know_their_node() -> None:
     card = slice_card(chosen, made, second)
     assert (card.graph, card.node) == ("graph-0", 4)
     assert dict(card.fields)["Graph node"] == "#4 of graph-0"
-    assert dict(card.fields)["Node found by"] == "alignment: order, 100% sure"
+    assert dict(card.fields)["Node matched by"] == "alignment: order, 100% confidence"
     unknown = slice_card(chosen, made, parse_slice(timeline, "g1"))
     assert (unknown.graph, unknown.node) == (None, None)
     assert node_slice(chosen, "graph-0#5") is None
