@@ -1,6 +1,6 @@
 """Analysis of a launch cost recording: medians, and growth with graph size.
 
-See :mod:`graphviz_dash.analysis.launch.launch_fit` for the fits.
+See :mod:`graphviz_dash.features.launch.analysis.launch_fit` for the fits.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 (perfetto.dev/docs/reference/synthetic-track-event).
 
 Descriptors and names use Perfetto's own classes. Events are encoded with
-:mod:`graphviz_dash.exports.trace.protobuf` in chunks, so memory stays bounded.
+:mod:`graphviz_dash.features.perfetto.trace.protobuf` in chunks, so memory stays bounded.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Predicted gain from a fix: clean step time minus the simulated step without the cause.
 
-See :mod:`graphviz_dash.analysis.compiled.clean_step`.
+See :mod:`graphviz_dash.features.torch_compile.analysis.clean_step`.
 """
 
 from __future__ import annotations
