@@ -1,5 +1,7 @@
-"""The JSON of a comparison, as docs/cli.md describes it. Values are raw: nanoseconds, bytes,
-counts, fractions of one; what is absent is null and has a reason.
+"""Build the JSON of a comparison.
+
+Values are raw: nanoseconds, bytes, counts, fractions of one. A missing value is null and has a
+reason. docs/cli.md describes the fields.
 """
 
 from __future__ import annotations
@@ -49,14 +51,14 @@ from graphviz_dash.narrative.headline import headline, run_sentence
 
 
 class CostDocument(TypedDict):
-    """A part of the one-off cost."""
+    """A part of the one-time cost."""
 
     part: str
     ns: Ns
 
 
 class SavingDocument(TypedDict):
-    """What a replay saves, with its 95% interval."""
+    """Saving per replay with its 95% interval."""
 
     value: Ns
     low: Ns
@@ -64,7 +66,7 @@ class SavingDocument(TypedDict):
 
 
 class ReplaysDocument(TypedDict):
-    """After how many replays the cost is paid back; ``high`` is null where that may never be."""
+    """Replays needed to pay back the cost; ``high`` is null if that may never happen."""
 
     value: Count
     low: Count
@@ -72,7 +74,7 @@ class ReplaysDocument(TypedDict):
 
 
 class SavedByReplaysDocument(TypedDict):
-    """What so many replays have saved, less the one-off cost."""
+    """Saving after this many replays, net of the one-time cost."""
 
     replays: Count
     low: Ns
@@ -81,7 +83,7 @@ class SavedByReplaysDocument(TypedDict):
 
 
 class BreakEvenDocument(TypedDict):
-    """What a run costs once, and when that is paid back."""
+    """One-time cost of a run and the number of replays that pay it back."""
 
     one_off: Ns
     parts: list[CostDocument]
@@ -93,7 +95,7 @@ class BreakEvenDocument(TypedDict):
 
 
 class ScoredPredictionDocument(TypedDict):
-    """The prediction from the eager run alone, beside the measurement."""
+    """Prediction from the eager run alone, next to the measurement."""
 
     predicted: Ns
     low: Ns | None
@@ -103,7 +105,7 @@ class ScoredPredictionDocument(TypedDict):
 
 
 class NotCapturedDocument(TypedDict):
-    """Work of one operator that no graph launched, per traced step."""
+    """Work of one operator outside any graph, per traced step."""
 
     reason: str
     operator: str | None
@@ -113,13 +115,13 @@ class NotCapturedDocument(TypedDict):
 
 
 class CoverageDocument(TypedDict):
-    """What was not captured."""
+    """Work outside any graph."""
 
     stayed_eager: list[NotCapturedDocument]
 
 
 class ComparedRunDocument(IdentityDocument):
-    """One run of a comparison."""
+    """A run of a comparison."""
 
     is_baseline: bool
     baseline: str | None
@@ -147,7 +149,7 @@ class ComparedRunDocument(IdentityDocument):
 
 
 class KernelUseDocument(TypedDict):
-    """A kernel in one run, per traced step; ``change`` is against the baseline, in ns."""
+    """A kernel in one run, per traced step; ``change`` is relative to the baseline, in ns."""
 
     count: float
     total: Ns
@@ -158,7 +160,7 @@ class KernelUseDocument(TypedDict):
 
 
 class KernelDocument(TypedDict):
-    """A kernel over the runs."""
+    """A kernel in each of the runs."""
 
     name: str
     kind: str
@@ -168,7 +170,7 @@ class KernelDocument(TypedDict):
 
 
 class KernelsDocument(TypedDict):
-    """The kernels of the runs; ``without``: runs that have none, and why."""
+    """Kernels of the runs; ``without`` lists runs that have none, with the reason."""
 
     baseline: str | None
     rows: list[KernelDocument]
@@ -177,7 +179,7 @@ class KernelsDocument(TypedDict):
 
 
 class ComparisonDocument(TypedDict):
-    """The runs of an experiment against their baseline."""
+    """The runs of an experiment compared with their baseline."""
 
     experiment: ExperimentDocument
     baseline: str | None
@@ -188,7 +190,9 @@ class ComparisonDocument(TypedDict):
 
 
 def _run_document(run: RunComparison, *, compared: bool) -> ComparedRunDocument:
-    """One run of a comparison; ``compared``: any run of it was, so that none tells an outlook."""
+    """Build the document of one run; ``compared`` omits its outlook, which only an uncompared eager
+    run has.
+    """
     outlook = Missing(Fact.PREDICTION, "a run was compared with it") if compared else run.outlook
     return {
         **identity_document(run.run),
@@ -219,7 +223,6 @@ def _run_document(run: RunComparison, *, compared: bool) -> ComparedRunDocument:
 
 
 def _scored_document(run: RunComparison) -> ScoredPredictionDocument | None:
-    """The prediction of the run's step beside the measurement, in ns; the error is a fraction."""
     prediction = run.prediction
     if isinstance(prediction, Missing):
         return None
@@ -233,7 +236,6 @@ def _scored_document(run: RunComparison) -> ScoredPredictionDocument | None:
 
 
 def _break_even_document(costs: BreakEven) -> BreakEvenDocument:
-    """What a run costs once, and what replays have saved, in ns."""
     return {
         "one_off": number(costs.one_off_ns),
         "parts": [{"part": name, "ns": number(ns)} for name, ns in costs.parts],
@@ -255,7 +257,6 @@ def _saved_document(costs: BreakEven, replays: int) -> SavedByReplaysDocument:
 
 
 def _coverage_document(coverage: Coverage) -> CoverageDocument:
-    """What was not captured, per traced step, in ns; the shares are among the figures."""
     return {
         "stayed_eager": [
             {
@@ -271,7 +272,6 @@ def _coverage_document(coverage: Coverage) -> CoverageDocument:
 
 
 def _kernels_document(table: KernelTable, count: int | None = None) -> KernelsDocument:
-    """The table of kernels; ``count`` limits its rows."""
     return {
         "baseline": table.runs[table.baseline] if table.baseline is not None else None,
         "rows": [_kernel_document(row, table.runs) for row in table.rows[:count]],
@@ -281,7 +281,6 @@ def _kernels_document(table: KernelTable, count: int | None = None) -> KernelsDo
 
 
 def _kernel_document(row: KernelRow, runs: tuple[str, ...]) -> KernelDocument:
-    """One kernel over the runs."""
     return {
         "name": row.name,
         "kind": row.kind,
@@ -306,7 +305,7 @@ def _kernel_document(row: KernelRow, runs: tuple[str, ...]) -> KernelDocument:
 def comparison_document(
     comparison: Comparison, kernels: KernelTable, ranks: Sequence[ModeRanks]
 ) -> ComparisonDocument:
-    """The runs of an experiment against their baseline, their kernels and their ranks."""
+    """Build the document of an experiment's runs, kernels and ranks."""
     experiment = comparison.experiment
     return {
         "experiment": {"name": experiment.name, "path": shown(experiment.path)},

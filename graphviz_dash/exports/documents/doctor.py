@@ -1,4 +1,4 @@
-"""The JSON of ``graphviz-dash doctor``."""
+"""Build the JSON of ``graphviz-dash doctor``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from graphviz_dash.narrative.prediction import not_checked_texts
 
 
 class CodePlaceDocument(TypedDict):
-    """A line of the user's code with those around it; ``first`` is the number of ``lines[0]``."""
+    """A line of user code with its context; ``first`` is the line number of ``lines[0]``."""
 
     file: str
     line: int
@@ -44,7 +44,7 @@ class EvidenceDocument(TypedDict):
 
 
 class FindingDocument(TypedDict):
-    """A line that breaks a rule."""
+    """A line that violates a rule."""
 
     rule: str
     severity: str
@@ -62,7 +62,7 @@ class FindingDocument(TypedDict):
 
 
 class RuleDocument(TypedDict):
-    """What came of a rule."""
+    """Outcome of a rule."""
 
     rule: str
     status: str
@@ -71,7 +71,7 @@ class RuleDocument(TypedDict):
 
 
 class TensorCheckDocument(TypedDict):
-    """A tensor after a replay against the same after an eager step."""
+    """A tensor after a replay, compared with the same tensor after an eager step."""
 
     name: str
     kind: str
@@ -84,7 +84,7 @@ class TensorCheckDocument(TypedDict):
 
 
 class DiagnosisDocument(TypedDict):
-    """The findings in one process."""
+    """Findings in one process."""
 
     outcome: str
     verdict: Sentence
@@ -101,7 +101,7 @@ class DiagnosisDocument(TypedDict):
 
 
 class CompiledDocument(TypedDict):
-    """What keeps the compiled step of one process from being one replay."""
+    """Causes that keep the compiled step of one process from being a single replay."""
 
     process: Count
     sentence: Sentence
@@ -110,7 +110,7 @@ class CompiledDocument(TypedDict):
 
 
 class TracedDocument(TypedDict):
-    """What would stop a capture by the trace of a process's eager steps; no capture was tried."""
+    """Capture blockers found in the trace of a process's eager steps, without trying a capture."""
 
     process: Count
     blockers: list[BlockerDocument]
@@ -118,7 +118,7 @@ class TracedDocument(TypedDict):
 
 
 class DoctorDocument(TypedDict):
-    """The processes that a doctor examined."""
+    """The processes that the doctor examined."""
 
     processes: list[DiagnosisDocument]
     compiled: list[CompiledDocument]
@@ -128,8 +128,11 @@ class DoctorDocument(TypedDict):
 def doctor_document(
     examined: Sequence[tuple[Diagnosis | None, CompileReport | None, Prediction | None]],
 ) -> DoctorDocument:
-    """The findings in each process that the doctor examined, what became of what it compiled, and
-    what its trace shows; each is None where there is none."""
+    """Build the document of the examined processes.
+
+    Each process has a diagnosis, a compile report and a prediction from its trace; None if
+    unavailable.
+    """
     return {
         "processes": [
             _process_document(diagnosis) for diagnosis, _, _ in examined if diagnosis is not None

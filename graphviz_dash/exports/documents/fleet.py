@@ -1,4 +1,4 @@
-"""What the traces of many ranks answer, as JSON; times in ns."""
+"""Build the JSON of the traces of many ranks; times in ns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphviz_dash.exports.documents.values import Count, Fraction, Ns, Sentence
 
 
 class LaunchBoundDocument(TypedDict):
-    """The share of a step that waits for launches, over the ranks."""
+    """Share of a step that waits for launches, over the ranks."""
 
     min: Fraction
     median: Fraction
@@ -20,7 +20,7 @@ class LaunchBoundDocument(TypedDict):
 
 
 class SlowRankDocument(TypedDict):
-    """A rank whose own work takes longer than that of the others."""
+    """A rank whose own work is slower than that of the others."""
 
     name: str
     rank: int | None
@@ -31,8 +31,9 @@ class SlowRankDocument(TypedDict):
 
 
 class AwaitedRankDocument(TypedDict):
-    """The rank for which the others wait; ``communication``: what it only communicates in a step,
-    waiting included."""
+    """The rank that the others wait for; ``communication`` is its communication-only time per step,
+    including waits.
+    """
 
     name: str
     rank: int | None
@@ -41,7 +42,7 @@ class AwaitedRankDocument(TypedDict):
 
 
 class OddGraphDocument(TypedDict):
-    """A graph that not all ranks replay; ``lacking``: ``runs`` are those that do not."""
+    """A graph that not all ranks replay; with ``lacking``, ``runs`` are the ranks without it."""
 
     graph: str
     first: str
@@ -52,7 +53,7 @@ class OddGraphDocument(TypedDict):
 
 
 class FleetModeDocument(TypedDict):
-    """The answer for the ranks of one mode."""
+    """Result for the ranks of one mode."""
 
     mode: str | None
     job: str | None
@@ -76,7 +77,7 @@ class UnreadSourceDocument(TypedDict):
 
 
 class FleetDocument(TypedDict):
-    """What the traces of many ranks answer."""
+    """Results for the traces of many ranks."""
 
     modes: list[FleetModeDocument]
     failed: list[UnreadSourceDocument]
@@ -85,7 +86,7 @@ class FleetDocument(TypedDict):
 def fleet_document(
     answers: Sequence[FleetAnswer], failures: Sequence[tuple[str, str]]
 ) -> FleetDocument:
-    """The answers of each mode; ``failures`` are the sources that could not be read, and why."""
+    """Build the results by mode, with the unreadable sources and their errors."""
     return {
         "modes": [_answer_document(answer) for answer in answers],
         "failed": [{"source": source, "reason": reason} for source, reason in failures],

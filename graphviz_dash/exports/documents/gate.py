@@ -1,4 +1,4 @@
-"""The JSON of ``graphviz-dash gate``."""
+"""Build the JSON of ``graphviz-dash gate``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphviz_dash.exports.documents.values import Sentence, number
 
 
 class GatedDocument(TypedDict):
-    """A metric of a run against its baseline."""
+    """A metric of a run compared with its baseline."""
 
     run: str
     metric: str
@@ -33,7 +33,7 @@ class BrokenRunDocument(TypedDict):
 
 
 class GateDocument(TypedDict):
-    """Whether an experiment is worse than its baseline by more than is allowed."""
+    """Regression check of an experiment against its baseline."""
 
     passed: bool
     limit: float
@@ -48,7 +48,7 @@ class GateDocument(TypedDict):
 
 
 def gate_document(result: GateResult) -> GateDocument:
-    """Whether an experiment passed, each gated metric, and what could not be gated."""
+    """Build the document of a regression check."""
     return {
         "passed": result.passed,
         "limit": result.limit,

@@ -1,4 +1,6 @@
-"""The JSON of ``graphviz-dash ladder``, as docs/cli.md describes it; times are ns, sizes bytes."""
+"""Build the JSON of ``graphviz-dash ladder``, described in docs/cli.md; times in ns, sizes in
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from graphviz_dash.narrative.families import advice_sentence, ceiling_sentence
 
 
 class MemberDocument(TypedDict):
-    """A graph of a family, or its segments, and what it costs."""
+    """A graph of a family, or its segments, and its cost."""
 
     key: list[int] | None
     method: str | None
@@ -31,8 +33,9 @@ class MemberDocument(TypedDict):
 
 
 class SizeLossDocument(TypedDict):
-    """What requests of one real size lost to padding and to fallbacks, together; null where no
-    fallback was timed."""
+    """Total padding and fallback cost of the requests of one real size; null if no fallback was
+    timed.
+    """
 
     size: int
     requests: Count
@@ -42,7 +45,7 @@ class SizeLossDocument(TypedDict):
 
 
 class LadderUseDocument(TypedDict):
-    """A ladder, and what it comes to for the requests; a time of null is not known."""
+    """A set of sizes and its totals for the requests; null times are unknown."""
 
     sizes: list[int]
     time: Ns | None
@@ -55,7 +58,7 @@ class LadderUseDocument(TypedDict):
 
 
 class GainDocument(TypedDict):
-    """What the best ladder saves of a request's time, with its 95% interval."""
+    """Saving of the best ladder in the requests' time, with its 95% interval."""
 
     value: Ns | None
     low: Ns
@@ -63,7 +66,7 @@ class GainDocument(TypedDict):
 
 
 class CeilingDocument(TypedDict):
-    """The largest size of the best ladder, and the requests above it."""
+    """Largest size of the best ladder, and the requests above it."""
 
     size: int
     replay_time: Ns | None
@@ -75,7 +78,7 @@ class CeilingDocument(TypedDict):
 
 
 class AdviceDocument(TypedDict):
-    """The best ladder within the budget, beside today's."""
+    """The best ladder within the budget, next to the current one."""
 
     graphs: Count | None
     memory: Bytes | None
@@ -94,7 +97,7 @@ class AdviceDocument(TypedDict):
 
 
 class LadderDocument(TypedDict):
-    """A family of graphs of a recorded program, and which sizes would be best to capture."""
+    """A graph family of a recorded program, and the recommended capture sizes."""
 
     run: str
     family: str
@@ -115,13 +118,15 @@ def ladder_document(
     advice: LadderAdvice | Missing,
     traffic: str | None,
 ) -> LadderDocument:
-    """The ``family`` of a loop and its best ladder; ``traffic`` names the file that the requests
-    are from, None for the program's own."""
+    """Build the document of a graph family and its best ladder.
+
+    ``traffic`` is the file that the requests come from, or None for the program's own requests.
+    """
     return {
         "run": report.run,
         "family": family.family.name,
         "axes": list(family.family.axes),
-        "families": [each.family.name for each in report.families],
+        "families": [other.family.name for other in report.families],
         "members": _members(family),
         "real_sizes": {how.value: count for how, count in family.real_sizes},
         "losses": _losses(family),

@@ -1,4 +1,4 @@
-"""The JSON document of ``graphviz-dash launch``."""
+"""Build the JSON of ``graphviz-dash launch``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class MedianDocument(TypedDict):
 
 
 class TimingDocument(MedianDocument):
-    """The same with the ends of the samples."""
+    """A median with quartiles, minimum and outer percentiles, in ns."""
 
     min: Ns
     p5: Ns
@@ -50,7 +50,7 @@ class TimingDocument(MedianDocument):
 
 
 class GrowthDocument(TypedDict):
-    """How a measure grows: ``base`` up to ``knee`` nodes, ``slope`` for each one more."""
+    """Growth of a measure: ``base`` up to ``knee`` nodes, ``slope`` per additional node."""
 
     base: Ns
     base_interval: list[float | None]
@@ -61,7 +61,7 @@ class GrowthDocument(TypedDict):
 
 
 class AddedTimeDocument(TypedDict):
-    """What a root or a node of another kind adds."""
+    """Time added by a root or by a node of another kind."""
 
     ns: Ns
     interval: list[float | None]
@@ -101,7 +101,7 @@ class RecordingDocument(TypedDict):
 
 
 class LaunchDifferenceDocument(TypedDict):
-    """A measure of one graph in several recordings, against the first."""
+    """A measure of one graph in several recordings, relative to the first."""
 
     width: Count
     length: Count
@@ -116,14 +116,14 @@ class LaunchDifferenceDocument(TypedDict):
 
 
 class LaunchComparisonDocument(TypedDict):
-    """Several recordings compared."""
+    """A comparison of several recordings."""
 
     sentence: Sentence
     differences: list[LaunchDifferenceDocument]
 
 
 class PublishedTimeDocument(TypedDict):
-    """A published time beside the medians of the recordings."""
+    """A published time next to the medians of the recordings."""
 
     measure: str
     chains: Count
@@ -160,7 +160,7 @@ class GraphShapeDocument(TypedDict):
 
 
 class ExpectedTimeDocument(TypedDict):
-    """What a chain of the graph's size takes in a recording."""
+    """Time of a chain of the graph's size in a reference recording."""
 
     reference: str
     ns: Ns
@@ -185,7 +185,7 @@ class OwnGraphDocument(TypedDict):
 
 
 class MeasureEffectDocument(TypedDict):
-    """A measure under an observer, over that with nothing attached."""
+    """A measure under an observer, relative to no observer."""
 
     median: Ns
     ratio: Ratio | None
@@ -205,7 +205,7 @@ class ObserverDocument(TypedDict):
 
 
 class ObserversDocument(TypedDict):
-    """The profiler overhead of a run; in its place a ``reason`` where it is not available."""
+    """Profiler overhead of a run, or only a ``reason`` if unavailable."""
 
     run: str
     reason: NotRequired[Sentence]
@@ -216,7 +216,7 @@ class ObserversDocument(TypedDict):
 
 
 class ExperimentLaunchDocument(TypedDict):
-    """The captured graphs of an experiment, and the profiler overhead of its runs."""
+    """Captured graphs of an experiment, and the profiler overhead of its runs."""
 
     path: FilePath
     graphs: list[OwnGraphDocument]
@@ -224,7 +224,7 @@ class ExperimentLaunchDocument(TypedDict):
 
 
 class LaunchDocument(TypedDict):
-    """What launching graphs costs."""
+    """Launch costs of graphs."""
 
     recordings: list[RecordingDocument]
     comparison: LaunchComparisonDocument | None
@@ -240,7 +240,7 @@ def launch_document(
     publication: PublishedLaunch | None,
     rows: Sequence[PublishedTime],
 ) -> LaunchDocument:
-    """Recordings, their comparison, published times beside them, and experiments' own graphs."""
+    """Build the document of recordings, their comparison, published times and captured graphs."""
     return {
         "recordings": [_recording(path, costs) for path, costs in recordings.items()],
         "comparison": None if comparison is None else _comparison(comparison),
@@ -248,7 +248,7 @@ def launch_document(
         "experiments": [
             {
                 "path": path,
-                "graphs": [_own(own) for own in own_graphs(experiment, references)],
+                "graphs": [_own(graph) for graph in own_graphs(experiment, references)],
                 "observers": [_observed(run) for run in experiment.runs],
             }
             for path, experiment in experiments.items()

@@ -1,4 +1,4 @@
-"""A folder of experiments as JSON: what each run is, its step time and speedup."""
+"""Build the JSON of a folder of experiments."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from graphviz_dash.exports.documents.run import IdentityDocument, identity_docum
 from graphviz_dash.exports.documents.values import FilePath, Sentence, shown
 
 UnreadableBundles = Sequence[tuple[Path, str]]
-"""Bundles that cannot be read, each with the error."""
+"""Unreadable bundles, each with its error."""
 
 
 class ListedRunDocument(IdentityDocument):
-    """A run with its step time and speedup; ``sound`` is false where its replays do other work."""
+    """A run with its step time and speedup; ``sound`` is false if its replays compute something
+    else.
+    """
 
     sound: bool
     figures: dict[str, FigureDocument]
@@ -48,7 +50,7 @@ class ListingDocument(TypedDict):
 def listing_document(
     listed: Sequence[tuple[Comparison, UnreadableBundles]],
 ) -> ListingDocument:
-    """The experiments of a folder, compared without their traces."""
+    """Build the document of experiments that were compared without their traces."""
     return {"experiments": [_experiment_document(*experiment) for experiment in listed]}
 
 

@@ -1,4 +1,4 @@
-"""The JSON of ``graphviz-dash memory``, as docs/cli.md describes it; sizes are bytes."""
+"""Build the JSON of ``graphviz-dash memory``, described in docs/cli.md; sizes in bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphviz_dash.narrative.memory import memory_sentence
 
 
 class MemoryStageDocument(TypedDict):
-    """Allocator and device at the end of a stage of the memory pass."""
+    """Allocator and device memory at the end of a stage of the memory pass."""
 
     stage: str
     peak_allocated: Bytes
@@ -28,7 +28,7 @@ class MemoryStageDocument(TypedDict):
 
 
 class PoolDocument(TypedDict):
-    """A private pool of graphs."""
+    """A private graph pool."""
 
     id: list[int]
     segments: Count
@@ -42,7 +42,7 @@ class PoolDocument(TypedDict):
 
 
 class GraphMemoryDocument(TypedDict):
-    """The part of its pool that one graph uses."""
+    """Part of its pool that one graph uses."""
 
     id: str
     pool: list[int] | None
@@ -56,7 +56,7 @@ class GraphMemoryDocument(TypedDict):
 
 
 class RunMemoryDocument(TypedDict):
-    """The device memory of one run, in parts that add up to its total."""
+    """Device memory of one run, in parts that add up to its total."""
 
     name: str
     mode: str
@@ -76,7 +76,7 @@ class RunMemoryDocument(TypedDict):
 
 
 class MemoryDocument(TypedDict):
-    """What the memory of an experiment's runs is made of."""
+    """Memory breakdown of an experiment's runs."""
 
     experiment: ExperimentDocument
     sentence: Sentence
@@ -85,7 +85,7 @@ class MemoryDocument(TypedDict):
 
 
 def memory_document(experiment: Experiment, result: MemoryComparison, count: int) -> MemoryDocument:
-    """The memory of an experiment's runs; ``count`` limits the graphs of a run."""
+    """Build the memory document; ``count`` limits the graphs per run."""
     return {
         "experiment": {"name": experiment.name, "path": shown(experiment.path)},
         "sentence": memory_sentence(result),

@@ -1,4 +1,4 @@
-"""What came of a step that was captured on several streams, as JSON."""
+"""Build the JSON of a step captured on several streams."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphviz_dash.narrative.parallel import plan_sentences
 
 
 class AttemptDocument(TypedDict):
-    """A plan: as predicted, and if it was tried its median replay and memory."""
+    """A plan: its prediction and, if tried, its median replay and memory."""
 
     streams: Count
     edges: Count
@@ -25,7 +25,7 @@ class AttemptDocument(TypedDict):
 
 
 class ParallelCheckDocument(TypedDict):
-    """Replays that were compared with eager steps on the same, changed inputs."""
+    """Replays compared with eager steps on the same, changed inputs."""
 
     replays: Count
     delayed: Count
@@ -37,7 +37,7 @@ class ParallelCheckDocument(TypedDict):
 
 
 class ParallelPlanDocument(TypedDict):
-    """A step captured on several streams: ``chosen`` of them, ``line`` being that on one."""
+    """A step captured on ``chosen`` streams; ``line`` is the capture on one."""
 
     verdict: str
     chosen: Count
@@ -51,7 +51,7 @@ class ParallelPlanDocument(TypedDict):
 
 
 def plan_document(name: str, plan: ParallelPlan) -> ParallelPlanDocument:
-    """The plan of the run ``name``."""
+    """Build the plan of the run ``name``."""
     check = plan.check
     return {
         "verdict": plan.verdict.value,

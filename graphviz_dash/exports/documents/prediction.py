@@ -1,4 +1,4 @@
-"""The JSON of a prediction, as docs/cli.md describes it: nanoseconds, counts and ratios."""
+"""Build the JSON of a prediction, described in docs/cli.md: nanoseconds, counts and ratios."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ from graphviz_dash.narrative.prediction import (
 
 
 class EstimateDocument(TypedDict):
-    """A value with its 90% interval; no ``low`` and ``high`` where there is none, no ``high`` where
-    it may be endless."""
+    """A value with its 90% interval.
+
+    ``low`` and ``high`` are null without an interval; ``high`` alone is null if unbounded.
+    """
 
     value: float
     low: float | None
@@ -37,7 +39,7 @@ class EstimateDocument(TypedDict):
 
 
 class CalibrationDocument(TypedDict):
-    """The calibration that the prediction rests on."""
+    """The calibration behind the prediction."""
 
     shipped: bool
     gpu: str
@@ -49,7 +51,7 @@ class CalibrationDocument(TypedDict):
 
 
 class EagerStepDocument(TypedDict):
-    """The eager step, and which of CPU and GPU bounds it."""
+    """The eager step and its bottleneck, CPU or GPU."""
 
     value: Ns
     side: str
@@ -63,15 +65,16 @@ class CostPartDocument(TypedDict):
 
 
 class OneOffDocument(TypedDict):
-    """What a graph costs once."""
+    """One-time cost of a graph."""
 
     total: Ns
     parts: list[CostPartDocument]
 
 
 class IdlePartDocument(TypedDict):
-    """A cause of idle time of the GPU; ``removed`` says whether a graph removes it, ``by`` what
-    most of it lies in."""
+    """A cause of GPU idle time; ``removed`` is true if a graph removes it, ``by`` is its main
+    contributor.
+    """
 
     cause: str
     ns: Ns
@@ -81,8 +84,7 @@ class IdlePartDocument(TypedDict):
 
 
 class IdleDocument(TypedDict):
-    """The idle time of the GPU in a traced step by its causes; ``kept`` is what of the eager step
-    would remain."""
+    """GPU idle time in a traced step by cause; ``kept`` would remain in the eager step."""
 
     total: Ns
     kept: Ns
@@ -90,7 +92,7 @@ class IdleDocument(TypedDict):
 
 
 class GapTermDocument(TypedDict):
-    """Gaps of one kind in a replay: how many, and their time in all."""
+    """Gaps of one kind in a replay: their number and total time."""
 
     term: str
     count: Count
@@ -109,7 +111,7 @@ class ReplayDocument(TypedDict):
 
 
 class ReasonsDocument(TypedDict):
-    """The numbers that the prediction rests on."""
+    """The numbers behind the prediction."""
 
     kernels: Count
     copies: Count
@@ -126,7 +128,7 @@ class ReasonsDocument(TypedDict):
 
 
 class BlockerDocument(TypedDict):
-    """What would stop a capture, or make replays wrong."""
+    """An operation that would stop a capture or make replays wrong."""
 
     rule: str
     title: Sentence
@@ -143,7 +145,7 @@ class BlockerDocument(TypedDict):
 
 
 class ModuleDocument(TypedDict):
-    """A module as graphs of its own; times in ns."""
+    """A module captured as separate graphs; times in ns."""
 
     name: str | None
     kernels: Count
@@ -156,8 +158,10 @@ class ModuleDocument(TypedDict):
 
 
 class EagerBoundsDocument(TypedDict):
-    """Between what the graph would take on several streams: ``low`` if nothing needed anything,
-    ``value`` by what is known to be independent."""
+    """Bounds of the graph on several streams.
+
+    ``low`` assumes no dependencies; ``value`` uses the known ones.
+    """
 
     streams: Count
     low: Ns
@@ -166,7 +170,7 @@ class EagerBoundsDocument(TypedDict):
 
 
 class PredictionDocument(TypedDict):
-    """What CUDA graphs would gain for an eager step."""
+    """Predicted gain from CUDA graphs for an eager step."""
 
     trace: str
     verdict: Sentence
@@ -193,7 +197,7 @@ class PredictionDocument(TypedDict):
 
 
 def prediction_document(prediction: Prediction, shipped: bool) -> PredictionDocument:
-    """A prediction with its reasons; ``shipped`` says whose calibration it rests on."""
+    """Build the prediction with its reasons; ``shipped`` marks a built-in calibration."""
     machine = prediction.calibration.environment
     modules = prediction.modules
     return {
@@ -290,7 +294,7 @@ def _reasons_document(prediction: Prediction) -> ReasonsDocument:
 
 
 def blocker_document(blocker: Blocker) -> BlockerDocument:
-    """What would stop a capture, by the rules of the doctor."""
+    """Build the document of a capture blocker."""
     return {
         "rule": blocker.rule.id.value,
         "title": blocker.rule.title,

@@ -1,4 +1,4 @@
-"""Ranks, clocks and collectives as JSON."""
+"""Build the JSON of ranks, clocks and collectives."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SummaryDocument(TypedDict):
 
 
 class RankClockDocument(TypedDict):
-    """The clock of a rank against the first one's, in ns."""
+    """Clock of a rank relative to the first rank's, in ns."""
 
     rank: int
     offset: Ns
@@ -34,14 +34,14 @@ class RankClockDocument(TypedDict):
 
 
 class GraphDifferenceDocument(TypedDict):
-    """How the graphs of a rank differ from those of the first; null where they do not."""
+    """Difference of a rank's graphs from those of the first rank; null if there is none."""
 
     rank: int
     difference: Sentence | None
 
 
 class LatenessDocument(TypedDict):
-    """How often a rank was the last at a collective, and what that cost the others."""
+    """Number of late arrivals of a rank at collectives, and the delay of the others."""
 
     count: Count
     beyond_uncertainty: Count
@@ -68,7 +68,7 @@ class RankDocument(TypedDict):
 
 
 class CollectiveRankDocument(TypedDict):
-    """One rank at a collective: its arrival after the first, its wait, how often it was last."""
+    """One rank at a collective: arrival after the first, wait, and how often it was last."""
 
     rank: int
     arrival: SummaryDocument | None
@@ -115,7 +115,7 @@ class ModeRanksDocument(TypedDict):
 
 
 def ranks_document(modes: Sequence[ModeRanks]) -> list[ModeRanksDocument]:
-    """The ranks of each mode; docs/cli.md describes it."""
+    """Build the document of the ranks of each mode, described in docs/cli.md."""
     return [
         {
             "name": mode.name,

@@ -1,1 +1,1 @@
-"""Panels of the page Graphs: the members of a family, its best ladder, a step in segments."""
+"""Panels of the Graphs page: members of a family, recommended sizes, a step in segments."""

@@ -1,1 +1,1 @@
-"""The server around Streamlit's pages: documents, static files, sockets, lifespan."""
+"""Server around Streamlit's pages: documents, static files, sockets, lifespan."""

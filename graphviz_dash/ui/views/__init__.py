@@ -1,1 +1,1 @@
-"""The pages, one file each: layout only; what can be computed is computed elsewhere."""
+"""The pages, one module each, without computation."""
