@@ -210,7 +210,7 @@ async def _upload_once(
         await page.get_by_test_id("stPopoverButton").filter(has_text="Upload").click()
         files = [{"name": name, "mimeType": "application/octet-stream", "buffer": content}]
         await page.locator('input[type="file"]').set_input_files(files=files)  # type: ignore[arg-type]
-        outcome = page.get_by_text("This file cannot be opened").or_(page.get_by_text("Opened as"))
+        outcome = page.get_by_text("File cannot be opened").or_(page.get_by_text("Opened as"))
         await outcome.first.wait_for(timeout=4 * PATIENCE_MS)
         opened = await page.get_by_text("Opened as").count()
         figures.uploads[f"{name}: {'opened' if opened else 'refused'}"] += 1

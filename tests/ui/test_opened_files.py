@@ -59,7 +59,7 @@ def test_a_damaged_upload_is_one_line_and_a_good_one_opens_until_it_is_removed(
     expect(page.get_by_role("link", name="from-elsewhere", exact=True)).to_be_visible(
         timeout=60_000
     )
-    expect(page.get_by_text(re.compile(r"\d uploaded"))).to_be_visible()
+    expect(page.get_by_text(re.compile(r"\d uploaded by you"))).to_be_visible()
     idle(page)
     page.get_by_role("link", name="Open", exact=True).click()
     expect(page).to_have_url(re.compile(r"/compare\?experiment=from-elsewhere$"))
@@ -69,7 +69,7 @@ def test_a_damaged_upload_is_one_line_and_a_good_one_opens_until_it_is_removed(
     page.goto(made)
     page.get_by_role("button", name="Remove").click()
     expect(page.get_by_role("link", name="from-elsewhere", exact=True)).to_have_count(0)
-    expect(page.get_by_text("uploaded")).to_have_count(0)
+    expect(page.get_by_text("uploaded by you")).to_have_count(0)
 
 
 def test_traces_of_other_programs_open_by_upload(page: Page, made: str, tmp_path: Path) -> None:

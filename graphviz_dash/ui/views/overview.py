@@ -163,7 +163,7 @@ def _title(listed: Catalogue) -> str:
     count = len(listed.entries) - upload_count
     folders = ", ".join(as_typed(root) for root in listed.roots)
     counts = f"{count or 'None'} found in {folders}" + (
-        f", {upload_count} uploaded" if upload_count else ""
+        f", {upload_count} uploaded by you" if upload_count else ""
     )
     return element("h1", "Experiments") + element("p", text(counts), "muted places")
 
