@@ -117,7 +117,7 @@ class NotCapturedDocument(TypedDict):
 class CoverageDocument(TypedDict):
     """Work outside any graph."""
 
-    stayed_eager: list[NotCapturedDocument]
+    not_captured: list[NotCapturedDocument]
 
 
 class ComparedRunDocument(IdentityDocument):
@@ -126,11 +126,11 @@ class ComparedRunDocument(IdentityDocument):
     is_baseline: bool
     baseline: str | None
     sentence: Sentence
-    sound: bool
-    answer: Sentence | None
-    figures: dict[str, FigureDocument]
-    where: TimeByCategoryDocument | None
-    where_reason: Sentence | None
+    replays_match: bool
+    verdict: Sentence | None
+    metrics: dict[str, FigureDocument]
+    time_breakdown: TimeByCategoryDocument | None
+    time_breakdown_reason: Sentence | None
     coverage: CoverageDocument | None
     coverage_reason: Sentence | None
     waterfall: WaterfallDocument | None
@@ -142,10 +142,10 @@ class ComparedRunDocument(IdentityDocument):
     prediction: ScoredPredictionDocument | None
     prediction_reason: Sentence | None
     parallel: ParallelPlanDocument | None
-    outlook: PredictionDocument | None
-    outlook_reason: Sentence | None
-    weaknesses: list[WeaknessDocument]
-    unseen_graphs: UnseenGraphsDocument | None
+    eager_prediction: PredictionDocument | None
+    eager_prediction_reason: Sentence | None
+    caveats: list[WeaknessDocument]
+    missing_graphs: UnseenGraphsDocument | None
 
 
 class KernelUseDocument(TypedDict):
@@ -170,12 +170,12 @@ class KernelDocument(TypedDict):
 
 
 class KernelsDocument(TypedDict):
-    """Kernels of the runs; ``without`` lists runs that have none, with the reason."""
+    """Kernels of the runs; ``unavailable`` lists runs that have none, with the reason."""
 
     baseline: str | None
     rows: list[KernelDocument]
     total_rows: Count
-    without: dict[str, Sentence]
+    unavailable: dict[str, Sentence]
 
 
 class ComparisonDocument(TypedDict):
@@ -199,11 +199,11 @@ def _run_document(run: RunComparison, *, compared: bool) -> ComparedRunDocument:
         "is_baseline": run.is_baseline,
         "baseline": run.baseline,
         "sentence": run_sentence(run),
-        "sound": run.replays_match,
-        "answer": answer_text(run_answer(run)) or None,
-        "figures": figures_document(run.figures),
-        "where": document_of(run.where, where_document),
-        "where_reason": reason_of(run.where),
+        "replays_match": run.replays_match,
+        "verdict": answer_text(run_answer(run)) or None,
+        "metrics": figures_document(run.figures),
+        "time_breakdown": document_of(run.where, where_document),
+        "time_breakdown_reason": reason_of(run.where),
         "coverage": document_of(run.coverage, _coverage_document),
         "coverage_reason": reason_of(run.coverage),
         "waterfall": document_of(run.waterfall, waterfall_document),
@@ -215,10 +215,12 @@ def _run_document(run: RunComparison, *, compared: bool) -> ComparedRunDocument:
         "prediction": _scored_document(run),
         "prediction_reason": reason_of(run.prediction),
         "parallel": None if run.run.parallel is None else plan_document(run.name, run.run.parallel),
-        "outlook": document_of(outlook, lambda value: prediction_document(value, shipped=True)),
-        "outlook_reason": reason_of(outlook),
-        "weaknesses": weaknesses_document(run),
-        "unseen_graphs": unseen_graphs_document(run),
+        "eager_prediction": document_of(
+            outlook, lambda value: prediction_document(value, shipped=True)
+        ),
+        "eager_prediction_reason": reason_of(outlook),
+        "caveats": weaknesses_document(run),
+        "missing_graphs": unseen_graphs_document(run),
     }
 
 
@@ -258,7 +260,7 @@ def _saved_document(costs: BreakEven, replays: int) -> SavedByReplaysDocument:
 
 def _coverage_document(coverage: Coverage) -> CoverageDocument:
     return {
-        "stayed_eager": [
+        "not_captured": [
             {
                 "reason": group.reason.value,
                 "operator": group.operator,
@@ -276,7 +278,7 @@ def _kernels_document(table: KernelTable, count: int | None = None) -> KernelsDo
         "baseline": table.runs[table.baseline] if table.baseline is not None else None,
         "rows": [_kernel_document(row, table.runs) for row in table.rows[:count]],
         "total_rows": len(table.rows),
-        "without": table.without,
+        "unavailable": table.without,
     }
 
 

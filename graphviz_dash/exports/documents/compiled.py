@@ -34,16 +34,16 @@ class CompileCauseDocument(TypedDict):
     reason: str
     lines: list[UserLineDocument]
     compilations: list[str]
-    times: Count
-    saves: Ns | None
-    saves_low: Ns | None
-    saves_high: Ns | None
-    saves_clear: bool | None
-    saves_reason: Sentence | None
-    once: Ns | None
+    occurrences: Count
+    saving: Ns | None
+    saving_low: Ns | None
+    saving_high: Ns | None
+    saving_is_significant: bool | None
+    saving_reason: Sentence | None
+    one_time_cost: Ns | None
     details: list[str]
     advice: Sentence
-    instead: str
+    example: str
     hints: list[str]
     link: str | None
 
@@ -145,16 +145,16 @@ def cause_document(cause: CompileCause) -> CompileCauseDocument:
         "reason": cause.reason,
         "lines": [_line(line) for line in cause.lines],
         "compilations": list(cause.frames),
-        "times": cause.times,
-        "saves": None if isinstance(cause.saves_ns, Missing) else cause.saves_ns,
-        "saves_low": None if saving is None else saving.low_ns,
-        "saves_high": None if saving is None else saving.high_ns,
-        "saves_clear": None if saving is None else saving.is_clear,
-        "saves_reason": reason_of(cause.saves_ns),
-        "once": cause.once_ns,
+        "occurrences": cause.times,
+        "saving": None if isinstance(cause.saves_ns, Missing) else cause.saves_ns,
+        "saving_low": None if saving is None else saving.low_ns,
+        "saving_high": None if saving is None else saving.high_ns,
+        "saving_is_significant": None if saving is None else saving.is_clear,
+        "saving_reason": reason_of(cause.saves_ns),
+        "one_time_cost": cause.once_ns,
         "details": list(cause.details),
         "advice": rule.advice,
-        "instead": rule.right,
+        "example": rule.right,
         "hints": list(cause.hints),
         "link": cause.link,
     }

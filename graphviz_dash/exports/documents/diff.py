@@ -117,14 +117,14 @@ class UpdateDocument(TypedDict):
 
     predicted: PredictedUpdateDocument
     recorded: RecordedUpdateDocument | None
-    agreed: bool | None
+    prediction_correct: bool | None
 
 
 class GraphPairDocument(TypedDict):
     """Differences of two graphs, and whether one can be updated to the other."""
 
     sentence: Sentence
-    same: bool
+    identical: bool
     a: GraphSideDocument
     b: GraphSideDocument
     graphs: list[GraphDiffDocument]
@@ -137,7 +137,7 @@ def graph_pair_document(
     """Build the document of two graphs."""
     return {
         "sentence": diff_sentence(pair.diff),
-        "same": pair.diff.same,
+        "identical": pair.diff.same,
         "a": _side_document(first),
         "b": _side_document(second),
         "graphs": [
@@ -225,5 +225,5 @@ def _update_document(pair: GraphPair) -> UpdateDocument:
         }
         if recorded is not None
         else None,
-        "agreed": pair.agreed,
+        "prediction_correct": pair.agreed,
     }

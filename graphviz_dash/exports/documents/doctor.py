@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
-import msgspec
-
 from graphviz_dash.analysis.compiled.report import CompileReport
 from graphviz_dash.analysis.doctor import Diagnosis
 from graphviz_dash.analysis.prediction.predict import Prediction
@@ -18,7 +16,7 @@ from graphviz_dash.exports.documents.compiled import (
 )
 from graphviz_dash.exports.documents.prediction import BlockerDocument, blocker_document
 from graphviz_dash.exports.documents.values import Count, Sentence
-from graphviz_dash.model.doctor import Finding
+from graphviz_dash.model.doctor import Finding, OutputCheck
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.narrative.compiled import compile_sentence
 from graphviz_dash.narrative.doctor import verdict_text
@@ -26,12 +24,12 @@ from graphviz_dash.narrative.prediction import not_checked_texts
 
 
 class CodePlaceDocument(TypedDict):
-    """A line of user code with its context; ``first`` is the line number of ``lines[0]``."""
+    """A line of user code with its context; ``first_line`` is the number of ``lines[0]``."""
 
     file: str
     line: int
     function: str | None
-    first: int
+    first_line: int
     lines: list[str]
 
 
@@ -48,9 +46,9 @@ class FindingDocument(TypedDict):
 
     rule: str
     severity: str
-    seen: str
-    first: bool
-    place: CodePlaceDocument | None
+    observed_in: str
+    first_illegal_call: bool
+    location: CodePlaceDocument | None
     op: str | None
     stream: str | None
     thread: str | None
@@ -79,7 +77,7 @@ class TensorCheckDocument(TypedDict):
     shape: list[Count]
     elements: Count
     differing: Count
-    largest: float | None
+    largest_difference: float | None
     noise: float | None
 
 
@@ -114,7 +112,7 @@ class TracedDocument(TypedDict):
 
     process: Count
     blockers: list[BlockerDocument]
-    not_told: list[Sentence]
+    not_checked: list[Sentence]
 
 
 class DoctorDocument(TypedDict):
@@ -151,7 +149,7 @@ def doctor_document(
             {
                 "process": number,
                 "blockers": [blocker_document(blocker) for blocker in traced.blockers],
-                "not_told": list(not_checked_texts(traced)),
+                "not_checked": list(not_checked_texts(traced)),
             }
             for number, (_, _, traced) in enumerate(examined)
             if traced is not None
@@ -181,14 +179,47 @@ def _process_document(diagnosis: Diagnosis) -> DiagnosisDocument:
             }
             for outcome in diagnosis.rules
         ],
-        "outputs": [
-            msgspec.convert(msgspec.to_builtins(check), TensorCheckDocument)
-            for check in report.outputs
-        ],
+        "outputs": [_output_document(check) for check in report.outputs],
+    }
+
+
+def _output_document(check: OutputCheck) -> TensorCheckDocument:
+    return {
+        "name": check.name,
+        "kind": check.kind,
+        "dtype": check.dtype,
+        "shape": list(check.shape),
+        "elements": check.elements,
+        "differing": check.differing,
+        "largest_difference": check.largest,
+        "noise": check.noise,
     }
 
 
 def _finding_document(finding: Finding) -> FindingDocument:
-    rule = RULES[finding.rule]
-    content = msgspec.to_builtins(finding) | {"title": rule.title, "advice": rule.advice}
-    return msgspec.convert(content, FindingDocument)
+    rule, location = RULES[finding.rule], finding.place
+    return {
+        "rule": finding.rule.value,
+        "severity": finding.severity.value,
+        "observed_in": finding.seen.value,
+        "first_illegal_call": finding.first,
+        "location": None
+        if location is None
+        else {
+            "file": location.file,
+            "line": location.line,
+            "function": location.function,
+            "first_line": location.first,
+            "lines": list(location.lines),
+        },
+        "op": finding.op,
+        "stream": finding.stream,
+        "thread": finding.thread,
+        "message": finding.message,
+        "calls": finding.calls,
+        "evidence": [
+            {"name": fact.name, "value": fact.value, "unit": fact.unit} for fact in finding.evidence
+        ],
+        "title": rule.title,
+        "advice": rule.advice,
+    }

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from typing import Final
 
 VERSIONS: Final = {
-    "compare": 1,
-    "compile": 1,
-    "diff": 1,
-    "doctor": 1,
-    "fleet": 1,
-    "gate": 1,
+    "compare": 2,
+    "compile": 2,
+    "diff": 2,
+    "doctor": 2,
+    "fleet": 2,
+    "gate": 2,
     "import": 1,
-    "ladder": 1,
-    "launch": 1,
-    "ls": 1,
-    "memory": 1,
-    "predict": 1,
-    "show": 1,
+    "ladder": 2,
+    "launch": 2,
+    "ls": 2,
+    "memory": 2,
+    "predict": 2,
+    "show": 2,
 }
 """Version of each document, by the command that prints it. Adding a field keeps the version;
 removing, renaming or redefining one raises it.

@@ -75,8 +75,8 @@ class ShareDocument(TypedDict):
 class PairedStepDocument(TypedDict):
     """The typical step of one side and the number of traced steps behind it."""
 
-    like: Count
-    taken: Count
+    matching_steps: Count
+    traced_steps: Count
     work: Count
 
 
@@ -145,7 +145,11 @@ def waterfall_document(waterfall: Waterfall) -> WaterfallDocument:
 
 
 def _paired_step_document(step: TypicalStep) -> PairedStepDocument:
-    return {"like": step.matching_steps, "taken": step.traced_steps, "work": len(step.items)}
+    return {
+        "matching_steps": step.matching_steps,
+        "traced_steps": step.traced_steps,
+        "work": len(step.items),
+    }
 
 
 def _share_document(share: StepShare) -> ShareDocument:

@@ -16,7 +16,7 @@ class LaunchBoundDocument(TypedDict):
     median: Fraction
     p95: Fraction
     max: Fraction
-    worst: str | None
+    worst_rank: str | None
 
 
 class SlowRankDocument(TypedDict):
@@ -27,7 +27,7 @@ class SlowRankDocument(TypedDict):
     compute: Ns
     median: Ns
     kernel: str | None
-    kernel_more: Ns | None
+    kernel_excess: Ns | None
 
 
 class AwaitedRankDocument(TypedDict):
@@ -42,13 +42,13 @@ class AwaitedRankDocument(TypedDict):
 
 
 class OddGraphDocument(TypedDict):
-    """A graph that not all ranks replay; with ``lacking``, ``runs`` are the ranks without it."""
+    """A graph that not all ranks replay; with ``missing``, ``runs`` are the ranks without it."""
 
     graph: str
-    first: str
+    first_kernel: str
     rows: Count
-    owners: Count
-    lacking: bool
+    ranks_with_graph: Count
+    missing: bool
     runs: list[str]
 
 
@@ -59,14 +59,14 @@ class FleetModeDocument(TypedDict):
     job: str | None
     ranks: Count
     step: Ns | None
-    unmarked: Count
-    incomplete: Count
-    without_gpu_work: Count
+    ranks_without_steps: Count
+    incomplete_ranks: Count
+    ranks_without_gpu_work: Count
     launch_bound: LaunchBoundDocument | None
-    slow: list[SlowRankDocument]
-    awaited: AwaitedRankDocument | None
+    slow_ranks: list[SlowRankDocument]
+    straggler: AwaitedRankDocument | None
     graphs: Count
-    odd_graphs: list[OddGraphDocument]
+    divergent_graphs: list[OddGraphDocument]
 
 
 class UnreadSourceDocument(TypedDict):
@@ -100,9 +100,9 @@ def _answer_document(answer: FleetAnswer) -> FleetModeDocument:
         "job": answer.job,
         "ranks": answer.ranks,
         "step": answer.step_ns,
-        "unmarked": answer.unmarked,
-        "incomplete": answer.incomplete,
-        "without_gpu_work": answer.without_gpu_work,
+        "ranks_without_steps": answer.unmarked,
+        "incomplete_ranks": answer.incomplete,
+        "ranks_without_gpu_work": answer.without_gpu_work,
         "launch_bound": None
         if bound is None
         else {
@@ -110,20 +110,20 @@ def _answer_document(answer: FleetAnswer) -> FleetModeDocument:
             "median": bound[1],
             "p95": bound[2],
             "max": bound[3],
-            "worst": answer.launch_bound_worst,
+            "worst_rank": answer.launch_bound_worst,
         },
-        "slow": [
+        "slow_ranks": [
             {
                 "name": row.name,
                 "rank": row.rank,
                 "compute": row.compute_ns,
                 "median": row.median_ns,
                 "kernel": row.kernel,
-                "kernel_more": row.kernel_ns,
+                "kernel_excess": row.kernel_ns,
             }
             for row in answer.slow
         ],
-        "awaited": None
+        "straggler": None
         if answer.awaited is None
         else {
             "name": answer.awaited.name,
@@ -132,13 +132,13 @@ def _answer_document(answer: FleetAnswer) -> FleetModeDocument:
             "median": answer.awaited.median_ns,
         },
         "graphs": answer.graphs,
-        "odd_graphs": [
+        "divergent_graphs": [
             {
                 "graph": odd.graph,
-                "first": odd.first,
+                "first_kernel": odd.first,
                 "rows": odd.kernels,
-                "owners": odd.owners,
-                "lacking": odd.lacking,
+                "ranks_with_graph": odd.owners,
+                "missing": odd.lacking,
                 "runs": list(odd.ranks),
             }
             for odd in answer.odd

@@ -17,7 +17,7 @@ class GatedDocument(TypedDict):
     key: str | None
     unit: str
     before: float | None
-    now: float | None
+    current: float | None
     change: float | None
     low: float | None
     high: float | None
@@ -40,8 +40,8 @@ class GateDocument(TypedDict):
     experiment: str
     baseline: str
     recordings: int
-    figures: list[GatedDocument]
-    broken: list[BrokenRunDocument]
+    metrics: list[GatedDocument]
+    failed_runs: list[BrokenRunDocument]
     differences: list[Sentence]
     notes: list[Sentence]
     host: Sentence | None
@@ -55,8 +55,8 @@ def gate_document(result: GateResult) -> GateDocument:
         "experiment": result.experiment,
         "baseline": result.baseline,
         "recordings": result.recordings,
-        "figures": [_gated_document(figure) for figure in result.figures],
-        "broken": [{"run": broken.run, "text": broken.text} for broken in result.broken],
+        "metrics": [_gated_document(figure) for figure in result.figures],
+        "failed_runs": [{"run": broken.run, "text": broken.text} for broken in result.broken],
         "differences": list(result.differences),
         "notes": list(result.notes),
         "host": result.host,
@@ -70,7 +70,7 @@ def _gated_document(figure: GatedFigure) -> GatedDocument:
         "key": figure.key,
         "unit": figure.metric.unit.value,
         "before": number(figure.before),
-        "now": number(figure.now),
+        "current": number(figure.now),
         "change": figure.change,
         "low": figure.low,
         "high": figure.high,

@@ -69,7 +69,7 @@ class NeedlessDocument(TypedDict):
     """Redundant edges; ``unknown`` is the number of nodes with unknown memory."""
 
     edges: Count
-    by_meaning: Count
+    by_operators: Count
     critical_path: Ns
     unknown: Count | None
 
@@ -83,12 +83,12 @@ class ConcurrencyDocument(TypedDict):
     work: Ns
     span: Ns
     busy: Ns
-    lost: Ns
+    lost_time: Ns
     available: Ratio
     achieved: Ratio
     streams: Count
     schedules: list[ScheduleDocument]
-    needless: NeedlessDocument
+    redundant_edges: NeedlessDocument
     sentences: list[Sentence]
 
 
@@ -214,7 +214,7 @@ def _concurrency_document(concurrency: Concurrency) -> ConcurrencyDocument:
         "work": measured.work_ns,
         "span": measured.span_ns,
         "busy": measured.busy_ns,
-        "lost": measured.lost_ns,
+        "lost_time": measured.lost_ns,
         "available": measured.available,
         "achieved": measured.achieved,
         "streams": measured.streams,
@@ -222,9 +222,9 @@ def _concurrency_document(concurrency: Concurrency) -> ConcurrencyDocument:
             {"streams": schedule.streams, "length": schedule.length}
             for schedule in measured.schedules
         ],
-        "needless": {
+        "redundant_edges": {
             "edges": len(needless.edges),
-            "by_meaning": needless.by_meaning,
+            "by_operators": needless.by_meaning,
             "critical_path": needless.path_ns,
             "unknown": needless.unknown,
         },

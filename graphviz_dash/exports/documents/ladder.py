@@ -27,9 +27,9 @@ class MemberDocument(TypedDict):
     gpu_samples: Count
     capture_time: Ns
     first_launch_time: Ns | None
-    own: Bytes | None
-    pool_added: Bytes | None
-    executable: Bytes | None
+    own_memory: Bytes | None
+    pool_growth: Bytes | None
+    executable_memory: Bytes | None
 
 
 class SizeLossDocument(TypedDict):
@@ -84,12 +84,12 @@ class AdviceDocument(TypedDict):
     memory: Bytes | None
     startup: Ns | None
     requests: Count
-    today: LadderUseDocument
+    current: LadderUseDocument
     best: LadderUseDocument
-    bound: Ns
+    lower_bound: Ns
     interpolated: list[int]
     gain: GainDocument
-    better: bool
+    is_significant: bool
     ceiling: CeilingDocument
     by_count: list[tuple[Count, Ns]]
     sentence: Sentence
@@ -149,9 +149,9 @@ def _members(family: FamilyReport) -> list[MemberDocument]:
             "gpu_samples": len(member.gpu_ns),
             "capture_time": member.capture_ns,
             "first_launch_time": member.first_launch_ns,
-            "own": member.own_bytes,
-            "pool_added": member.pool_added_bytes,
-            "executable": member.executable_bytes,
+            "own_memory": member.own_bytes,
+            "pool_growth": member.pool_added_bytes,
+            "executable_memory": member.executable_bytes,
         }
         for member in family.members
     ]
@@ -179,16 +179,16 @@ def _advice(advice: LadderAdvice) -> AdviceDocument:
         "memory": advice.budget.memory_bytes,
         "startup": advice.budget.startup_ns,
         "requests": advice.requests,
-        "today": _use(advice, advice.today, advice.today_use),
+        "current": _use(advice, advice.today, advice.today_use),
         "best": _use(advice, advice.ladder.sizes, advice.use),
-        "bound": round(advice.ladder.bound_ns),
+        "lower_bound": round(advice.ladder.bound_ns),
         "interpolated": list(advice.interpolated),
         "gain": {
             "value": _finite(advice.gain_ns),
             "low": round(advice.gain.low),
             "high": None if advice.gain.high is None else _finite(advice.gain.high),
         },
-        "better": advice.is_better,
+        "is_significant": advice.is_better,
         "ceiling": {
             "size": ceiling.size,
             "replay_time": number(ceiling.replay_ns),

@@ -73,7 +73,7 @@ class TopologyDocument(TypedDict):
     width: Count
     length: Count
     single_root: bool
-    other: str | None
+    other_kind: str | None
     nodes: Count
     measures: dict[str, TimingDocument]
     absent: dict[str, Sentence]
@@ -94,7 +94,7 @@ class RecordingDocument(TypedDict):
     fits: dict[str, GrowthDocument]
     chain_fits: dict[str, dict[str, GrowthDocument]]
     root: AddedTimeDocument | None
-    others: dict[str, AddedTimeDocument]
+    other_kinds: dict[str, AddedTimeDocument]
     call: MedianDocument | None
     clock: MedianDocument | None
     rows: list[TopologyDocument]
@@ -106,13 +106,13 @@ class LaunchDifferenceDocument(TypedDict):
     width: Count
     length: Count
     single_root: bool
-    other: str | None
+    other_kind: str | None
     measure: str
     medians: list[Ns]
     ratios: list[Ratio]
-    apart: Ns
+    largest_gap: Ns
     spread: Ns
-    within: bool
+    within_spread: bool
 
 
 class LaunchComparisonDocument(TypedDict):
@@ -155,8 +155,8 @@ class GraphShapeDocument(TypedDict):
     leaves: Count
     depth: Count
     width: Count
-    straight_share: Fraction
-    longest_line: Count
+    linear_share: Fraction
+    longest_chain: Count
 
 
 class ExpectedTimeDocument(TypedDict):
@@ -199,7 +199,7 @@ class ObserverDocument(TypedDict):
     observer: str
     source: str | None
     steps: Count
-    records_a_step: float | None
+    records_per_step: float | None
     effects: dict[str, MeasureEffectDocument]
     absent: dict[str, Sentence]
 
@@ -211,7 +211,7 @@ class ObserversDocument(TypedDict):
     reason: NotRequired[Sentence]
     sentence: NotRequired[Sentence]
     noise: NotRequired[dict[str, Ratio]]
-    without: NotRequired[list[Sentence]]
+    missing_observers: NotRequired[list[Sentence]]
     rows: NotRequired[list[ObserverDocument]]
 
 
@@ -278,7 +278,7 @@ def _recording(path: str, costs: LaunchCosts) -> RecordingDocument:
         "fits": _fits(costs.lines),
         "chain_fits": {_family_key(family): _fits(fits) for family, fits in costs.chains.items()},
         "root": _added_time(costs.root) if costs.root is not None else None,
-        "others": {kind: _added_time(extra) for kind, extra in costs.others.items()},
+        "other_kinds": {kind: _added_time(extra) for kind, extra in costs.others.items()},
         "call": None if costs.call is None else _median(costs.call),
         "clock": None if costs.clock is None else _median(costs.clock),
         "rows": [_topology(row) for row in costs.rows],
@@ -295,7 +295,7 @@ def _topology(row: TopologyCosts) -> TopologyDocument:
         "width": topology.width,
         "length": topology.length,
         "single_root": topology.single_root,
-        "other": topology.other,
+        "other_kind": topology.other,
         "nodes": topology.nodes,
         "measures": {measure.value: _timing(timing) for measure, timing in row.timings.items()},
         "absent": {measure.value: reason for measure, reason in row.absent.items()},
@@ -351,13 +351,13 @@ def _comparison(comparison: LaunchComparison) -> LaunchComparisonDocument:
                 "width": difference.topology.width,
                 "length": difference.topology.length,
                 "single_root": difference.topology.single_root,
-                "other": difference.topology.other,
+                "other_kind": difference.topology.other,
                 "measure": difference.measure.value,
                 "medians": list(difference.medians),
                 "ratios": list(difference.ratios),
-                "apart": difference.largest_gap,
+                "largest_gap": difference.largest_gap,
                 "spread": difference.spread,
-                "within": difference.within,
+                "within_spread": difference.within,
             }
             for difference in comparison.differences
         ],
@@ -421,8 +421,8 @@ def _shape(shape: GraphShape) -> GraphShapeDocument:
         "leaves": shape.leaves,
         "depth": shape.depth,
         "width": shape.width,
-        "straight_share": shape.share,
-        "longest_line": shape.longest,
+        "linear_share": shape.share,
+        "longest_chain": shape.longest,
     }
 
 
@@ -431,13 +431,13 @@ def _observers(effect: ObserverEffect) -> ObserversDocument:
         "run": effect.run,
         "sentence": effect_sentence(effect),
         "noise": {measure.value: ratio for measure, ratio in effect.noise.items()},
-        "without": list(missing_observers(effect)),
+        "missing_observers": list(missing_observers(effect)),
         "rows": [
             {
                 "observer": row.observer.value,
                 "source": row.source,
                 "steps": row.steps,
-                "records_a_step": row.records,
+                "records_per_step": row.records,
                 "effects": {
                     name: _effect(effect_of_row) for name, effect_of_row in row.effects.items()
                 },

@@ -16,12 +16,13 @@ UnreadableBundles = Sequence[tuple[Path, str]]
 
 
 class ListedRunDocument(IdentityDocument):
-    """A run with its step time and speedup; ``sound`` is false if its replays compute something
-    else.
+    """A run with its step time and speedup.
+
+    ``replays_match`` is false if its replays compute something else than the step.
     """
 
-    sound: bool
-    figures: dict[str, FigureDocument]
+    replays_match: bool
+    metrics: dict[str, FigureDocument]
 
 
 class UnreadableBundleDocument(TypedDict):
@@ -64,8 +65,8 @@ def _experiment_document(
         "runs": [
             {
                 **identity_document(run.run),
-                "sound": run.replays_match,
-                "figures": figures_document((run.step, run.speedup)),
+                "replays_match": run.replays_match,
+                "metrics": figures_document((run.step, run.speedup)),
             }
             for run in comparison.runs
         ],

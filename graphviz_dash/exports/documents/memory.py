@@ -38,7 +38,7 @@ class PoolDocument(TypedDict):
     shared: Bytes
     unused: Bytes
     workspaces: Bytes
-    owned: dict[str, Bytes]
+    by_owner: dict[str, Bytes]
 
 
 class GraphMemoryDocument(TypedDict):
@@ -49,7 +49,7 @@ class GraphMemoryDocument(TypedDict):
     footprint: Bytes
     exclusive: Bytes
     shared: Bytes
-    kept: Bytes
+    retained: Bytes
     peak: Bytes
     allocations: Count
     instantiate_device: Bytes | None
@@ -61,7 +61,7 @@ class RunMemoryDocument(TypedDict):
     name: str
     mode: str
     total: Bytes
-    alone: bool
+    process_only: bool
     reserved: Bytes
     parts: dict[str, Bytes]
     baseline: str | None
@@ -81,7 +81,7 @@ class MemoryDocument(TypedDict):
     experiment: ExperimentDocument
     sentence: Sentence
     runs: list[RunMemoryDocument]
-    without: dict[str, Sentence]
+    unavailable: dict[str, Sentence]
 
 
 def memory_document(experiment: Experiment, result: MemoryComparison, count: int) -> MemoryDocument:
@@ -90,7 +90,7 @@ def memory_document(experiment: Experiment, result: MemoryComparison, count: int
         "experiment": {"name": experiment.name, "path": shown(experiment.path)},
         "sentence": memory_sentence(result),
         "runs": [_run(result, report, count) for report in result.reports],
-        "without": {name: missing.reason for name, missing in result.without.items()},
+        "unavailable": {name: missing.reason for name, missing in result.without.items()},
     }
 
 
@@ -101,7 +101,7 @@ def _run(result: MemoryComparison, report: MemoryReport, count: int) -> RunMemor
         "name": report.run,
         "mode": report.mode.value,
         "total": report.total,
-        "alone": report.alone,
+        "process_only": report.alone,
         "reserved": report.reserved,
         "parts": {part.value: size for part, size in report.parts.items()},
         "baseline": change.baseline if change else None,
@@ -145,7 +145,7 @@ def _pool(pool: PoolBreakdown) -> PoolDocument:
         "shared": pool.shared,
         "unused": pool.unused,
         "workspaces": pool.workspaces,
-        "owned": {owner.value: size for owner, size in pool.owned.items()},
+        "by_owner": {owner.value: size for owner, size in pool.owned.items()},
     }
 
 
@@ -156,7 +156,7 @@ def _graph(graph: GraphFootprint) -> GraphMemoryDocument:
         "footprint": graph.footprint,
         "exclusive": graph.exclusive,
         "shared": graph.shared,
-        "kept": graph.kept,
+        "retained": graph.kept,
         "peak": graph.peak,
         "allocations": graph.allocations,
         "instantiate_device": graph.instantiate_device,

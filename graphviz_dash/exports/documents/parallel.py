@@ -26,9 +26,9 @@ class ContentionDocument(TypedDict):
     """A node that concurrent nodes slow down; ``share`` is its share of the GPU."""
 
     node: int
-    slowed: Ns
+    contention_time: Ns
     share: Fraction
-    beside: list[int]
+    concurrent_nodes: list[int]
 
 
 class ParallelDocument(TypedDict):
@@ -38,14 +38,14 @@ class ParallelDocument(TypedDict):
     are the plan of the last row, empty if that is a chain.
     """
 
-    line: Ns
+    single_stream: Ns
     basis: str
-    needs: str
-    outlook: str
+    dependency_source: str
+    verdict: str
     critical_path: Ns
     capacity: Ns
     rows: list[OnStreamsDocument]
-    slowed: Ns
+    contention_time: Ns
     contention: list[ContentionDocument]
     nodes: list[int]
     stream: list[int]
@@ -56,10 +56,10 @@ def parallel_document(prediction: ParallelPrediction) -> ParallelDocument:
     """Build the prediction for one graph."""
     is_parallel = prediction.plan.streams > 1
     return {
-        "line": round(prediction.line_ns),
+        "single_stream": round(prediction.line_ns),
         "basis": prediction.basis.value,
-        "needs": prediction.work.source.value,
-        "outlook": prediction.outlook.value,
+        "dependency_source": prediction.work.source.value,
+        "verdict": prediction.outlook.value,
         "critical_path": round(prediction.path_ns),
         "capacity": round(prediction.least.capacity_ns),
         "rows": [
@@ -72,13 +72,13 @@ def parallel_document(prediction: ParallelPrediction) -> ParallelDocument:
             }
             for row in prediction.rows
         ],
-        "slowed": round(prediction.plan.schedule.slowed_ns),
+        "contention_time": round(prediction.plan.schedule.slowed_ns),
         "contention": [
             {
                 "node": entry.node,
-                "slowed": round(entry.slowed_ns),
+                "contention_time": round(entry.slowed_ns),
                 "share": entry.share,
-                "beside": list(entry.beside),
+                "concurrent_nodes": list(entry.beside),
             }
             for entry in contentions(prediction, _MOST_CONTENTIONS)
         ],

@@ -54,7 +54,7 @@ class EagerStepDocument(TypedDict):
     """The eager step and its bottleneck, CPU or GPU."""
 
     value: Ns
-    side: str
+    basis: str
 
 
 class CostPartDocument(TypedDict):
@@ -72,22 +72,23 @@ class OneOffDocument(TypedDict):
 
 
 class IdlePartDocument(TypedDict):
-    """A cause of GPU idle time; ``removed`` is true if a graph removes it, ``by`` is its main
-    contributor.
+    """A cause of GPU idle time.
+
+    ``removed`` is true if a graph removes it; ``main_contributor`` causes most of it.
     """
 
     cause: str
     ns: Ns
     share: Fraction
     removed: bool
-    by: str | None
+    main_contributor: str | None
 
 
 class IdleDocument(TypedDict):
-    """GPU idle time in a traced step by cause; ``kept`` would remain in the eager step."""
+    """GPU idle time in a traced step by cause; ``remaining`` would remain in the eager step."""
 
     total: Ns
-    kept: Ns
+    remaining: Ns
     parts: list[IdlePartDocument]
 
 
@@ -103,8 +104,8 @@ class ReplayDocument(TypedDict):
     """The predicted replay in parts, in ns."""
 
     work: Ns
-    slowed: Ns
-    heat: Ns
+    contention_time: Ns
+    power_limit: Ns
     fixed: Ns
     random: Ns
     gaps: list[GapTermDocument]
@@ -118,7 +119,7 @@ class ReasonsDocument(TypedDict):
     sets: Count
     streams: Count
     steps: Count
-    like_steps: Count
+    matching_steps: Count
     step_method: str
     traced_step: Ns
     busy: Ns
@@ -137,10 +138,10 @@ class BlockerDocument(TypedDict):
     op: str | None
     module: str | None
     source: str | None
-    seen: str
-    per_step: Count
-    cpu: Ns | None
-    in_steps: Count
+    observation: str
+    count_per_step: Count
+    cpu_time: Ns | None
+    steps: Count
     advice: Sentence
 
 
@@ -187,11 +188,11 @@ class PredictionDocument(TypedDict):
     one_off: OneOffDocument
     break_even: EstimateDocument | None
     break_even_reason: Sentence | None
-    reasons: ReasonsDocument
+    breakdown: ReasonsDocument
     blockers: list[BlockerDocument]
-    not_told: list[Sentence]
+    not_checked: list[Sentence]
     modules: list[ModuleDocument] | None
-    modules_by: str | None
+    module_source: str | None
     modules_reason: Sentence | None
     warnings: list[Sentence]
 
@@ -213,7 +214,7 @@ def prediction_document(prediction: Prediction, shipped: bool) -> PredictionDocu
             "workloads": len(prediction.calibration.samples),
             "checks": len(prediction.calibration.checks),
         },
-        "eager_step": {"value": number(prediction.eager_ns), "side": prediction.eager_side.value},
+        "eager_step": {"value": number(prediction.eager_ns), "basis": prediction.eager_side.value},
         "graphed_step": _estimate_document(prediction.step_ns),
         "graphed_interval": _estimate_document(prediction.interval_ns),
         "speedup": _optional(prediction.speedup),
@@ -235,13 +236,13 @@ def prediction_document(prediction: Prediction, shipped: bool) -> PredictionDocu
         },
         "break_even": _optional(prediction.break_even),
         "break_even_reason": reason_of(prediction.break_even),
-        "reasons": _reasons_document(prediction),
+        "breakdown": _reasons_document(prediction),
         "blockers": [blocker_document(blocker) for blocker in prediction.blockers],
-        "not_told": list(not_checked_texts(prediction)),
+        "not_checked": list(not_checked_texts(prediction)),
         "modules": None
         if isinstance(modules, Missing)
         else [_module_document(module) for module in modules.modules],
-        "modules_by": None if isinstance(modules, Missing) else modules.by,
+        "module_source": None if isinstance(modules, Missing) else modules.by,
         "modules_reason": modules.reason if isinstance(modules, Missing) else None,
         "warnings": list(warning_texts(prediction)),
     }
@@ -251,14 +252,14 @@ def _idle_document(prediction: Prediction) -> IdleDocument:
     idle = prediction.idle
     return {
         "total": round(idle.total_ns),
-        "kept": round(prediction.kept_ns),
+        "remaining": round(prediction.kept_ns),
         "parts": [
             {
                 "cause": part.cause.value,
                 "ns": round(part.ns),
                 "share": part.ns / idle.total_ns,
                 "removed": part.cause is IdleCause.LAUNCHING,
-                "by": part.by,
+                "main_contributor": part.by,
             }
             for part in idle.parts
         ],
@@ -273,7 +274,7 @@ def _reasons_document(prediction: Prediction) -> ReasonsDocument:
         "sets": step.count("memset"),
         "streams": step.streams,
         "steps": len(step.steps),
-        "like_steps": len(step.matching),
+        "matching_steps": len(step.matching),
         "step_method": step.method.value,
         "traced_step": step.step_ns,
         "busy": step.busy_ns,
@@ -281,8 +282,8 @@ def _reasons_document(prediction: Prediction) -> ReasonsDocument:
         "idle": number(prediction.idle_ns),
         "replay": {
             "work": round(replay.work_ns),
-            "slowed": round(replay.slowed_ns),
-            "heat": round(replay.heat_ns),
+            "contention_time": round(replay.slowed_ns),
+            "power_limit": round(replay.heat_ns),
             "fixed": round(replay.fixed_ns),
             "random": round(replay.random_ns),
             "gaps": [
@@ -303,10 +304,10 @@ def blocker_document(blocker: Blocker) -> BlockerDocument:
         "op": blocker.op,
         "module": blocker.module,
         "source": blocker.source,
-        "seen": seen_text(blocker.seen),
-        "per_step": blocker.count,
-        "cpu": blocker.cpu_ns,
-        "in_steps": blocker.steps,
+        "observation": seen_text(blocker.seen),
+        "count_per_step": blocker.count,
+        "cpu_time": blocker.cpu_ns,
+        "steps": blocker.steps,
         "advice": blocker.rule.advice,
     }
 

@@ -46,8 +46,8 @@ class LatenessDocument(TypedDict):
     count: Count
     beyond_uncertainty: Count
     total: Ns
-    work: Ns
-    idle: Ns
+    due_to_compute: Ns
+    due_to_idle: Ns
 
 
 class RankDocument(TypedDict):
@@ -64,7 +64,7 @@ class RankDocument(TypedDict):
     busy: Ns | None
     wait: Ns | None
     transfer: Ns | None
-    late: LatenessDocument | None
+    arrival_delay: LatenessDocument | None
 
 
 class CollectiveRankDocument(TypedDict):
@@ -73,13 +73,13 @@ class CollectiveRankDocument(TypedDict):
     rank: int
     arrival: SummaryDocument | None
     wait: SummaryDocument | None
-    last: Count
+    times_last: Count
 
 
 class CollectiveDocument(TypedDict):
     """A collective of the step, over all ranks."""
 
-    place: int
+    ordinal: int
     kind: str
     graph: str | None
     node: int | None
@@ -154,12 +154,12 @@ def _rank(mode: ModeRanks, row: RankRow) -> RankDocument:
         "busy": number(row.busy),
         "wait": number(row.wait),
         "transfer": number(row.transfer),
-        "late": {
+        "arrival_delay": {
             "count": late.count,
             "beyond_uncertainty": late.clear,
             "total": number(late.total),
-            "work": number(late.work),
-            "idle": number(late.idle),
+            "due_to_compute": number(late.work),
+            "due_to_idle": number(late.idle),
         }
         if late is not None
         else None,
@@ -168,7 +168,7 @@ def _rank(mode: ModeRanks, row: RankRow) -> RankDocument:
 
 def _collective(mode: ModeRanks, row: CollectiveRow) -> CollectiveDocument:
     return {
-        "place": row.ordinal,
+        "ordinal": row.ordinal,
         "kind": row.kind.value,
         "graph": row.origin.graph,
         "node": row.origin.node,
@@ -185,7 +185,7 @@ def _collective(mode: ModeRanks, row: CollectiveRow) -> CollectiveDocument:
                 "rank": rank.rank,
                 "arrival": _summary(arrival),
                 "wait": _summary(wait),
-                "last": last,
+                "times_last": last,
             }
             for rank, arrival, wait, last in zip(
                 mode.ranks, row.arrival, row.wait, row.last, strict=True

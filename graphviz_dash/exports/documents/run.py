@@ -85,7 +85,7 @@ class GroupDocument(TypedDict):
 class FailureDocument(TypedDict):
     """A failure during collection."""
 
-    during: str
+    stage: str
     error: str
     message: str
     location: str | None
@@ -124,27 +124,27 @@ class WeaknessDocument(TypedDict):
 
 
 class UnseenGraphsDocument(TypedDict):
-    """Traced launches of graphs missing from the run, out of all ``of`` graph launches.
+    """Traced launches of graphs missing from the run, out of ``total_launches``.
 
     ``time_share`` is their share of the GPU time; null if the launches cannot be identified.
     """
 
     launches: Count
-    of: Count
+    total_launches: Count
     time_share: Fraction | None
 
 
 class TimeByCategoryDocument(TypedDict):
     """A step in parts, in ns.
 
-    ``waiting`` is time spent waiting for other ranks, ``excess`` is busy time beyond the step.
+    ``rank_wait`` is time spent waiting for other ranks, ``excess`` is busy time beyond the step.
     ``profiled`` is true if only profiled steps were timed.
     """
 
     step: Ns
     busy: Ns
     parts: dict[str, Ns]
-    waiting: Ns
+    rank_wait: Ns
     idle: Ns | None
     excess: Ns | None
     profiled: bool
@@ -165,11 +165,11 @@ class SingleRunDocument(IdentityDocument):
     tool_version: str
     environment: EnvironmentDocument
     group: GroupDocument | None
-    figures: dict[str, FigureDocument]
-    where: TimeByCategoryDocument | None
-    where_reason: Sentence | None
-    weaknesses: list[WeaknessDocument]
-    unseen_graphs: UnseenGraphsDocument | None
+    metrics: dict[str, FigureDocument]
+    time_breakdown: TimeByCategoryDocument | None
+    time_breakdown_reason: Sentence | None
+    caveats: list[WeaknessDocument]
+    missing_graphs: UnseenGraphsDocument | None
     graphs: list[GraphDocument]
     node_ids: AgreementDocument | None
 
@@ -233,7 +233,7 @@ def identity_document(run: Run) -> IdentityDocument:
         "recorded": manifest.recorded,
         "failures": [
             {
-                "during": failure.during.value,
+                "stage": failure.during.value,
                 "error": failure.error,
                 "message": failure.message,
                 "location": failure.location,
@@ -262,7 +262,11 @@ def unseen_graphs_document(run: RunComparison) -> UnseenGraphsDocument | None:
     for reason in run.low_confidence:
         if isinstance(reason, UnseenGraphs):
             share = reason.time_share
-            return {"launches": reason.count, "of": reason.launches, "time_share": share}
+            return {
+                "launches": reason.count,
+                "total_launches": reason.launches,
+                "time_share": share,
+            }
     return None
 
 
@@ -272,7 +276,7 @@ def where_document(where: TimeByCategory) -> TimeByCategoryDocument:
         "step": number(where.step_ns),
         "busy": number(where.busy_ns),
         "parts": {part.category.value: part.ns for part in where.parts},
-        "waiting": number(where.waiting_ns),
+        "rank_wait": number(where.waiting_ns),
         "idle": number(where.idle_ns),
         "excess": number(where.excess_ns),
         "profiled": where.profiled,
@@ -313,11 +317,11 @@ def single_run_document(
         "tool_version": manifest.tool_version,
         "environment": _environment_document(result.run),
         "group": _group_document(manifest),
-        "figures": figures_document(figures),
-        "where": document_of(result.where, where_document),
-        "where_reason": reason_of(result.where),
-        "weaknesses": weaknesses_document(result),
-        "unseen_graphs": unseen_graphs_document(result),
+        "metrics": figures_document(figures),
+        "time_breakdown": document_of(result.where, where_document),
+        "time_breakdown_reason": reason_of(result.where),
+        "caveats": weaknesses_document(result),
+        "missing_graphs": unseen_graphs_document(result),
         "graphs": [
             graph_document(
                 result.run,

@@ -141,7 +141,7 @@ class TestSummary:
         result = invoke("gate", str(slow), "--baseline", str(baseline), "--json")
         document = json.loads(result.out)
         assert (result.code, document["passed"], document["limit"]) == (1, False, 0.05)
-        worse = [one["metric"] for one in document["figures"] if one["verdict"] == "worse"]
+        worse = [one["metric"] for one in document["metrics"] if one["verdict"] == "worse"]
         assert worse == ["step_time", "step_interval"]
 
     def test_names_are_text(self, folder: Path, invoke: Invoke) -> None:
