@@ -207,15 +207,15 @@ async def _upload_once(
     try:
         page = await context.new_page()
         await page.goto(served.address, timeout=PATIENCE_MS)
-        await page.get_by_text("Open files from this computer").click()
+        await page.get_by_test_id("stPopoverButton").filter(has_text="Upload").click()
         files = [{"name": name, "mimeType": "application/octet-stream", "buffer": content}]
         await page.locator('input[type="file"]').set_input_files(files=files)  # type: ignore[arg-type]
-        outcome = page.get_by_text("This file cannot be opened").or_(page.get_by_text("Opened as"))
+        outcome = page.get_by_text("File cannot be opened").or_(page.get_by_text("Opened as"))
         await outcome.first.wait_for(timeout=4 * PATIENCE_MS)
         opened = await page.get_by_text("Opened as").count()
         figures.uploads[f"{name}: {'opened' if opened else 'refused'}"] += 1
         if opened:
-            await page.get_by_role("link", name="Look at it").click()
+            await page.get_by_role("link", name="Open", exact=True).click()
             await asyncio.sleep(_LOOK_S)
     except BrowserError as error:
         # What happens to who uploads such files is no error; that it is told is what is wanted.

@@ -1,3 +1,3 @@
-"""Profile CUDA graphs: eager against graphed runs, the graph as a DAG, timeline, Perfetto."""
+"""Profile CUDA graphs: compare eager and graphed runs, inspect graphs, timelines and traces."""
 
 __version__ = "0.2.0"

@@ -1,4 +1,4 @@
-"""Text in the DOT language (graphviz.org/doc/info/lang.html)."""
+"""Quote text for the DOT language (graphviz.org/doc/info/lang.html)."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from graphviz_dash.errors import printable
 
 
 def quoted(text: str) -> str:
-    """``text`` as a quoted string of DOT that means nothing but itself, in labels too."""
+    """Quote ``text`` as a literal DOT string, also valid in labels."""
     return '"' + printable(text).replace("\\", "\\\\").replace('"', '\\"') + '"'

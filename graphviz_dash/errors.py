@@ -1,23 +1,23 @@
-"""The errors a user can meet. Each says what was found, where, what was expected, what to do."""
+"""Errors shown to users. Each reports location, problem, expected input and a remedy."""
 
 
 class GraphvizDashError(Exception):
-    """Base of every error that is told to the user as one line, never as a traceback.
+    """Base of errors printed as one line without a traceback.
 
-    ``exit_code`` is what the command line returns for it.
+    ``exit_code`` is the exit code of the command line.
     """
 
     exit_code = 1
 
 
 class InputError(GraphvizDashError):
-    """A file, folder or value given to us is not what it should be (exit code 2).
+    """An invalid file, folder or value from the user (exit code 2).
 
     Args:
-        where: the path or argument that is at fault.
-        found: what is there.
-        expected: what should be there.
-        advice: what the user can do about it; left out when there is nothing to do.
+        where: path or argument at fault.
+        found: actual content.
+        expected: expected content.
+        advice: remedy; empty if there is none.
     """
 
     exit_code = 2
@@ -31,33 +31,34 @@ class InputError(GraphvizDashError):
         super().__init__(printable(f"{text}. {advice}" if advice else text))
 
     def __reduce__(self) -> tuple[type["InputError"], tuple[str, str, str, str]]:
-        """Made anew of its parts where a worker's error is unpickled, not of its text alone."""
+        """Rebuild from all fields when a worker's error is unpickled, not from its text alone."""
         return type(self), (self.where, self.found, self.expected, self.advice)
 
 
 _LONGEST_FOUND = 300
-"""Characters of what was found that are told; a hostile file could make it megabytes."""
+"""Maximum number of characters shown of invalid content, which may be megabytes."""
 
 
 def _shortened(text: str) -> str:
-    # Both ends, for the path of the field at fault stands last.
-    kept = _LONGEST_FOUND // 2
-    return text if len(text) <= _LONGEST_FOUND else f"{text[:kept]}…{text[-kept:]}"
+    # Keep both ends, because the path of the invalid field is last.
+    side = _LONGEST_FOUND // 2
+    return text if len(text) <= _LONGEST_FOUND else f"{text[:side]}…{text[-side:]}"
 
 
 class MissingRequirementError(GraphvizDashError):
-    """Something the command needs is not on this machine (torch, CUDA, a free port)."""
+    """A requirement of the command is missing on this machine (torch, CUDA, a free port)."""
 
 
 class WorkerError(GraphvizDashError):
-    """A process of ours ended before its work was done, by whatever ended it (exit code 1)."""
+    """A worker process ended before its work was done (exit code 1)."""
 
 
 def printable(text: str) -> str:
-    """``text`` on one line without control characters, so that no name can drive a terminal.
+    r"""Format ``text`` on one line without control characters, so that no name can control a
+    terminal.
 
-    Control characters (C0, DEL, C1) and the bidirectional overrides become their ``\\xNN`` or
-    ``\\uNNNN`` escapes; everything else is left as it is.
+    Control characters (C0, DEL, C1) and bidirectional overrides become ``\\xNN`` or ``\\uNNNN``
+    escapes.
     """
     if text.isprintable():
         return text

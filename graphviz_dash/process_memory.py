@@ -1,4 +1,4 @@
-"""What memory this machine has and this process takes, as far as the system says."""
+"""Read the memory of this machine and this process, and release free memory."""
 
 from __future__ import annotations
 
@@ -14,41 +14,44 @@ _GROUP_LIMITS: Final = (
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
 )
-"""What a container may take, of both versions of control groups."""
+"""Memory limits of a container, for both versions of control groups."""
 _STATUS: Final = Path("/proc/self/status")
 _RESET_PEAK: Final = "5"  # proc(5), clear_refs
 
 
 @cache
 def machine_memory() -> int | None:
-    """The bytes that this machine has, or the container that this process runs in where that is
-    less; None on a system that does not say."""
+    """Return the memory of this machine or container in bytes; None if unknown."""
     try:
-        known = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+        limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     except (AttributeError, ValueError, OSError):
         return None
     for path in _GROUP_LIMITS:
         try:
-            known.append(int(path.read_text()))
+            limits.append(int(path.read_text()))
         except (OSError, ValueError):  # another version, or "max"
             continue
-    return min((size for size in known if size > 0), default=None)
+    return min((size for size in limits if size > 0), default=None)
 
 
 def own_memory() -> int | None:
-    """The bytes that this process has for itself and that are in memory (RssAnon of proc(5)): not
-    those of files, which the system can drop; None where the system does not say."""
+    """Return the anonymous resident bytes of this process (RssAnon of proc(5)); None if unknown.
+
+    Excludes file pages, which the system can drop.
+    """
     return _status("RssAnon:")
 
 
 def peak_memory() -> int | None:
-    """The most bytes that this process had in memory since :func:`forget_peak` (VmHWM of proc(5)),
-    those of files included; None where the system does not say."""
+    """Return the peak resident bytes since :func:`forget_peak` (VmHWM of proc(5)); None if unknown.
+
+    Includes file pages.
+    """
     return _status("VmHWM:")
 
 
 def forget_peak() -> None:
-    """Has :func:`peak_memory` begin anew, where the system can."""
+    """Reset :func:`peak_memory`, if the system supports it."""
     try:
         Path("/proc/self/clear_refs").write_text(_RESET_PEAK)
     except OSError:
@@ -56,8 +59,11 @@ def forget_peak() -> None:
 
 
 def give_back() -> None:
-    """Gives the pages that were freed back to the system, which glibc else keeps: hundreds of MB
-    after the arrays of a large trace. Elsewhere nothing needs to be done, or can be."""
+    """Return freed pages to the system.
+
+    glibc otherwise keeps hundreds of MB after the arrays of a large trace. Does nothing on other
+    systems.
+    """
     trim = _trimmer()
     if trim is not None:
         trim(0)

@@ -1,7 +1,7 @@
-"""Progress of long work, reported by the work itself to whoever watches it, and its cancellation.
+"""Report progress of long work to a watcher, which may cancel it.
 
-Work calls :func:`report` between its pieces, and :func:`subtask` around what is a part of it;
-nothing happens where nobody watches. A watcher ends the work by raising :class:`CancelledError`.
+Work calls :func:`report` between its pieces, and wraps its parts in :func:`subtask`. Both do
+nothing without a watcher. A watcher cancels the work by raising :class:`CancelledError`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _WATCHER: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 
 class CancelledError(Exception):
-    """The work was cancelled; what it had made is lost, and nothing else is harmed."""
+    """The work was cancelled; its partial result is discarded."""
 
 
 def report(share: float) -> None:
-    """Reports that ``share`` of the work, 0 to 1, is done.
+    """Report that ``share`` of the work, 0 to 1, is done.
 
     Raises:
-        CancelledError: it is to end here.
+        CancelledError: the watcher cancels the work.
     """
     watcher = _WATCHER.get()
     if watcher is not None:
@@ -33,8 +33,9 @@ def report(share: float) -> None:
 
 @contextmanager
 def subtask(index: int, count: int) -> Iterator[None]:
-    """What is reported inside is the progress of subtask ``index`` (from 0) of ``count`` equal
-    ones."""
+    """Report progress inside the block as that of subtask ``index`` (from 0) of ``count`` equal
+    ones.
+    """
     outer = _WATCHER.get()
     if outer is None:
         yield
@@ -46,7 +47,7 @@ def subtask(index: int, count: int) -> Iterator[None]:
 
 @contextmanager
 def watched(watcher: Watcher) -> Iterator[None]:
-    """What is reported inside goes to ``watcher``, in this thread only."""
+    """Send progress reported inside the block to ``watcher``, in this thread only."""
     token = _WATCHER.set(watcher)
     try:
         yield

@@ -1,4 +1,4 @@
-"""What ``graphviz-dash serve`` asks of the server that it starts, by the environment."""
+"""Settings that ``graphviz-dash serve`` passes to the server in environment variables."""
 
 from __future__ import annotations
 
@@ -12,41 +12,42 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.process_memory import machine_memory
 
 TOKEN_VARIABLE: Final = "GRAPHVIZ_DASH_TOKEN"
-"""The token that requests have to show; ``none`` where none is to be asked for."""
+"""Token required from requests; ``none`` disables it."""
 _NO_TOKEN: Final = "none"
 HOSTS_VARIABLE: Final = "GRAPHVIZ_DASH_ALLOWED_HOSTS"
-"""Names of hosts, separated by commas, by which the server may be addressed besides its own."""
+"""Additional host names of the server, separated by commas."""
 STARTED_IN_VARIABLE: Final = "GRAPHVIZ_DASH_STARTED_IN"
-"""The folder in which the command was given, from which pages name others."""
+"""Start folder of the command, to which displayed paths are relative."""
 SUPERVISED_VARIABLE: Final = "GRAPHVIZ_DASH_SUPERVISED"
-"""Set to 1 where standard input is a pipe whose end means that whoever started the server died."""
+"""1 if standard input is a pipe that closes when the parent process dies."""
 MEMORY_VARIABLE: Final = "GRAPHVIZ_DASH_MEMORY"
-"""Bytes of memory that the server may take before it drops what nobody has looked at."""
+"""Memory limit in bytes, above which the server drops unused experiments."""
 SCRATCH_NAME: Final = "graphviz-dash-server"
-"""What the server's folder in the system's temporary folder is called after."""
+"""Name prefix of the server's folder in the system's temporary folder."""
 
 
 _MACHINE: Final = 16 << 30
-"""Bytes of memory of a machine that does not say."""
+"""Assumed memory of a machine of unknown size, in bytes."""
 
 
 class ServerSettings(Struct, frozen=True):
-    """How the server is reached, and by whom it was started."""
+    """Address, token and start options of the server."""
 
     token: str | None = None
-    """What requests have to show; None without one."""
+    """Token required from requests; None without one."""
     asks_token: bool | None = None
-    """Whether a token is asked for; None leaves that to the address it listens on."""
+    """Whether a token is required; None decides by the address that the server listens on."""
     hosts: tuple[str, ...] = ()
-    """Names by which it may be addressed besides its own, such as that of a reverse proxy."""
+    """Additional host names, such as that of a reverse proxy."""
     supervised: bool = False
-    """Whether it ends when its standard input does."""
+    """Whether the server stops when its standard input closes."""
     memory_bytes: int | None = None
-    """What it may take of memory before it drops experiments that nobody looks at; None leaves that
-    to the machine."""
+    """Memory limit in bytes, above which unused experiments are dropped; None decides by the
+    machine.
+    """
 
     def variables(self) -> dict[str, str]:
-        """The settings as variables of an environment."""
+        """Return the settings as environment variables."""
         return {
             TOKEN_VARIABLE: _NO_TOKEN if self.asks_token is False else self.token or "",
             HOSTS_VARIABLE: ",".join(self.hosts),
@@ -56,17 +57,17 @@ class ServerSettings(Struct, frozen=True):
 
 
 def settings_of(environment: Mapping[str, str] = os.environ) -> ServerSettings:
-    """The settings that ``environment`` holds.
+    """Read the settings from ``environment``.
 
     Raises:
-        InputError: MEMORY_VARIABLE is no number of bytes.
+        InputError: MEMORY_VARIABLE is not a number of bytes.
     """
     hosts = (name.strip().lower() for name in environment.get(HOSTS_VARIABLE, "").split(","))
     token = environment.get(TOKEN_VARIABLE) or None
-    refused = token == _NO_TOKEN
+    is_disabled = token == _NO_TOKEN
     return ServerSettings(
-        token=None if refused else token,
-        asks_token=False if refused else (True if token else None),
+        token=None if is_disabled else token,
+        asks_token=False if is_disabled else (True if token else None),
         hosts=tuple(name for name in hosts if name),
         supervised=environment.get(SUPERVISED_VARIABLE) == "1",
         memory_bytes=_memory(environment.get(MEMORY_VARIABLE, "")),
@@ -82,6 +83,5 @@ def _memory(text: str) -> int | None:
 
 
 def memory_bound(environment: Mapping[str, str] = os.environ) -> int:
-    """The bytes of memory that the server may take before it drops what nobody has looked at for
-    the longest: as ``environment`` says, else half of the machine's."""
+    """Return the memory limit in bytes: from ``environment``, or half of the machine's memory."""
     return settings_of(environment).memory_bytes or (machine_memory() or _MACHINE) // 2

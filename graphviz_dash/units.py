@@ -1,4 +1,4 @@
-"""Numbers to text, with their unit. Inside, times are integer nanoseconds and sizes are bytes."""
+"""Format numbers with their unit. Times are integer nanoseconds, sizes are bytes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ _RATE_STEPS = ((1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s"))
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """``value`` rounded to ``digits`` significant digits, without exponent, thousands grouped.
+    """Round ``value`` to ``digits`` significant digits, without exponent, thousands grouped.
 
     Digits before the decimal point are never rounded away: 1304.2 is "1,304", not "1,300".
     """
     if value == 0:
         return "0"
-    whole = len(str(int(abs(value)))) if abs(value) >= 1 else 0
-    if whole:
-        decimals = max(0, digits - whole)
+    integer_digits = len(str(int(abs(value)))) if abs(value) >= 1 else 0
+    if integer_digits:
+        decimals = max(0, digits - integer_digits)
     else:
         decimals = digits
         scaled = abs(value)
@@ -28,10 +28,7 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def format_ns(ns: float | None, digits: int = 3) -> str:
-    """A time in nanoseconds as text in the unit that suits it: ``127 µs``, ``1.30 ms``.
-
-    ``None`` (the fact is absent) becomes an en dash; the reason is told elsewhere.
-    """
+    """Format nanoseconds in a suitable unit: ``127 µs``, ``1.30 ms``; ``None`` is an en dash."""
     if ns is None:
         return "–"
     for size, unit in _TIME_STEPS:
@@ -41,10 +38,9 @@ def format_ns(ns: float | None, digits: int = 3) -> str:
 
 
 def format_bytes(count: float | None, digits: int = 3) -> str:
-    """A size in bytes as text in binary units: ``512 B``, ``1.50 MiB``; ``None`` is an en dash.
+    """Format bytes in binary units: ``512 B``, ``1.50 MiB``; ``None`` is an en dash.
 
-    From 1,000 of a unit on the next one is taken, as people read it: 1,020 MiB beside 1.02 GiB
-    would look like as much.
+    Switches to the next unit at 1,000, because 1,020 MiB next to 1.02 GiB would look alike.
     """
     if count is None:
         return "–"
@@ -55,7 +51,7 @@ def format_bytes(count: float | None, digits: int = 3) -> str:
 
 
 def format_flops(rate: float | None) -> str:
-    """Operations per second as text: ``412 TFLOP/s``; ``None`` is an en dash."""
+    """Format operations per second: ``412 TFLOP/s``; ``None`` is an en dash."""
     if rate is None:
         return "–"
     for size, unit in _RATE_STEPS:
@@ -65,24 +61,24 @@ def format_flops(rate: float | None) -> str:
 
 
 def format_hertz(frequency: float | None) -> str:
-    """A frequency as text: ``1,980 MHz``; ``None`` is an en dash."""
+    """Format a frequency: ``1,980 MHz``; ``None`` is an en dash."""
     return "–" if frequency is None else f"{significant(frequency / 1e6)} MHz"
 
 
 def format_tokens(rate: float | None) -> str:
-    """Tokens per second as text: ``12,345 tokens/s``; ``None`` is an en dash."""
+    """Format tokens per second: ``12,345 tokens/s``; ``None`` is an en dash."""
     return "–" if rate is None else f"{significant(rate)} tokens/s"
 
 
 def format_ratio(value: float | None) -> str:
-    """A ratio such as a speedup: ``10.3x``; ``None`` is an en dash."""
+    """Format a ratio such as a speedup: ``10.3x``; ``None`` is an en dash."""
     return "–" if value is None else f"{significant(value)}x"
 
 
 def format_percent(fraction: float | None) -> str:
-    """A fraction of one as a percentage; never "0%" or "100%" unless it is exactly that.
+    """Format a fraction as a percentage; "0%" and "100%" only for exact values.
 
-    From 1,000% on in whole percent with thousands grouped.
+    From 1,000%, whole percent with thousands grouped.
     """
     if fraction is None:
         return "–"
@@ -96,24 +92,24 @@ def format_percent(fraction: float | None) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """A count with its noun: ``1 node``, ``1,204 nodes``, ``2 matches``."""
+    """Format a count with its noun: ``1 node``, ``1,204 nodes``, ``2 matches``."""
     ending = "" if number == 1 else "es" if noun.endswith(("ch", "ss")) else "s"
     return f"{number:,} {noun}{ending}"
 
 
 def format_count(value: float | None) -> str:
-    """A count with thousands grouped; ``None`` is an en dash."""
+    """Format a count with thousands grouped; ``None`` is an en dash."""
     if value is None:
         return "–"
     return f"{int(value):,}" if value == int(value) else f"{value:,.1f}"
 
 
 def format_signed_bytes(count: int) -> str:
-    """A difference in bytes, with its sign."""
+    """Format a difference in bytes with its sign."""
     return f"+{format_bytes(count)}" if count > 0 else format_bytes(count)
 
 
 def format_signed_percent(fraction: float) -> str:
-    """A difference as a percentage, with its sign."""
+    """Format a difference as a percentage with its sign."""
     sign = "+" if fraction > 0 else "-" if fraction < 0 else ""
     return f"{sign}{format_percent(abs(fraction))}"

@@ -25,8 +25,8 @@ _MOST_BYTES = 3 << 30
 """Of the server and what it starts together, while a hostile file is read."""
 _MOST_WAIT_S = 10.0
 """For an answer to somebody else meanwhile, on a machine that does other work."""
-_REFUSED = "This file cannot be opened"
-_OPENED = "opened here"
+_REFUSED = "File cannot be opened"
+_OPENED = "uploaded by you"
 
 
 def archive(more: Mapping[str, bytes] | None = None) -> bytes:
@@ -148,9 +148,12 @@ def others_uploads(served: Dashboard) -> str:
             other.open(page, query)
             must(_OPENED not in other.text, "the Overview of another visitor lists it")
             must("uploaded/eager" not in other.text, "another visitor reads it")
-        must("not here" in other.open("compare", "experiment=uploaded").text, "it is shown")
+        must(
+            "Experiment not found" in other.open("compare", "experiment=uploaded").text,
+            "it is shown",
+        )
         with Visitor(served.address, owner.cookies).open("compare", "experiment=uploaded") as again:
-            must("not here" not in again.text, "its owner's next page does not show it")
+            must("Experiment not found" not in again.text, "its owner's next page does not show it")
     return "held: seen by its owner's browser alone"
 
 
@@ -160,7 +163,7 @@ def too_many(served: Dashboard) -> str:
     with Visitor(served.address).open() as visitor:
         for _ in range(23):
             visitor.open().upload([("x.zip", archive())])
-            refused += "Remove one on the Overview page" in visitor.text
+            refused += "Remove an upload on the Overview page" in visitor.text
         kept = visitor.open().text.count("remove-")
         must(refused == 3 and kept == 20, f"{kept} were kept, {refused} refused")
         visitor.press("remove-")

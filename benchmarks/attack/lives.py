@@ -26,7 +26,7 @@ def working_folder(_: Dashboard) -> str:
     with dashboard(["decode"], planted=planted) as own:
         with Visitor(own.address).open("compare", "experiment=decode") as visitor:
             visitor.open().upload([("x.zip", archive())])
-            must("opened here" in visitor.text, "an upload is not read")
+            must("uploaded by you" in visitor.text, "an upload is not read")
         must(not (own.folder / "ran").exists(), "a module of the folder ran")
         agent = request(own.address, "/_stcore/agent/interact", method="POST", body=b"{}")
         must(agent.status in (403, 404, 405), "the agent API of the folder's settings is on")

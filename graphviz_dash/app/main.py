@@ -1,4 +1,4 @@
-"""The dashboard as ``graphviz-dash serve`` starts it from an installed package; see app.py."""
+"""Streamlit app started by ``graphviz-dash serve`` from an installed package; see app.py."""
 
 import streamlit as st
 

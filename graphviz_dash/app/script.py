@@ -1,4 +1,4 @@
-"""The script of the dashboard: the frame around every page, and the navigation."""
+"""Page script: the frame around every page, and the navigation."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from graphviz_dash.ui.state.store import ClosedError
 chosen = st.navigation(pages(), position="hidden")
 name = name_of(chosen)
 url_state.arrive()
-# Before the page is drawn: a visitor who leaves meanwhile ends this run, and finds it as chosen.
+# Before the page is drawn, because leaving the page ends this run.
 url_state.remember(name)
 if is_plain():
-    # Else it stands in the document already, before anything is drawn.
+    # Otherwise the document already contains it.
     st.html(STYLE)
 st.set_page_config(page_title=tab_title(name), layout="wide")
 top_bar(name)
 try:
     chosen.run()
 except ClosedError:
-    # What it shows changed on disk while it was made.
+    # The experiment changed on disk while the page was built.
     st.rerun()
 url_state.remember(name)
-# Once the first page is sent.
+# After the first page is sent.
 preload_all()

@@ -1,1 +1,1 @@
-"""Results in, files out: Perfetto and Chrome JSON."""
+"""Export results as files: reports, tables, graphs, and Perfetto or Chrome traces."""

@@ -1,4 +1,4 @@
-"""The equation of an experiment's runs, and how their work was paired, as flat tables."""
+"""Flat tables of step-time differences and of paired work."""
 
 from __future__ import annotations
 
@@ -53,8 +53,11 @@ _PAIR_SCHEMA: Final = {
 
 
 def equation_frame(comparison: Comparison) -> pl.DataFrame:
-    """A row for each run as a whole (``by`` is "step"), and for each of its modules and operators,
-    which both add up to it; times in ns."""
+    """Build a table of step-time differences in ns.
+
+    One row per run (``by`` is "step") and per module and operator; modules and operators each add
+    up to the run.
+    """
     rows = [
         row
         for run in comparison.runs
@@ -65,8 +68,10 @@ def equation_frame(comparison: Comparison) -> pl.DataFrame:
 
 
 def pair_frame(comparison: Comparison) -> pl.DataFrame:
-    """A row for each piece of work of a run's step beside its partner in the baseline's, and for
-    what has none; rows with one ``pair`` belong together. Durations in ns (medians, traced)."""
+    """Build a table of work items paired with the baseline, including unpaired ones.
+
+    Rows with the same ``pair`` belong together. Durations are traced medians in ns.
+    """
     rows = [
         row
         for run in comparison.runs
@@ -115,7 +120,7 @@ def _equation_row(
 def _pair_rows(waterfall: Waterfall) -> Iterator[dict[str, object]]:
     pairs = waterfall.pairs
     for number, row in enumerate(pairs.rows):
-        for at in range(max(len(row.before), len(row.after))):
+        for offset in range(max(len(row.before), len(row.after))):
             columns: dict[str, object] = {
                 "run": waterfall.run,
                 "baseline": waterfall.baseline,
@@ -125,11 +130,11 @@ def _pair_rows(waterfall: Waterfall) -> Iterator[dict[str, object]]:
                 "confidence": row.confidence,
                 "launch_differs": row.launch_differs,
             }
-            if at < len(row.before):
-                columns |= _side("before", pairs.before, row.before[at])
-            if at < len(row.after):
-                columns |= _side("after", pairs.after, row.after[at])
-                item = pairs.after.items[row.after[at]]
+            if offset < len(row.before):
+                columns |= _side("before", pairs.before, row.before[offset])
+            if offset < len(row.after):
+                columns |= _side("after", pairs.after, row.after[offset])
+                item = pairs.after.items[row.after[offset]]
                 columns |= {"graph": item.graph, "node": item.node}
             yield columns
 

@@ -1,4 +1,4 @@
-"""Files written whole or not at all, and what was written."""
+"""Write files atomically, and summarize exported traces."""
 
 from __future__ import annotations
 
@@ -17,48 +17,49 @@ from graphviz_dash.errors import InputError
 _gzip: Any = igzip.GzipFile
 
 _GZIP_LEVEL: Final = 2
-"""isal's default; higher ones take longer and save few per cent."""
+"""isal's default; higher levels are slower and save only a few per cent."""
 
 
 class ExportSummary(Struct, frozen=True):
-    """What an exported trace holds."""
+    """Content of an exported trace."""
 
     path: Path
-    """The file."""
+    """Exported file."""
     format: str
     """``proto`` or ``json``."""
     bytes: int
-    """Size of the file."""
+    """File size."""
     runs: tuple[str, ...]
-    """Names of the runs that are in it."""
+    """Names of the exported runs."""
     tracks: int
-    """Threads, streams with their overflow lanes, counters and groups."""
+    """Number of threads, streams with overflow lanes, counters and groups."""
     slices: int
-    """All slices."""
+    """Number of slices."""
     overflowed: int
-    """Those of the slices that overlap others and so have a lane of their own."""
+    """Number of slices that overlap others and use an overflow lane."""
     flows: int
-    """Arrows from launches to what they launched."""
+    """Number of arrows from launches to their GPU work."""
     counters: int
-    """Values of counters."""
+    """Number of counter values."""
     skipped: tuple[tuple[str, str], ...]
     """Runs without a trace, each with the reason."""
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write, which takes the place of ``path`` when the block ends without an error, and
-    is removed otherwise. Compressed when the name ends in ``.gz``.
+    """Open a file that replaces ``path`` if the block succeeds and is removed otherwise.
+
+    A name ending in ``.gz`` is compressed.
 
     Raises:
         InputError: no file can be written there.
-        OSError: the disk refuses what is written; it names ``path``.
+        OSError: the file system rejects the write; the error names ``path``.
     """
     if path.is_dir():
         raise InputError(path, "a folder", "a file to write")
-    beside = path.with_name(f".{path.name[:100]}.{os.getpid()}.part")
+    part = path.with_name(f".{path.name[:100]}.{os.getpid()}.part")
     try:
-        raw: IO[bytes] = beside.open("xb")
+        raw: IO[bytes] = part.open("xb")
     except OSError as error:
         reason = (error.strerror or "it cannot be written").lower()
         raise InputError(path, reason, "a file in a folder that can be written") from error
@@ -71,10 +72,10 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
                     yield packed
             else:
                 yield raw
-        beside.replace(path)
+        part.replace(path)
     except OSError as error:
-        if error.filename is None:  # writing to an open file names none
+        if error.filename is None:  # errors from an open file have no name
             error.filename = str(path)
         raise
     finally:
-        beside.unlink(missing_ok=True)
+        part.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Nodes of a graph and kernels of an experiment as flat tables, in CSV or Parquet."""
+"""Flat tables of graph nodes and kernels, as CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -32,27 +32,29 @@ from graphviz_dash.model.graph import (
 )
 
 _FORMULA: Final = r"^[=+\-@\t\r]"
-"""How a cell begins that spreadsheets take for a formula."""
+"""Start of a cell that spreadsheets interpret as a formula."""
 
 _UNSHOWN: Final = r"[\p{C}\p{Zl}\p{Zp}]"
-"""Control and format characters, and those that break lines."""
+"""Control characters, format characters and line breaks."""
 
 
 class TableSummary(Struct, frozen=True):
-    """What was written."""
+    """Summary of a written table."""
 
     path: Path
-    """The file."""
+    """Written file."""
     rows: int
-    """Rows without the header."""
+    """Number of rows without the header."""
     columns: tuple[str, ...]
-    """Names of the columns, in order."""
+    """Column names, in order."""
 
 
 def node_frame(whole: WholeGraph, measured: MeasuredGraph | Missing) -> pl.DataFrame:
-    """A row for each node of a graph, by index, and after them those of the graphs it holds. Times
-    in ns over the replays of the pass ``timed_in``, sizes in bytes; null is what is not known or
-    does not apply. ``measured`` is the graph over its replays, or why it could not be measured."""
+    """Build a table of the nodes of a graph, followed by those of nested graphs.
+
+    Times are in ns over the replays of the pass ``timed_in``, sizes in bytes; null if unknown or
+    not applicable. ``measured`` is the measured graph or the reason it is unavailable.
+    """
     rows = [
         _node(row) | {"graph": graph, "node": index} | _slack(measured, (graph, index))
         for row, (graph, index) in zip(whole.table.rows, whole.owner, strict=True)
@@ -73,7 +75,7 @@ def _slack(measured: MeasuredGraph | Missing, name: tuple[str, int]) -> dict[str
 
 
 def kernel_frame(table: KernelTable) -> pl.DataFrame:
-    """A row for each kernel and run that has it: counts and times per traced step, in ns."""
+    """Build a table with one row per kernel and run: counts and times per traced step, in ns."""
     rows = [
         {
             "run": run,
@@ -95,10 +97,10 @@ def kernel_frame(table: KernelTable) -> pl.DataFrame:
 
 
 def write_table(frame: pl.DataFrame, file: Path) -> TableSummary:
-    """Writes ``frame`` as CSV or Parquet, by the suffix of ``file``.
+    """Write ``frame`` as CSV or Parquet, depending on the suffix of ``file``.
 
     Raises:
-        InputError: another suffix, or the file cannot be written.
+        InputError: unsupported suffix, or the file cannot be written.
     """
     if file.suffix not in (".csv", ".parquet"):
         raise InputError(file, f"the suffix {file.suffix!r}", ".csv or .parquet")
@@ -108,13 +110,15 @@ def write_table(frame: pl.DataFrame, file: Path) -> TableSummary:
 
 
 def as_csv(frame: pl.DataFrame) -> bytes:
-    """``frame`` as CSV; a text that a spreadsheet would run as a formula gets an apostrophe before
-    it, and control characters, line breaks among them, are shown as escapes: Parquet has the bytes
-    as they are."""
+    """Format ``frame`` as CSV.
+
+    Text that a spreadsheet would run as a formula is prefixed with an apostrophe, and control
+    characters and line breaks are escaped. Parquet keeps the original text.
+    """
     text = pl.col(pl.String)
-    harmless = pl.when(text.str.contains(_FORMULA)).then("'" + text).otherwise(text)
-    shown = harmless.map_batches(_shown, return_dtype=pl.String)
-    return frame.with_columns(shown.name.keep()).write_csv().encode()
+    escaped = pl.when(text.str.contains(_FORMULA)).then("'" + text).otherwise(text)
+    printable_text = escaped.map_batches(_shown, return_dtype=pl.String)
+    return frame.with_columns(printable_text.name.keep()).write_csv().encode()
 
 
 def _shown(texts: pl.Series) -> pl.Series:
@@ -124,7 +128,7 @@ def _shown(texts: pl.Series) -> pl.Series:
 
 
 def as_parquet(frame: pl.DataFrame) -> bytes:
-    """``frame`` as Parquet."""
+    """Format ``frame`` as Parquet."""
     buffer = io.BytesIO()
     frame.write_parquet(buffer)
     return buffer.getvalue()
@@ -221,7 +225,6 @@ def _node(row: NodeRow) -> dict[str, object]:
 
 
 def _parameters(node: GraphNode) -> dict[str, object]:
-    """The columns that the node's kind fills."""
     columns: dict[str, object] = {"bodies": " ".join(node.bodies)} if node.bodies else {}
     match node.params:
         case KernelParams() as kernel:
@@ -234,9 +237,9 @@ def _parameters(node: GraphNode) -> dict[str, object]:
                 "cooperative": kernel.cooperative,
                 "priority": kernel.priority,
             }
-            for what, size in (("grid", kernel.grid), ("block", kernel.block)):
+            for dimension, size in (("grid", kernel.grid), ("block", kernel.block)):
                 extent = size or (None, None, None)
-                columns |= {f"{what}_{axis}": n for axis, n in zip("xyz", extent, strict=True)}
+                columns |= {f"{dimension}_{axis}": n for axis, n in zip("xyz", extent, strict=True)}
         case MemcpyParams(bytes=count) | MemsetParams(bytes=count):
             columns["bytes"] = count
         case MemAllocParams(bytes=count, device=device):

@@ -34,9 +34,9 @@ def compared(name: str) -> dict[str, float]:
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     return {
-        run["name"]: run["figures"]["speedup"]["value"]
+        run["name"]: run["metrics"]["speedup"]["value"]
         for run in document["runs"]
-        if run["figures"]["speedup"]["value"] is not None
+        if run["metrics"]["speedup"]["value"] is not None
     }
 
 

@@ -38,7 +38,7 @@ def keys(value: object) -> Iterator[str]:
     if isinstance(value, dict):
         for key, inner in value.items():
             yield key
-            if key not in ("methods", "without", "counts"):
+            if key not in ("methods", "unavailable", "counts"):
                 yield from keys(inner)
     elif isinstance(value, list):
         for inner in value:

@@ -43,7 +43,7 @@ def test_json(name: str, invoke: Invoke) -> None:
     assert result.out.isascii()
     document = json.loads(result.out)
     assert document["schema"] == f"graphviz-dash/{COMMANDS[name][0]}"
-    assert document["version"] == 1
+    assert document["version"] == 2
     assert_gold(result.out, GOLD / f"{name}.json")
 
 

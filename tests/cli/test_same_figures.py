@@ -33,7 +33,7 @@ OF_MEMORY = {
 
 
 def figures_of(run: dict[str, Any]) -> dict[str, Any]:
-    return {metric: figure["value"] for metric, figure in run["figures"].items()}
+    return {metric: figure["value"] for metric, figure in run["metrics"].items()}
 
 
 @pytest.mark.parametrize("sample", SAMPLES)
@@ -83,7 +83,7 @@ def _report_tells(file: Path, runs: dict[str, Any]) -> None:
         )
         rows[first] = cells
     for metric in METRICS.values():
-        found = [runs[name]["figures"][metric.id]["value"] for name in runs]
+        found = [runs[name]["metrics"][metric.id]["value"] for name in runs]
         title = f"{metric.title}, est." if metric.estimate else metric.title
         if all(value is None for value in found):
             assert title not in rows

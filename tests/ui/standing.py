@@ -16,7 +16,7 @@ from tests.ui.waits import idle
 WIDTH, HEIGHT = 1280, 860
 
 _NOWHERE: Final = "doctor?experiment=nowhere"
-_NOT_HERE: Final = "This experiment is not here"
+_NOT_HERE: Final = "Experiment not found"
 _FOLLOW: Final = """href => {
   const link = Object.assign(document.createElement("a"), {className: "to-page", href})
   document.body.append(link)

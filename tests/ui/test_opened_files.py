@@ -32,7 +32,7 @@ def test_a_damaged_upload_is_one_line_and_a_good_one_opens_until_it_is_removed(
     page: Page, made: str
 ) -> None:
     page.goto(made)
-    page.get_by_text("Open files from this computer").click()
+    page.get_by_test_id("stPopoverButton").filter(has_text="Upload").click()
     chooser = page.locator('input[type="file"]')
     chooser.set_input_files(
         files=[{"name": "bad.zip", "mimeType": "application/zip", "buffer": b"PK not a zip"}]
@@ -59,22 +59,22 @@ def test_a_damaged_upload_is_one_line_and_a_good_one_opens_until_it_is_removed(
     expect(page.get_by_role("link", name="from-elsewhere", exact=True)).to_be_visible(
         timeout=60_000
     )
-    expect(page.get_by_text(re.compile(r"\d opened here"))).to_be_visible()
+    expect(page.get_by_text(re.compile(r"\d uploaded by you"))).to_be_visible()
     idle(page)
-    page.get_by_role("link", name="Look at it").click()
+    page.get_by_role("link", name="Open", exact=True).click()
     expect(page).to_have_url(re.compile(r"/compare\?experiment=from-elsewhere$"))
     with Visitor(made) as other:
         other.open("compare", "experiment=from-elsewhere")
-        assert "This experiment is not here" in other.text
+        assert "Experiment not found" in other.text
     page.goto(made)
     page.get_by_role("button", name="Remove").click()
     expect(page.get_by_role("link", name="from-elsewhere", exact=True)).to_have_count(0)
-    expect(page.get_by_text("opened here")).to_have_count(0)
+    expect(page.get_by_text("uploaded by you")).to_have_count(0)
 
 
 def test_traces_of_other_programs_open_by_upload(page: Page, made: str, tmp_path: Path) -> None:
     page.goto(made)
-    page.get_by_text("Open files from this computer").click()
+    page.get_by_test_id("stPopoverButton").filter(has_text="Upload").click()
     files = [
         capture(tmp_path / "dropped-capture.json.gz"),
         replay(tmp_path / "dropped-replay.json.gz"),
@@ -84,5 +84,5 @@ def test_traces_of_other_programs_open_by_upload(page: Page, made: str, tmp_path
     note = "Imported from 2 × Kineto trace; 1 graph of 2 nodes; 6 kernels"
     expect(page.get_by_text(note)).to_be_visible()
     page.goto(f"{made}/graph?experiment=dropped")
-    said = "dependencies between nodes are not known"
+    said = "node dependencies are unknown"
     expect(page.get_by_text(said)).to_be_visible()

@@ -1,4 +1,4 @@
-"""What an import made and left out, as JSON."""
+"""Build the JSON of an import."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from graphviz_dash.model.run import Absent, Source
 
 
 class WrittenBundle(Protocol):
-    """A bundle that was made of foreign files; importers have it."""
+    """A bundle made from foreign files; importers implement it."""
 
     @property
     def path(self) -> Path:
-        """Its folder."""
+        """Bundle folder."""
         ...
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The files that it was made of."""
+        """Files that it was made from."""
         ...
 
     @property
     def absent(self) -> tuple[Absent, ...]:
-        """What it lacks, and why."""
+        """Missing facts with the reason."""
         ...
 
 
 class RefusedFiles(Protocol):
-    """Files of which no bundle was made."""
+    """Files that did not become a bundle."""
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Their names."""
+        """File names."""
         ...
 
     @property
     def reason(self) -> str:
-        """Why none was made."""
+        """Reason for the refusal."""
         ...
 
 
 class SourceDocument(TypedDict):
-    """A foreign file that a bundle was made of."""
+    """A foreign file that a bundle was made from."""
 
     name: str
     kind: str
@@ -63,14 +63,14 @@ class BundleDocument(TypedDict):
 
 
 class RefusedDocument(TypedDict):
-    """Files of which no bundle was made."""
+    """Files that did not become a bundle."""
 
     files: list[str]
     reason: Sentence
 
 
 class ImportDocument(TypedDict):
-    """What an import made and left out."""
+    """Imported bundles and omitted files."""
 
     runs: list[BundleDocument]
     not_imported: list[RefusedDocument]
@@ -79,7 +79,7 @@ class ImportDocument(TypedDict):
 def import_document(
     written: Sequence[WrittenBundle], refused: Sequence[RefusedFiles]
 ) -> ImportDocument:
-    """The bundles that were written, and the files of which none was made."""
+    """Build the document of the written bundles and the refused files."""
     return {
         "runs": [_bundle_document(bundle) for bundle in written],
         "not_imported": [{"files": list(group.files), "reason": group.reason} for group in refused],

@@ -1,4 +1,4 @@
-"""A folder of experiments as JSON: what each run is, its step time and speedup."""
+"""Build the JSON of a folder of experiments."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from graphviz_dash.exports.documents.figures import FigureDocument, figures_docu
 from graphviz_dash.exports.documents.values import FilePath, Sentence, shown
 
 UnreadableBundles = Sequence[tuple[Path, str]]
-"""Bundles that cannot be read, each with the error."""
+"""Unreadable bundles, each with its error."""
 
 
 class ListedRunDocument(IdentityDocument):
-    """A run with its step time and speedup; ``sound`` is false where its replays do other work."""
+    """A run with its step time and speedup.
 
-    sound: bool
-    figures: dict[str, FigureDocument]
+    ``replays_match`` is false if its replays compute something else than the step.
+    """
+
+    replays_match: bool
+    metrics: dict[str, FigureDocument]
 
 
 class UnreadableBundleDocument(TypedDict):
@@ -48,7 +51,7 @@ class ListingDocument(TypedDict):
 def listing_document(
     listed: Sequence[tuple[Comparison, UnreadableBundles]],
 ) -> ListingDocument:
-    """The experiments of a folder, compared without their traces."""
+    """Build the document of experiments that were compared without their traces."""
     return {"experiments": [_experiment_document(*experiment) for experiment in listed]}
 
 
@@ -62,8 +65,8 @@ def _experiment_document(
         "runs": [
             {
                 **identity_document(run.run),
-                "sound": run.replays_match,
-                "figures": figures_document((run.step, run.speedup)),
+                "replays_match": run.replays_match,
+                "metrics": figures_document((run.step, run.speedup)),
             }
             for run in comparison.runs
         ],

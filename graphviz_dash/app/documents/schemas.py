@@ -1,7 +1,7 @@
-"""JSON schemas of the documents, made of the types that their builders return.
+"""Generate JSON schemas of the documents from the return types of their builders.
 
-A program may rely on what a schema requires; further fields may come without a new version, so that
-schemas allow them.
+Programs may rely on required fields. Schemas allow further fields, which may be added without a new
+version.
 """
 
 from __future__ import annotations
@@ -45,12 +45,16 @@ _CONTENTS: Final[dict[str, type]] = {
 
 
 def document_schema(name: str) -> dict[str, Any]:
-    """The JSON schema of the document that the command ``name`` prints (KeyError: it has none)."""
+    """Return the JSON schema of the document printed by the command ``name``.
+
+    Raises:
+        KeyError: the command prints no document.
+    """
     (reference,), components = msgspec.json.schema_components(
         (_CONTENTS[name],), ref_template="#/$defs/{name}"
     )
     content = components.pop(reference["$ref"].rpartition("/")[2])
-    own = {
+    envelope = {
         "schema": {"const": f"graphviz-dash/{name}"},
         "version": {"const": VERSIONS[name]},
     }
@@ -59,7 +63,7 @@ def document_schema(name: str) -> dict[str, Any]:
         "title": f"graphviz-dash/{name}, version {VERSIONS[name]}",
         "description": content["description"],
         "type": "object",
-        "properties": own | content["properties"],
-        "required": [*own, *content["required"]],
+        "properties": envelope | content["properties"],
+        "required": [*envelope, *content["required"]],
         "$defs": dict(sorted(components.items())),
     }

@@ -1,9 +1,9 @@
-"""Who may reach the server: by which names, from which pages, with which token.
+"""Control access to the server by host name, origin and token.
 
-A page of another site reaches a server of this machine in two ways. Its script asks for our
-address, which the browser lets it send and not read; ``Origin`` tells that. Or its own name is made
-to lead to this machine (DNS rebinding): then the browser takes us for its site, and only the
-``Host`` that it names tells. Addresses in numbers cannot be rebound, names can.
+A page of another site can reach a server on this machine in two ways. Its script can send requests
+to our address without reading the answers; ``Origin`` reveals this. Or its own name can resolve to
+this machine (DNS rebinding), so that the browser treats us as that site; only ``Host`` reveals
+this. Numeric addresses cannot be rebound, names can.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _DEFAULT_PORTS: Final = {"http": "80", "https": "443", "ws": "80", "wss": "443"}
 
 
 class Access(Struct, frozen=True):
-    """What is asked of a request."""
+    """Requirements for a request."""
 
     loopback: bool
-    """Whether the server listens on an address of this machine alone."""
+    """True if the server listens on a loopback address only."""
     names: frozenset[str]
-    """The names, in lower case, by which it may be addressed besides loopback addresses."""
+    """Accepted host names besides loopback addresses, in lower case."""
     token: str | None
-    """What a request has to show; None where none is asked for."""
+    """Required token; None if no token is required."""
 
     def allows_host(self, host: str | None) -> bool:
-        """Whether a request may name ``host``, the value of its header, as whom it talks to."""
+        """Check the value of a request's ``Host`` header."""
         name = host_name(host)
         if name is None:
             return False
@@ -47,8 +47,7 @@ class Access(Struct, frozen=True):
 
 
 def allows_origin(origin: str | None, host: str | None) -> bool:
-    """Whether a request that names ``host`` may come from a page of ``origin``: from our own, or,
-    where it has none, from no page."""
+    """Check that a request comes from our own pages, or from no page if it has no origin."""
     if origin is None:
         return True
     try:
@@ -61,13 +60,15 @@ def allows_origin(origin: str | None, host: str | None) -> bool:
     if default is None or name is None or parts.hostname is None:
         return False
     same_name = parts.hostname.rstrip(".") == name
-    # Behind a proxy that ends TLS the host names no port, or that of the scheme outside.
+    # Behind a TLS proxy the host has no port, or the one of the outer scheme.
     return same_name and str(port or default) == (own_port or default)
 
 
 def host_name(host: str | None) -> str | None:
-    """The name in a ``Host`` header in lower case, without port, brackets and final dot; None for
-    what is no host."""
+    """Parse the name in a ``Host`` header, in lower case without port, brackets and final dot.
+
+    None if the header is invalid.
+    """
     if not host:
         return None
     try:
@@ -94,7 +95,7 @@ def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this machine reaches a server that listens on ``address``."""
+    """Return True if a server listening on ``address`` is reachable from this machine only."""
     if address == _LOOPBACK_NAME:
         return True
     number = _address(address)
@@ -102,26 +103,28 @@ def is_loopback(address: str) -> bool:
 
 
 def access_of(address: str | None, settings: ServerSettings) -> Access:
-    """Access to a server that listens on ``address``, None for all of the machine's. Off loopback
-    it asks for a token: that of ``settings``, or one of its own where these were not given."""
+    """Build the access rules of a server listening on ``address``, None for all addresses.
+
+    Off loopback a token is required: the one from ``settings``, or a generated one.
+    """
     loopback = address is not None and is_loopback(address)
-    own = {address.lower()} if address else set()
+    names = {address.lower()} if address else set()
     if not loopback:
-        own |= {socket.gethostname().lower(), socket.getfqdn().lower()}
+        names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
     token = settings.token
     if token is None and settings.asks_token is not False and not loopback:
         token = secrets.token_urlsafe(24)
-    return Access(loopback, frozenset(own | set(settings.hosts)), token)
+    return Access(loopback, frozenset(names | set(settings.hosts)), token)
 
 
 @cache
 def access() -> Access:
-    """Access to this server, by Streamlit's settings and the environment."""
+    """Return the access rules from Streamlit's settings and the environment."""
     settings = settings_of()
     address = st.get_option("server.address")
-    made = access_of(address, settings)
-    if made.token is not None and made.token != settings.token:
+    rules = access_of(address, settings)
+    if rules.token is not None and rules.token != settings.token:
         port = st.get_option("server.port")
         host = address if address not in (None, "0.0.0.0", "::") else socket.gethostname()
-        print(f"http://{host}:{port}/?token={made.token}", file=sys.stderr)
-    return made
+        print(f"http://{host}:{port}/?token={rules.token}", file=sys.stderr)
+    return rules

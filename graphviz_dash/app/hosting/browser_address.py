@@ -1,9 +1,8 @@
-"""Where a session's browser is: where its last link, Back or document led, and what it was told
-since.
+"""Track the page and query that each browser shows.
 
-Streamlit's front end has the server run the page that it last heard of, under the address that it
-last heard of. What a component or a widget sends while an answer is on its way would have the
-server run the page that the visitor has just left, or take back what he has just chosen.
+Streamlit's front end asks for the page and query it last received. Messages from a component or
+widget during a page change would otherwise rerun the page that the user just left, or revert a
+choice.
 """
 
 from __future__ import annotations
@@ -20,21 +19,23 @@ _KEEPS: Final = "_keeps_its_address"
 
 
 class _Address(Struct):
-    """Where a browser is."""
+    """Current location of a browser."""
 
     way: ClientState
-    """The request that led to its page."""
+    """Request that led to its page."""
     query: str
-    """As it will be once it has heard all that it was told."""
+    """Query after the browser has processed all messages."""
 
 
 _ADDRESSES: Final[WeakKeyDictionary[AppSession, _Address]] = WeakKeyDictionary()
-"""Read and written by the thread of the server's event loop alone."""
+"""Accessed only from the thread of the event loop."""
 
 
 def keep_addresses() -> None:
-    """From now on only a link, Back, Forward or a new document brings a session to another page,
-    and only they and the scripts of its pages change its query."""
+    """Restrict page changes to links, Back, Forward and new documents.
+
+    Only those and the page scripts change the query of a session.
+    """
     request, send = AppSession.request_rerun, AppSession._enqueue_forward_msg
     if hasattr(request, _KEEPS):
         return
@@ -54,14 +55,16 @@ def keep_addresses() -> None:
 
 
 def _there(session: AppSession, asked: ClientState) -> ClientState:
-    """What is asked, at the address of the session's browser; from a page that was left, the way to
-    the page that it was left for."""
+    """Return the request at the browser's current address.
+
+    A request from a page that was left becomes the request for the current page.
+    """
     address = _ADDRESSES.get(session)
     if address is None or asked.is_history_navigation or not asked.page_script_hash:
         _ADDRESSES[session] = _Address(asked, asked.query_string)
         return asked
     is_left = address.way.page_script_hash not in ("", asked.page_script_hash)
-    there = ClientState()
-    there.CopyFrom(address.way if is_left else asked)
-    there.query_string = address.query
-    return there
+    redirected = ClientState()
+    redirected.CopyFrom(address.way if is_left else asked)
+    redirected.query_string = address.query
+    return redirected

@@ -1,9 +1,8 @@
-"""The overview's cards as they are before traces are read, made by a process of its own.
+"""Compute the overview's first cards, before traces are read, in a separate process.
 
-They need the analysis, whose import and work take half a second of one core. A thread of the server
-would take it from the answers to a browser that asks for the first page. A process beside it is at
-its end while that browser still loads the scripts of the page; the server imports the analysis
-after the page is sent.
+The cards need the analysis package, whose import and work use half a second of CPU time. A server
+thread would delay the answers to the first page. A separate process finishes while the browser
+still loads the page's scripts; the server imports the analysis after the page is sent.
 """
 
 from __future__ import annotations
@@ -23,36 +22,39 @@ from graphviz_dash.ui.state.identity import identity_of
 
 _PROGRAM: Final = "graphviz_dash.app.hosting.cards_process"
 _PACKAGES: Final = Path(__file__).parents[3]
-"""Where the package lies, which need not be installed."""
+"""Folder that contains the package, which need not be installed."""
 _NICENESS: Final = 10
 
 
 KINDS: Final = ("Collected", "Recorded", "Imported", "With failures", "Several ranks")
-"""What experiments are filtered by."""
+"""Filters for experiments."""
 
 
 class Card(msgspec.Struct, frozen=True):
-    """What the overview tells of an experiment."""
+    """Summary of an experiment on the overview."""
 
     where: str
-    """Markup beside its name."""
+    """Markup next to its name."""
     facts: str
-    """Markup below it."""
+    """Markup below its name."""
     pages: tuple[str, ...]
-    """Names of the pages that have something to show of it."""
+    """Names of the pages with content for it."""
     about: str
-    """What it is, in plain text; searched too."""
+    """Description in plain text, also searched."""
     created: str
-    """When its newest run was made, ISO 8601."""
+    """Creation time of its newest run, ISO 8601."""
     speedup: float | None
-    """Of the fastest run over the baseline, or as predicted; None without either."""
+    """Speedup of the fastest run over the baseline, or the prediction; None if unavailable."""
     kinds: tuple[str, ...]
-    """Those of KINDS that it is of."""
+    """Matching values of KINDS."""
 
 
 class CardMessage(msgspec.Struct, frozen=True):
-    """The card of the experiment at ``path``, as it was by its ``identity``
-    (:func:`~graphviz_dash.ui.state.identity.identity_of`); None if it could not be read."""
+    """The card of the experiment at ``path``, for its ``identity``.
+
+    See :func:`~graphviz_dash.ui.state.identity.identity_of`. The card is None if the experiment
+    could not be read.
+    """
 
     path: str
     identity: bytes
@@ -60,7 +62,7 @@ class CardMessage(msgspec.Struct, frozen=True):
 
 
 class FirstCards:
-    """The cards that the process has made so far; safe to use from threads."""
+    """Cards that the process has computed so far. Thread-safe."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -68,18 +70,17 @@ class FirstCards:
         self._process: subprocess.Popen[bytes] | None = None
 
     def begin(self, arguments: Sequence[str]) -> None:
-        """Starts the process on the experiments that ``arguments`` of the server's command line
-        lead to."""
-        places = [str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH")])]
+        """Start the process on the experiments selected by the server's ``arguments``."""
+        paths = [str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH")])]
         process = subprocess.Popen(
-            # No module is imported from the working folder, which is a visitor's.
+            # -P: never import modules from the user's working folder.
             [sys.executable, "-P", "-m", _PROGRAM, *arguments],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(places)},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            # What it fails at is done by the server, which says what is wrong.
+            # The server retries what fails here and reports the error.
             stderr=subprocess.DEVNULL,
-            # Ctrl-C ends the server, and the server ends it.
+            # Ctrl-C stops the server, and the server stops this process.
             start_new_session=True,
         )
         with self._changed:
@@ -93,9 +94,11 @@ class FirstCards:
         ).start()
 
     def of(self, path: Path) -> Card | None:
-        """The card of the experiment at ``path``, waiting for it while the process runs; None if
-        the experiment could not be read or has changed since, or the process ends, or has ended,
-        without a word of it."""
+        """Wait for and return the card of the experiment at ``path``.
+
+        None if the experiment could not be read or has changed, or if the process ended without a
+        card for it.
+        """
         with self._changed:
             self._changed.wait_for(lambda: str(path) in self._cards or self._process is None)
             message = self._cards.get(str(path))
@@ -104,16 +107,15 @@ class FirstCards:
         return message.card
 
     def give_way(self) -> None:
-        """Lets whatever else the machine does go first, from now on: a browser has asked for
-        another page than the overview, and needs the cores that it would take."""
+        """Lower the process priority while the browser loads a page other than the overview."""
         with self._changed:
             process = self._process
         if process is not None and hasattr(os, "setpriority"):
-            with suppress(OSError):  # it ended meanwhile
+            with suppress(OSError):  # it has ended
                 os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
 
     def end(self) -> None:
-        """Ends the process, if it still runs."""
+        """Stop the process if it still runs."""
         with self._changed:
             process = self._process
         if process is not None:
@@ -122,7 +124,7 @@ class FirstCards:
     def _listen(self, process: subprocess.Popen[bytes], lines: IO[bytes]) -> None:
         decoder = msgspec.json.Decoder(CardMessage)
         try:
-            # What is no word of ours ends it, as a failure of the process does.
+            # An undecodable line ends the process, like any other failure.
             with lines, suppress(msgspec.DecodeError):
                 for line in lines:
                     message = decoder.decode(line)

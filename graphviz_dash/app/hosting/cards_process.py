@@ -1,10 +1,9 @@
-"""A process that makes the overview's cards as they are before traces are read.
+"""Compute the overview's cards, before traces are read, in a separate process.
 
     python -m graphviz_dash.app.hosting.cards_process [FOLDERS...]
 
-writes of every experiment under the folders that the server would find with the same arguments: a
-line of JSON each, an :class:`~graphviz_dash.app.hosting.cards_client.CardMessage`, at once when it
-is known.
+writes one line of JSON, a :class:`~graphviz_dash.ui.hosting.cards_client.CardMessage`, for each
+experiment that the server would find with the same arguments, as soon as it is available.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ import sys
 
 
 def main() -> None:
-    """Writes the cards of all experiments."""
-    # At its end in a moment, and what it makes has no cycles: not even while modules are imported.
+    """Write the cards of all experiments."""
+    # The process is short-lived and creates no cycles, not even during imports.
     gc.disable()
     import msgspec
 
@@ -27,10 +26,10 @@ def main() -> None:
         try:
             folders = find_experiments(root)
         except InputError:
-            continue  # the page says so
+            continue  # the page reports this
         for path in folders:
-            # With the analysis, half a second that nobody needs where no experiment lies.
-            from graphviz_dash.app.overview.experiment_card import first_card_message
+            # Imports the analysis, half a second that an empty folder does not need.
+            from graphviz_dash.ui.panels.experiment_card import first_card_message
 
             sys.stdout.buffer.write(msgspec.json.encode(first_card_message(path)) + b"\n")
             sys.stdout.buffer.flush()

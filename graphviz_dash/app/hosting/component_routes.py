@@ -1,4 +1,4 @@
-"""The routes of all components, under ``/api/``; each checks its own parameters."""
+"""Routes of all components under ``/api/``. Each route validates its own parameters."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The document that every page starts as: Streamlit's own, with our style sheet already in it.
+"""Complete Streamlit's HTML document with our style sheet and scripts.
 
-Put on the page by the script, a style sheet comes after the first elements are drawn, which then
-all move. So does text whose part of Streamlit's front end is asked for when it is first needed.
+A style sheet added by the page script arrives after the first elements are drawn, which then all
+move. The same happens to text whose part of the front end is loaded on first use.
 """
 
 from __future__ import annotations
@@ -27,19 +27,23 @@ STYLE: Final = Path(__file__).parents[2] / "ui" / "assets" / "style.css"
 SCRIPTS: Final = Path(streamlit.__file__).parent / "static" / "static" / "js"
 OVERVIEW: Final = ("Html", "DynamicIcon", "StreamlitMarkdown")
 OTHERS: Final = (*OVERVIEW, "Selectbox", "ButtonGroup", "BidiComponent", "DownloadButton")
-"""Parts of Streamlit's front end that the first screen of the start page and of the other pages is
-made of; one that a later version has not, or calls otherwise, is asked for when it is needed, as
-the fields of the start page are: its cards do not wait for them."""
+"""Parts of Streamlit's front end on the first screen of the start page and of other pages.
+
+Parts that another Streamlit version lacks or renames are loaded on demand. So are the start page's
+input fields, because its cards do not need them.
+"""
 LATER: Final = ("ButtonGroup", "BidiComponent", "DataFrame", "DownloadButton")
-"""Parts that other pages begin with and Streamlit loads when they are gone to, 0.6 s for a graph:
-loaded when the first page stands and the browser has nothing to do."""
+"""Parts at the top of other pages, which Streamlit would load on navigation (0.6 s for a graph).
+
+They are loaded when the first page is complete and the browser is idle.
+"""
 IMPORT: Final = re.compile(r"""(?:from|import)\s*["'`]\./([\w.-]+\.js)["'`]""")
 _BEGIN_BYTES: Final = 1 << 15
-"""What is read of a script, half a megabyte with some: bundlers put imports at the beginning."""
+"""Bytes read of a script (up to half a megabyte); bundlers put imports at the beginning."""
 _UNUSED: Final = re.compile(rb"<link[^>]*/SourceSansVF-Upright[^>]*>")
-"""Streamlit's own font, asked for before all scripts though our theme shows no text in it."""
+"""Streamlit's own font, requested before all scripts although our theme does not use it."""
 _NOT_ASKED: Final = (b"accept-encoding", b"if-none-match", b"if-modified-since")
-"""What is compressed, or that a document is unchanged, could not be completed."""
+"""Headers dropped from the request: a compressed or unchanged document cannot be completed."""
 _FRESH: Final = """<script type="module">
 const root = document.documentElement
 root.classList.add("fresh")
@@ -54,9 +58,11 @@ const watch = new MutationObserver(() => {
 watch.observe(document.body, {subtree: true, childList: true, attributes: true,
   attributeFilter: ["data-test-script-state"]})
 </script>"""
-"""Until a new document's first page is complete, the style sheet hides what stands around a
-placeholder: it is drawn once, in its place. A placeholder that stays is shown after 6 s in which
-nothing came, not counting those in which a slow browser was busy with a script."""
+"""Hides elements around a placeholder until the first page is complete.
+
+Each element is drawn once, in its final position. A remaining placeholder appears after 6 s without
+changes, not counting time in which a slow browser runs a script.
+"""
 _LATER: Final = """<script type="module">
 const idle = window.requestIdleCallback ?? ((act) => setTimeout(act, 100))
 const names = %s
@@ -80,9 +86,11 @@ const begun = new MutationObserver(() => {
 })
 begun.observe(document.documentElement, {subtree: true, childList: true})
 </script>"""
-"""Loads Plotly, five megabytes that a browser is busy with for 0.3 s, when the first elements of a
-page are there: before them it would put off the page, and with the chart it would wait for the
-server first."""
+"""Loads Plotly once the first elements of a page exist.
+
+Plotly has five megabytes and blocks the browser for 0.3 s. Loading it earlier would delay the page,
+loading it with the chart would wait for the server.
+"""
 _HISTORY: Final = """<script>
 {
   let passing = false
@@ -109,13 +117,15 @@ _HISTORY: Final = """<script>
   })
 }
 </script>"""
-"""From Back or Forward to the visitor's next act the address is the browser's alone. Streamlit's
-front end joins what the script of a page says of its address to the page that the browser is at by
-then: where Back is pressed twice quickly, the script of the page that was passed has begun, and
-its path or its query would get into the address of the other page.
+"""Ignores address changes by Streamlit between Back or Forward and the next user action.
 
-A link of ours is followed as Forward is, to an address that is new: the front end has the server
-run that page and keeps the document. Without this script a link loads the page it leads to."""
+Streamlit's front end applies address changes of a page script to the page that the browser shows by
+then. After two quick Backs, the script of the skipped page would change the address of the other
+page.
+
+Links of class ``to-page`` are followed like Forward, to a new address: the front end reruns the
+page and keeps the document. Without this script they load a new document.
+"""
 _PLACES: Final = """<script>
 {
   const places = new Map()
@@ -148,8 +158,11 @@ _PLACES: Final = """<script>
     addEventListener(act, () => { wanted = null; note() }, {capture: true, passive: true})
 }
 </script>"""
-"""Back and Forward to another page lead to where it was left. A browser sees to that where the
-document itself is scrolled: Streamlit scrolls a part of it, and begins each page at its top."""
+"""Restores the scroll position on Back and Forward.
+
+Browsers do this only if the document itself scrolls. Streamlit scrolls an element and starts each
+page at its top.
+"""
 _SCHEME: Final = """<script>
 {
   const ready = '[data-testid="stApp"][data-test-script-state="notRunning"]'
@@ -162,25 +175,27 @@ _SCHEME: Final = """<script>
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => setTimeout(rerun, 50))
 }
 </script>"""
-"""Where the system changes between light and dark, Streamlit's front end takes other colours and
-runs no script: charts and what the server coloured would stay as they were. Its key R runs the page
-again, once it rests."""
+"""Reruns the page with Streamlit's R key when the system switches between light and dark.
+
+Streamlit's front end only changes its colours; charts and colours from the server would stay as
+they were.
+"""
 _FONTS: Final = ("inter", "jetbrains-mono")
 
 
 class DocumentMiddleware:
-    """Middleware that completes documents; everything else passes as it is."""
+    """Middleware that completes HTML documents and passes everything else through."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request; a document as one body, with its true length."""
+        """Handle a request; send a document as one body with its actual length."""
         if scope["type"] != "http" or scope["method"] != "GET":
             await self._app(scope, receive, send)
             return
-        asked = Headers(scope=scope)
-        if "text/html" not in asked.get("accept", ""):
+        request_headers = Headers(scope=scope)
+        if "text/html" not in request_headers.get("accept", ""):
             await self._app(scope, receive, send)
             return
         page = scope["path"].strip("/")
@@ -188,27 +203,27 @@ class DocumentMiddleware:
         if page in NAMES:
             FIRST_CARDS.give_way()
         plain = [item for item in scope["headers"] if item[0] not in _NOT_ASKED]
-        held: list[Message] = []
+        start_messages: list[Message] = []
         body = bytearray()
 
         async def complete(message: Message) -> None:
             if message["type"] == "http.response.start":
                 kind = Headers(raw=message["headers"]).get("content-type", "")
                 if kind.startswith("text/html"):
-                    held.append(message)
+                    start_messages.append(message)
                     return
-            if not held:
+            if not start_messages:
                 await send(message)
                 return
             body.extend(message.get("body", b""))
             if message.get("more_body", False):
                 return
-            start = held.pop()
+            start = start_messages.pop()
             document = completed(bytes(body), page)
             headers = MutableHeaders(raw=start["headers"])
             headers["content-length"] = str(len(document))
             headers["content-security-policy"] = content_policy(document)
-            # It names Streamlit's file, not what is sent.
+            # They describe Streamlit's file, not our document.
             del headers["etag"]
             del headers["last-modified"]
             await send(start)
@@ -218,9 +233,10 @@ class DocumentMiddleware:
 
 
 def completed(document: bytes, page: str) -> bytes:
-    """The document of ``page`` (empty: the start page) with our style sheet in its body, where it
-    wins over Streamlit's styles in the head, and with the page's first requests named in its
-    head."""
+    """Return the document of ``page`` (empty: the start page) with style sheet and preload links.
+
+    The style sheet is in the body, where it overrides Streamlit's styles in the head.
+    """
     style = b"<style>" + STYLE.read_bytes() + b"</style>" + (_FRESH + _later()).encode()
     head = _HISTORY + _PLACES + _SCHEME + first_requests(OTHERS if page else OVERVIEW)
     if page in PAGES and PAGES[page].starts_with_chart:
@@ -232,7 +248,7 @@ def completed(document: bytes, page: str) -> bytes:
 
 @cache
 def first_requests(elements: tuple[str, ...]) -> str:
-    """Links that ask for our fonts and for what a page's first elements need, all at once."""
+    """Return preload links for our fonts and for the first elements of a page."""
     fonts = (
         f'<link rel="preload" as="font" type="font/woff2" crossorigin '
         f'href="/assets/fonts/{font}.woff2">'
@@ -243,8 +259,7 @@ def first_requests(elements: tuple[str, ...]) -> str:
         f'<link rel="modulepreload" crossorigin href="./static/js/{name}">'
         for name in needed_scripts(SCRIPTS, parts)
     )
-    # Run beforehand as well: an element whose part must still be run is drawn as a placeholder of
-    # another height first.
+    # Also run them early: otherwise elements are first drawn as placeholders of another height.
     imports = "".join(f'import "./static/js/{name}";' for name in parts)
     return "".join((*fonts, *scripts, f'<script type="module">{imports}</script>'))
 
@@ -259,19 +274,19 @@ def _addresses(elements: tuple[str, ...]) -> str:
 
 
 def files_of(elements: Iterable[str]) -> list[str]:
-    """The scripts of ``elements``, as far as this version of Streamlit has them."""
+    """List the scripts of ``elements`` that this version of Streamlit has."""
     return [script.name for part in elements for script in SCRIPTS.glob(f"{part}.*.js")]
 
 
 def needed_scripts(folder: Path, parts: Iterable[str]) -> list[str]:
-    """``parts``, which are files of ``folder``, and all that they import."""
-    waiting = list(parts)
-    needed: set[str] = set()
-    while waiting:
-        name = waiting.pop()
-        if name not in needed and (folder / name).is_file():
-            needed.add(name)
+    """List ``parts``, which are files of ``folder``, and their transitive imports."""
+    pending = list(parts)
+    scripts: set[str] = set()
+    while pending:
+        name = pending.pop()
+        if name not in scripts and (folder / name).is_file():
+            scripts.add(name)
             with (folder / name).open("rb") as file:
                 begin = file.read(_BEGIN_BYTES).decode("utf-8", "ignore")
-            waiting += IMPORT.findall(begin)
-    return sorted(needed)
+            pending += IMPORT.findall(begin)
+    return sorted(scripts)

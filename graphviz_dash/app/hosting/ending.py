@@ -1,4 +1,4 @@
-"""How the server ends: at a signal, within seconds whatever it does, or with who started it."""
+"""Shut the server down on signals, within seconds, or when its parent process ends."""
 
 from __future__ import annotations
 
@@ -12,37 +12,39 @@ from typing import Final
 
 try:
     import resource
-except ImportError:  # Windows, which has no such limit
+except ImportError:  # Windows has no such limit
     resource = None  # type: ignore[assignment]
 
 _DEADLINE_S: Final = 5.0
-"""How long answers that are under way may take after a signal."""
+"""Seconds for requests in progress after a signal."""
 _DESCRIPTORS: Final = 65_536
-"""What the soft limit is raised to, as far as the hard one allows."""
+"""New soft limit, if the hard limit allows it."""
 _SIGNALS: Final = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)
 )
 
 
 def end_at_signals(clean: Callable[[], None]) -> None:
-    """Has SIGTERM, SIGINT and SIGHUP end the process: as the server does it, and where that takes
-    longer than some seconds at once, after ``clean``. Signals are the main thread's: a server that
-    runs in another one, as in a test, is ended by whoever runs it."""
+    """Shut down on SIGTERM, SIGINT and SIGHUP.
+
+    After some seconds the process calls ``clean`` and exits immediately. Only the main thread
+    handles signals, so a server in another thread, as in a test, must be stopped by its owner.
+    """
     if threading.current_thread() is not threading.main_thread():
         return
-    end = signal.getsignal(signal.SIGTERM)
+    shut_down = signal.getsignal(signal.SIGTERM)
 
     def ending(number: int, frame: FrameType | None) -> None:
         timer = threading.Timer(_DEADLINE_S, _end_now, args=(clean, number))
         timer.daemon = True
         timer.start()
-        if callable(end):
-            end(number, frame)
+        if callable(shut_down):
+            shut_down(number, frame)
         else:
             _end_now(clean, number)
 
     for number in _SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has SIGHUP
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, ending)
 
 
@@ -52,8 +54,9 @@ def _end_now(clean: Callable[[], None], number: int) -> None:
 
 
 def end_with_starter(descriptor: int = 0) -> threading.Thread:
-    """Sends this process SIGTERM when the pipe ``descriptor`` ends, which is when nobody holds its
-    other end: whoever started us was killed."""
+    """Send SIGTERM to this process when the pipe ``descriptor`` closes, because its parent was
+    killed.
+    """
 
     def waiting() -> None:
         with suppress(OSError):
@@ -67,8 +70,10 @@ def end_with_starter(descriptor: int = 0) -> threading.Thread:
 
 
 def raise_descriptor_limit() -> int | None:
-    """Raises the soft limit of open descriptors, 256 on some systems; returns what it is then, None
-    where there is none."""
+    """Raise the soft limit of open descriptors (256 on some systems) and return it.
+
+    None on systems without a limit.
+    """
     if resource is None:
         return None
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,5 +1,4 @@
-"""Middleware before everything else: refuses requests that come from elsewhere, tells visitors
-apart, and puts the headers that protect a page on every answer."""
+"""Reject foreign requests, identify visitors and add security headers to all responses."""
 
 from __future__ import annotations
 
@@ -21,24 +20,24 @@ from graphviz_dash.ui.state.presence import PRESENCE, VISITOR_HEADER
 _TOKEN: Final = "token"
 _NAMES_CHARACTERS: Final = 80
 _HOST_CONFIG: Final = "/_stcore/host-config"
-"""What Streamlit's front end asks for before it opens its websocket."""
+"""Requested by Streamlit's front end before it opens its websocket."""
 _SAFE_SITES: Final = ("same-origin", "none")
 _REOPEN: Final = (
-    "<!doctype html><title>graphviz-dash</title><p>This dashboard asks for its token: open the "
-    "address with <code>?token=</code> that <code>graphviz-dash serve</code> printed.<p>If this "
-    'browser has opened it before, <a href="">follow this link</a>.'
+    "<!doctype html><title>graphviz-dash</title><p>This dashboard requires a token. Open the "
+    "address with <code>?token=</code> that <code>graphviz-dash serve</code> printed.<p>If "
+    'you have opened it in this browser before, <a href="">follow this link</a>.'
 )
-"""A link from another site brings no cookie, one from this page does."""
+"""Links from another site send no cookie; a link on this page does."""
 
 
 class Guard:
-    """Middleware that lets in who belongs, requests and websockets alike."""
+    """Middleware that admits or rejects requests and websockets."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request, or refuses it with 403 and the reason."""
+        """Handle a request, or reject it with 403 and the reason."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -57,44 +56,46 @@ class Guard:
         if scope["type"] == "http":
             await self._app(_told_visitor(scope, visitor), receive, send)
             return
-        # Who refuses cookies is another visitor with each page.
+        # Without cookies, each page counts as another visitor.
         visitor = visitor or secrets.token_hex(16)
         with PRESENCE.page(visitor):
             await self._app(_told_visitor(scope, visitor), receive, send)
 
 
 def _foreign(scope: Scope, headers: Headers) -> Response | None:
-    """The refusal of a request that is meant for another host, or made by a page of another."""
+    """Return a rejection if the request is for another host or from a page of another site."""
     hosts = headers.getlist("host")
     host = hosts[0] if len(hosts) == 1 else None
     if not access().allows_host(host):
         shown = printable(host or "")[:_NAMES_CHARACTERS]
         name = host_name(host) or "NAME"
         return PlainTextResponse(
-            f"Refused: the request is for the host {shown!r}, which is none of this dashboard's. "
-            "A page of another site may have had its name lead to this machine (DNS rebinding).\n"
-            "If the name is right, such as that of a reverse proxy, allow it: "
-            f"graphviz-dash serve --allow-host {printable(name)[:_NAMES_CHARACTERS]}\n",
+            f"Refused: this dashboard does not serve the host {shown!r}. A page of another "
+            "site may have redirected its name to this machine (DNS rebinding).\nIf the name "
+            "is correct, for example that of a reverse proxy, allow it: graphviz-dash serve "
+            f"--allow-host {printable(name)[:_NAMES_CHARACTERS]}\n",
             403,
         )
     origins = headers.getlist("origin")
     if len(origins) > 1 or not allows_origin(origins[0] if origins else None, host):
         shown = printable(", ".join(origins))[:_NAMES_CHARACTERS]
         return PlainTextResponse(
-            f"Refused: a page of {shown!r} asks, which is another site than this dashboard.\n", 403
+            f"Refused: the request comes from a page of another site, {shown!r}.\n", 403
         )
-    # A picture, a script or a frame of another site's page; what a reader follows is a navigation.
-    fetched = headers.get("sec-fetch-site", "none") not in _SAFE_SITES
-    if fetched and headers.get("sec-fetch-mode") not in ("navigate", None):
-        return PlainTextResponse("Refused: a page of another site asks for a part.\n", 403)
-    if fetched and headers.get("sec-fetch-dest") not in ("document", None):
-        return PlainTextResponse("Refused: a page of another site shows this one in it.\n", 403)
+    # An image, script or frame embedded by another site; links that users follow are navigations.
+    cross_site = headers.get("sec-fetch-site", "none") not in _SAFE_SITES
+    if cross_site and headers.get("sec-fetch-mode") not in ("navigate", None):
+        return PlainTextResponse("Refused: a page of another site requests a resource.\n", 403)
+    if cross_site and headers.get("sec-fetch-dest") not in ("document", None):
+        return PlainTextResponse("Refused: a page of another site embeds this page.\n", 403)
     return None
 
 
 def _without_token(scope: Scope, headers: Headers, cookies: dict[str, str]) -> Response | None:
-    """The refusal of a request without the token that is asked for; the way on for one that brings
-    it in its address, where it shall not stay."""
+    """Return a rejection if the required token is missing.
+
+    A token in the address becomes a cookie, and a redirect removes it from the address.
+    """
     token = access().token
     if token is None:
         return None
@@ -102,17 +103,17 @@ def _without_token(scope: Scope, headers: Headers, cookies: dict[str, str]) -> R
     query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     shown = [value for key, value in query if key == _TOKEN]
     if scope["type"] == "http" and shown and _same(shown[-1], token):
-        rest = urlencode([(key, value) for key, value in query if key != _TOKEN])
-        # One slash: with two the address would be another host's.
+        remaining_query = urlencode([(key, value) for key, value in query if key != _TOKEN])
+        # One slash only: two would address another host.
         path = "/" + quote(scope["path"].lstrip("/\\"))
-        answer = RedirectResponse(f"{path}?{rest}" if rest else path, 303)
-        answer.set_cookie(name, token, httponly=True, samesite="strict", path="/")
-        return answer
+        response = RedirectResponse(f"{path}?{remaining_query}" if remaining_query else path, 303)
+        response.set_cookie(name, token, httponly=True, samesite="strict", path="/")
+        return response
     if _same(cookies.get(name, ""), token):
         return None
     if "text/html" in headers.get("accept", ""):
         return HTMLResponse(_REOPEN, 403)
-    return PlainTextResponse("Refused: this dashboard asks for its token.\n", 403)
+    return PlainTextResponse("Refused: this dashboard requires a token.\n", 403)
 
 
 def _same(given: str, token: str) -> bool:
@@ -120,8 +121,10 @@ def _same(given: str, token: str) -> bool:
 
 
 def _is_first(scope: Scope, headers: Headers) -> bool:
-    """Whether the answer may make the visitor known. Not one to a link of another site, which comes
-    without the cookie that the browser may have."""
+    """Return True if the response may set the visitor cookie.
+
+    Not for links from another site, which arrive without the browser's existing cookie.
+    """
     if scope["type"] != "http":
         return False
     from_here = headers.get("sec-fetch-site", "none") in _SAFE_SITES
@@ -130,10 +133,10 @@ def _is_first(scope: Scope, headers: Headers) -> bool:
 
 
 def _told_visitor(scope: Scope, visitor: str | None) -> Scope:
-    named = VISITOR_HEADER.encode()
-    headers = [item for item in scope["headers"] if item[0].lower() != named]
+    header = VISITOR_HEADER.encode()
+    headers = [item for item in scope["headers"] if item[0].lower() != header]
     if visitor is not None:
-        headers.append((named, visitor.encode("latin-1", "replace")))
+        headers.append((header, visitor.encode("latin-1", "replace")))
     return dict(scope, headers=headers)
 
 
@@ -146,7 +149,7 @@ def _cookies(headers: Headers) -> dict[str, str]:
 
 
 def _cookie_name(what: str, scope: Scope) -> str:
-    """Cookies know no ports, and a machine may run several dashboards."""
+    """Return a name with the port, because cookies ignore ports."""
     server = scope.get("server") or ("", 0)
     return f"graphviz-dash-{what}-{server[1]}"
 

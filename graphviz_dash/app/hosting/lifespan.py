@@ -1,4 +1,4 @@
-"""The life of the server: what it does once, before and beside answering."""
+"""Start and stop background work with the server."""
 
 from __future__ import annotations
 
@@ -26,22 +26,21 @@ from graphviz_dash.server_settings import settings_of
 from graphviz_dash.ui.state.scratch import SCRATCH, remove_scratch_of_killed
 
 _TURN_S: Final = 0.001
-"""How long a thread that computes keeps the interpreter from one that answers; 5 ms by default, of
-which an answer waits for several."""
+"""Thread switch interval; the default of 5 ms delays each response several times."""
 
 _FIRST: Final = ("graphviz_dash.ui.page.frame", "graphviz_dash.app.overview.page")
-"""What the script of the first page imports."""
+"""Modules imported by the script of the first page."""
 
 
 @asynccontextmanager
 async def lifespan(_: object) -> AsyncIterator[dict[str, Any] | None]:
-    """The life of the server, which by now has bound its socket."""
+    """Run background work during the life of the server, whose socket is bound by now."""
     raise_descriptor_limit()
     remove_scratch_of_killed()
     end_at_signals(_clean)
     if settings_of().supervised:
         end_with_starter()
-    # Who starts it without a token where one is asked for is given one, before anybody asks.
+    # Generate and print a required token before the first request.
     access()
     if not is_plain():
         no_delay()
@@ -57,17 +56,15 @@ async def lifespan(_: object) -> AsyncIterator[dict[str, Any] | None]:
 
 
 def _clean() -> None:
-    """Ends what runs beside the server, and removes what shall not outlive it."""
     FIRST_CARDS.end()
     SCRATCH.remove()
 
 
 def _prepare() -> None:
-    """Does what the script of the first page would do, while the first visitor's browser still
-    loads the scripts of Streamlit's front end."""
+    """Warm up the script of the first page while the browser loads Streamlit's front end."""
     first_requests(OVERVIEW)
     for name in _FIRST:
         import_module(name)
-    # Streamlit asks for the stack at its first element. The standard library then looks up the file
-    # of every module, and keeps what it found.
+    # Streamlit inspects the stack for its first element. The standard library then looks up and
+    # caches the file of every module.
     inspect.stack()

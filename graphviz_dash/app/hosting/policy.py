@@ -1,8 +1,8 @@
-"""The headers that protect a page, on every answer of the server.
+"""Security headers for all responses of the server.
 
-Scripts come from this server alone, and of those that stand in a document itself only the ones that
-we and Streamlit wrote there, by their hash. Streamlit's front end sets styles as it goes, and makes
-the scripts of components from text (``blob:``); its charts and grids compile expressions.
+Scripts come only from this server. Inline scripts are limited by hash to those that we and
+Streamlit wrote. Streamlit's front end sets styles dynamically and creates component scripts from
+text (``blob:``); its charts and grids compile expressions.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ _POLICY: Final = (
 
 
 def content_policy(document: bytes | None = None) -> str:
-    """The value of Content-Security-Policy for an answer, of a ``document`` of ours for its
-    scripts, else for those of Streamlit's document."""
+    """Return Content-Security-Policy for ``document``, or for Streamlit's document."""
     return _of_streamlit() if document is None else _policy(document)
 
 

@@ -1,4 +1,4 @@
-"""What pages need is imported before it is needed, by threads beside those that answer."""
+"""Import the modules of pages in background threads before they are needed."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from graphviz_dash.app.hosting.switch import is_plain
 from graphviz_dash.ui.page.navigation import NAMES, module_of
 
 _TABLES: Final = ("pandas", "pyarrow")
-"""Streamlit looks for tables in the data of a component, and imports these for it: 0.4 s that the
-first visitor of a graph would wait for."""
+"""Imported by Streamlit for tables in component data; the first visitor of a graph would wait 0.4
+s.
+"""
 
 
 def preload(page: str) -> threading.Thread | None:
-    """Imports what the script of ``page`` needs, which a browser has asked for: it still has to
-    load the scripts of Streamlit's front end. None if there is no such page."""
+    """Import the modules of a requested ``page`` while the browser loads Streamlit's scripts.
+
+    None if there is no such page.
+    """
     return _importing(module_of(page)) if page in NAMES else None
 
 
 def preload_all() -> threading.Thread | None:
-    """Imports what all pages and their components need, once the first page is sent; None where
-    Streamlit is left as it is."""
+    """Import the modules of all pages and components after the first page; None in plain mode."""
     if is_plain():
         return None
     return _importing(

@@ -1,4 +1,4 @@
-"""What the server answers beside Streamlit's own pages: the components' data, fonts and icon."""
+"""Define middleware and routes besides Streamlit's pages: component data, fonts and icon."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from graphviz_dash.app.hosting.upload_limit import UploadLimit
 from graphviz_dash.features.perfetto.page import local_perfetto
 
 PAGES: Final = Path(__file__).parents[1] / "script.py"
-"""The script that Streamlit runs for each visitor and each interaction."""
+"""Script that Streamlit runs for each visitor and each interaction."""
 
 ASSETS: Final = Path(__file__).parents[2] / "ui" / "assets"
 
 
 def middleware() -> list[Middleware]:
-    """What requests pass through, the first of it first."""
+    """List the middleware, outermost first."""
     guard = [Middleware(Guard), Middleware(UploadLimit)]
     if is_plain():
         return guard
@@ -34,7 +34,7 @@ def middleware() -> list[Middleware]:
 
 
 def routes() -> list[BaseRoute]:
-    """All routes: the components' data, a Perfetto UI, fonts and icon."""
+    """List the routes: component data, a Perfetto UI, fonts and icon."""
     return [
         Route("/api/{which:path}", _Components()),
         *local_perfetto.routes(),
@@ -45,8 +45,7 @@ def routes() -> list[BaseRoute]:
 
 
 class _Components:
-    """The components' routes. They are imported with the first request, and all of the analysis
-    with them: the server answers before."""
+    """Routes of the components, imported with the analysis on the first request."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         from graphviz_dash.app.hosting.component_routes import ROUTER
@@ -55,11 +54,13 @@ class _Components:
 
 
 async def _icon(_: Request) -> FileResponse:
-    """The icon of the browser's tab in place of Streamlit's. Named by the script of a page it would
-    have to go through numpy and Pillow there, which take 0.1 s to import."""
+    """Serve the tab icon in place of Streamlit's.
+
+    Setting it in a page script would import numpy and Pillow, 0.1 s.
+    """
     return FileResponse(ASSETS / "icon.png")
 
 
 async def _to_overview(_: Request) -> RedirectResponse:
-    """The overview is the start page, which Streamlit serves at the root alone."""
+    """Redirect to the start page, which Streamlit serves only at the root."""
     return RedirectResponse("/")

@@ -1,12 +1,12 @@
-"""One lock for what a visitor's runs of the script share.
+"""Share one lock between all script runs of a visitor.
 
-At a quick rerun Streamlit starts the next run while the last one still goes on to its next element.
-Each of them holds the same state of the session, under a lock of its own: the state that one copies
-for a list of choices changes while the other begins, and the page shows "dictionary changed size
-during iteration". It happens more often with the short turns of threads that the server takes.
+On a quick rerun, Streamlit starts the next run while the last one still runs to its next element.
+Both hold the same session state, each under its own lock. One copies the state for a list of
+options while the other changes it, and the page shows "dictionary changed size during iteration".
+Short thread switch intervals make this more likely.
 
-A run asks whether it was ended before it waits for its turn. It asks once more when it has it: what
-it would write, its address above all, would be the next run's by then.
+A run checks for cancellation before it waits for the lock, and again after acquiring it, because
+its writes, above all the address, would affect the next run.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from streamlit.runtime.state import SafeSessionState
 
 _SHARED: Final = "_shares_its_lock"
 _LOCKS: Final[WeakValueDictionary[int, Any]] = WeakValueDictionary()
-"""The lock of each state by its id, for as long as a run holds both."""
+"""Lock of each state by its id, for as long as a run holds both."""
 _TURN: Final = threading.Lock()
 
 
 class _Turns:
-    """The turns of one run with the state."""
+    """Lock of one run on the session state."""
 
     def __init__(self, lock: Any, end_if_asked: Callable[[], None]) -> None:
         self._lock = lock
@@ -43,14 +43,13 @@ class _Turns:
 
 
 def share_locks() -> None:
-    """From now on all runs of a session take turns with its state, and one that was ended has no
-    more of them."""
-    begin = SafeSessionState.__init__
-    if hasattr(begin, _SHARED):
+    """Patch Streamlit so that all runs of a session share a lock and cancelled runs stop."""
+    init = SafeSessionState.__init__
+    if hasattr(init, _SHARED):
         return
 
     def begin_with_shared(self: SafeSessionState, state: Any, *rest: Any, **named: Any) -> None:
-        begin(self, state, *rest, **named)
+        init(self, state, *rest, **named)
         with _TURN:
             lock = _LOCKS.setdefault(id(state), threading.RLock())
         object.__setattr__(self, "_lock", _Turns(lock, self._yield_callback))

@@ -1,8 +1,8 @@
-"""Answers leave at once: no waiting for the browser's acknowledgement between head and body.
+"""Send responses without waiting for the browser's acknowledgement of the header.
 
-Streamlit's server is given a socket whose protocol asyncio does not know for TCP, so that it leaves
-Nagle's algorithm on; the body of every short answer on a connection that is kept then waits some
-40 ms for the delayed acknowledgement of its head.
+Streamlit's server gets a socket that asyncio does not recognize as TCP, so Nagle's algorithm stays
+on. The body of every short response on a kept-alive connection then waits about 40 ms for the
+delayed acknowledgement.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ _DESCRIPTORS: Final = Path("/proc/self/fd")
 
 
 def no_delay() -> int:
-    """Sets TCP_NODELAY on the TCP sockets that this process listens on; what they accept inherits
-    it on Linux, the only system where they can be found. Returns how many there are."""
+    """Set TCP_NODELAY on the listening TCP sockets of this process and return their number.
+
+    Accepted sockets inherit it on Linux, the only system where the sockets can be found.
+    """
     listening = 0
     if not _DESCRIPTORS.is_dir():
         return listening
@@ -32,6 +34,6 @@ def no_delay() -> int:
                     candidate.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                     listening += 1
         except OSError:
-            # Closed by another thread since it was listed.
+            # Closed by another thread after listing.
             continue
     return listening

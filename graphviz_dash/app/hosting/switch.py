@@ -1,8 +1,8 @@
-"""The one switch for what leans on Streamlit's insides.
+"""Switch off everything that depends on Streamlit's internals.
 
-Off, Streamlit serves our pages as it serves any: its document unchanged, its files by its own
-routes, its sockets as it opened them, no process and no thread beside it. The pages are the same,
-a second later. For a version of Streamlit that these modules do not fit.
+With the switch set, Streamlit serves our pages like any others: unchanged document, its own file
+routes and sockets, no extra process or thread. The pages are the same, a second slower. Use it for
+incompatible versions of Streamlit.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import os
 from typing import Final
 
 PLAIN_VARIABLE: Final = "GRAPHVIZ_DASH_PLAIN_STREAMLIT"
-"""Set to anything but 0, it switches off what leans on Streamlit's insides."""
+"""Any value but 0 switches off everything that depends on Streamlit's internals."""
 
 
 def is_plain() -> bool:
-    """Whether Streamlit is left as it is."""
+    """Return True in plain Streamlit mode."""
     return os.environ.get(PLAIN_VARIABLE, "0") not in ("", "0")

@@ -1,4 +1,4 @@
-"""How much a visitor may have in the server's memory, where Streamlit keeps what is uploaded."""
+"""Limit the upload memory per visitor, because Streamlit keeps uploads in memory."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from graphviz_dash.ui.state.presence import VISITOR_HEADER
 
 _ROUTE: Final = "/_stcore/upload_file/"
 _UNKNOWN: Final = ""
-"""Who has no cookie; all of them share what one visitor may have."""
+"""Visitor id without a cookie; all such visitors share one limit."""
 
 
 class UploadLimit:
-    """Middleware that refuses uploads beyond what visitors may have in memory."""
+    """Middleware that rejects uploads beyond the memory limit."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request, an upload that is too much with 413."""
+        """Handle a request; reject an upload over the limit with 413."""
         path = scope.get("path", "")
         if scope["type"] != "http" or not path.startswith(_ROUTE):
             await self._app(scope, receive, send)
@@ -37,8 +37,10 @@ class UploadLimit:
             return
         length = headers.get("content-length", "")
         if not length.isdecimal() or not HELD.take(visitor, path, int(length)):
-            most = f"{MAX_VISITOR_BYTES >> 30} GiB, all together {MAX_ALL_BYTES >> 30}"
-            refusal = f"Refused: a visitor may have uploaded {most}. Remove files first.\n"
+            limit = (
+                f"{MAX_VISITOR_BYTES >> 30} GiB per visitor and {MAX_ALL_BYTES >> 30} GiB in total"
+            )
+            refusal = f"Refused: uploads are limited to {limit}. Remove files first.\n"
             await PlainTextResponse(refusal, 413)(scope, receive, send)
             return
 

@@ -1,4 +1,4 @@
-"""What the overview tells of an experiment, made from its comparison; needs no Streamlit."""
+"""Build the overview card of an experiment from its comparison, without Streamlit."""
 
 from __future__ import annotations
 
@@ -31,11 +31,10 @@ from graphviz_dash.units import counted, format_count
 
 
 def card_of(result: Comparison, experiment: Experiment, theme: Theme | None) -> Card:
-    """The card of ``experiment``, whose comparison is ``result``, drawn in ``theme``; None while
-    its traces are being read, which keeps the place of what they will tell."""
+    """Build the card of ``experiment``; ``theme`` is None while its traces are loading."""
     runs, best = experiment.runs, result.best
     manifest = result.runs[0].run.manifest
-    where = f"{manifest.environment.gpu_name} · {manifest.measured[:10]}"
+    location = f"{manifest.environment.gpu_name} · {manifest.measured[:10]}"
     facts = (
         hero(best) if best else uncompared(result, reading=theme is None),
         failure_notes(result),
@@ -45,12 +44,12 @@ def card_of(result: Comparison, experiment: Experiment, theme: Theme | None) -> 
         waiting_bars(result) if theme is None else time_bars(result, theme),
         why(result, best, reading=theme is None),
     )
-    told = about(experiment)
+    description = about(experiment)
     return Card(
-        where=element("span", text(where), "where"),
-        facts=element("p", text(told), "about") + "".join(facts),
+        where=element("span", text(location), "where"),
+        facts=element("p", text(description), "about") + "".join(facts),
         pages=_pages(runs),
-        about=told,
+        about=description,
         created=max(run.manifest.created for run in runs),
         speedup=result.gain,
         kinds=_kinds(runs),
@@ -60,14 +59,14 @@ def card_of(result: Comparison, experiment: Experiment, theme: Theme | None) -> 
 def _kinds(runs: Sequence[Run]) -> tuple[str, ...]:
     imported = any(run.manifest.sources for run in runs)
     recorded = any(run.mode.is_recorded for run in runs) and not imported
-    holds = (
+    matches = (
         not (imported or recorded),
         recorded,
         imported,
         any(run.manifest.failures for run in runs),
         any(run.manifest.rank_of_several is not None for run in runs),
     )
-    return tuple(kind for kind, is_one in zip(KINDS, holds, strict=True) if is_one)
+    return tuple(kind for kind, is_one in zip(KINDS, matches, strict=True) if is_one)
 
 
 def _pages(runs: Sequence[Run]) -> tuple[str, ...]:
@@ -78,7 +77,7 @@ def _pages(runs: Sequence[Run]) -> tuple[str, ...]:
 
 
 def _imported(runs: Sequence[Run]) -> str:
-    """What the imported runs were made from; nothing for an experiment without any."""
+    """Format the sources of imported runs; empty if there are none."""
     imported = [run for run in runs if run.manifest.sources]
     if not imported:
         return ""
@@ -89,21 +88,21 @@ def _imported(runs: Sequence[Run]) -> str:
     rows = sum(run.replay_trace.gpu.height for run in imported if run.replay_trace)
     facts = [f"Imported from {files}"]
     if graphs:
-        facts.append(f"{counted(graphs, 'graph')} of {counted(nodes, 'node')}")
+        facts.append(f"{counted(graphs, 'graph')} with {counted(nodes, 'node')}")
     if rows:
         facts.append(f"{format_count(rows)} kernels, memcpy and memset on the GPU")
     return element("p", text("; ".join(facts) + "."), "muted")
 
 
 def first_card_message(path: Path) -> CardMessage:
-    """The card of the experiment at ``path`` as it is before the traces are read."""
+    """Build the card of the experiment at ``path`` before its traces are loaded."""
     identity = identity_of(path)
     try:
         experiment = load_without_graphs(path)
         if any(run.manifest.sources for run in experiment.runs):
-            # Of an import the card tells how many nodes it holds.
+            # The card of an import shows its number of nodes.
             experiment = load_experiment(path, traces=False)
         card = card_of(compare(experiment), experiment, None)
     except InputError:
-        card = None  # the page says what is wrong, if it still is
+        card = None  # the page reports the error, if it persists
     return CardMessage(str(path), identity, card)

@@ -1,4 +1,4 @@
-"""Overview: every experiment with its outcome, and a place to upload one."""
+"""Overview: all experiments with their outcome, and an upload field."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from graphviz_dash.ui.state.catalogue import Catalogue, Entry, as_typed
 from graphviz_dash.ui.state.store import COMPARISON, STORE
 
 _DRAWING_S: Final = 0.7
-"""How long the browser has to draw the cards before traces are read, which takes all cores."""
+"""Seconds for the browser to draw the cards before traces are loaded on all cores."""
 _FIRST_CARDS: Final = 4
-"""Cards that a window of 1280 x 860 shows."""
+"""Number of cards visible in a window of 1280 x 860."""
 
 
 def render() -> None:
-    """The page."""
+    """Render the page."""
     listed = listing()
     with st.container(horizontal=True, vertical_alignment="center"):
         show(_title(listed))
@@ -38,7 +38,7 @@ def render() -> None:
         pair_slot = st.container(width="content")
         upload_panel(listed)
     for problem in listed.problems:
-        trouble("A folder could not be searched", problem)
+        trouble("Folder could not be searched", problem)
     if not listed.entries:
         no_experiments(listed)
         return
@@ -47,9 +47,9 @@ def render() -> None:
         row = st.container(horizontal=True, vertical_alignment="center", gap="small", key="arrange")
     entries = _arranged(list(listed.entries.values()))
     if not entries:
-        empty("No experiment matches", "Search for something else, or choose all kinds.")
+        empty("No experiment matches", "Change the search text or select all kinds.")
     unread: list[tuple[Entry, DeltaGenerator]] = []
-    # A grid of the style sheet's, with as many columns as the window has room for.
+    # The style sheet lays the cards out as a responsive grid.
     with st.container(key="cards"):
         for number, entry in enumerate(entries):
             if number == _FIRST_CARDS:
@@ -58,8 +58,8 @@ def render() -> None:
             if slot is not None:
                 unread.append((entry, slot))
         show(_own())
-    # Behind the cards, which wait neither for a look at all runs, for what of them changed nor for
-    # the scripts of fields: those of the first screen are drawn while the others are still sent.
+    # After the cards, which must not wait for the list of runs, for changes or for the scripts of
+    # input fields: the first screen is drawn while the rest is still sent.
     tell_arrivals(listed)
     tell_changes(list(listed.entries.values()))
     with pair_slot:
@@ -76,32 +76,30 @@ def render() -> None:
 
 
 def _choices() -> None:
-    """What the cards are searched for, filtered and sorted by."""
-    url_state.search("find", "Search experiments", "Search by name or what it is")
+    url_state.search("find", "Search experiments", "Search name or description")
     bare: dict[str, Any] = {"label_visibility": "collapsed", "width": 180}
     url_state.choose("kind", "Show", _KINDS, **bare)
     url_state.choose("sort", "Sort by", tuple(_ORDERS), **bare)
 
 
 def _arranged(entries: list[Entry]) -> list[Entry]:
-    """Those of ``entries`` that are searched for, in the order that is chosen; the cards of all are
-    looked at only where something is."""
-    wanted = (url_state.value("find") or "").strip().lower()
+    """Filter and sort ``entries``; reads cards only if a filter or order is set."""
+    query = (url_state.value("find") or "").strip().lower()
     kind = url_state.chosen("kind", _KINDS)
     order = url_state.chosen("sort", tuple(_ORDERS))
-    if not wanted and kind == _ALL and order == _AS_LISTED:
+    if not query and kind == _ALL and order == _AS_LISTED:
         return entries
     cards = [(entry, _card_to_sort(entry)) for entry in entries]
-    kept = [
+    matching = [
         (entry, card)
         for entry, card in cards
-        if wanted in f"{entry.name} {card.about if card else ''}".lower()
+        if query in f"{entry.name} {card.about if card else ''}".lower()
         and (kind == _ALL or (card is not None and kind in card.kinds))
     ]
     key = _ORDERS[order]
     if key is not None:
-        kept.sort(key=lambda pair: (pair[1] is None, key(pair[1]) if pair[1] else ()))
-    return [entry for entry, _ in kept]
+        matching.sort(key=lambda pair: (pair[1] is None, key(pair[1]) if pair[1] else ()))
+    return [entry for entry, _ in matching]
 
 
 def _card_to_sort(entry: Entry) -> Card | None:
@@ -112,12 +110,11 @@ def _card_to_sort(entry: Entry) -> Card | None:
 
 
 def _by_age(card: Card) -> tuple[float, ...]:
-    """The newest first."""
     return (-datetime.fromisoformat(card.created).timestamp(),)
 
 
 def _by_speedup(card: Card) -> tuple[float, ...]:
-    """The largest first, those without one last."""
+    """Sort key: largest speedup first, then cards without one."""
     return (1.0,) if card.speedup is None else (0.0, -card.speedup)
 
 
@@ -132,7 +129,6 @@ _ORDERS: Final[dict[str, Callable[[Card], tuple[float, ...]] | None]] = {
 
 
 def _own() -> str:
-    """How to see a workload of one's own here."""
     return element(
         "div",
         element("h2", "Your own workload")
@@ -143,28 +139,37 @@ def _own() -> str:
             "graphviz-dash collect --workload package.module:factory "
             "\\\n    --modes eager,graph -o experiments/mine",
         )
-        + element("p", "Or a program as it is, once without graphs and once with them:")
+        + element("p", "Or record an unmodified program, once without graphs and once with them:")
         + element(
             "pre",
             "graphviz-dash collect -o experiments/mine --name eager \\\n    -- python train.py\n"
             "graphviz-dash collect -o experiments/mine --name graphed \\\n"
             "    -- python train.py --cuda-graph",
         )
-        + element("p", "Without a GPU here: zip the folder there and open it above.", "muted"),
+        + element(
+            "p",
+            (
+                "If this machine has no GPU, zip the folder on the other machine and upload it "
+                "above."
+            ),
+            "muted",
+        ),
         "empty own",
     )
 
 
 def _title(listed: Catalogue) -> str:
-    opened = sum(entry.is_upload for entry in listed.entries.values())
-    count = len(listed.entries) - opened
-    places = ", ".join(as_typed(root) for root in listed.roots)
-    counts = f"{count or 'None'} found in {places}" + (f", {opened} opened here" if opened else "")
+    upload_count = sum(entry.is_upload for entry in listed.entries.values())
+    count = len(listed.entries) - upload_count
+    folders = ", ".join(as_typed(root) for root in listed.roots)
+    counts = f"{count or 'None'} found in {folders}" + (
+        f", {upload_count} uploaded by you" if upload_count else ""
+    )
     return element("h1", "Experiments") + element("p", text(counts), "muted places")
 
 
 def _card(entry: Entry) -> DeltaGenerator | None:
-    """An experiment; where its traces are not read yet, the place of its card."""
+    """Show a card; return its placeholder if its traces are not loaded yet."""
     if not entry.is_upload:
         return _slot_of(entry)
     with st.container(key=f"upload-{entry.key}"):
@@ -188,9 +193,8 @@ def _slot_of(entry: Entry) -> DeltaGenerator | None:
 
 
 def _card_markup(entry: Entry, card: Card) -> str:
-    """A card as one piece: an experiment's name, what is told of it, links to its pages."""
     query = {"experiment": entry.name}
-    # A program with many graphs is first asked what each of them is for.
+    # Open a program with many graphs on its Graphs page.
     first = "graphs" if "graphs" in card.pages else "compare"
     title = element("h2", lead(first, entry.name, query, icon=False)) + card.where
     pages = "".join(lead(page, title_of(page), query) for page in card.pages)
@@ -203,7 +207,6 @@ def _card_markup(entry: Entry, card: Card) -> str:
 
 
 def _first_card(entry: Entry) -> Card:
-    """The card as it is before the traces are read."""
     if (card := FIRST_CARDS.of(entry.path)) is not None:
         return card
     from graphviz_dash.app.overview.experiment_card import card_of
@@ -213,21 +216,19 @@ def _first_card(entry: Entry) -> Card:
 
 
 def _known(entry: Entry) -> Card:
-    """The card with what the traces tell, which are read."""
-    # The analysis, which the first page of all does not wait for.
+    # Imports the analysis, which the first page does not need.
     from graphviz_dash.app.overview.experiment_card import card_of
     from graphviz_dash.ui.state.results import comparison
 
-    seen = theme()
+    current_theme = theme()
     return STORE.derived(
         entry.key,
-        ("card", seen),
-        lambda experiment: card_of(comparison(entry.key), experiment, seen),
+        ("card", current_theme),
+        lambda experiment: card_of(comparison(entry.key), experiment, current_theme),
     )
 
 
 def _read(entry: Entry) -> None:
-    """Draws an experiment anew with what its traces tell."""
     try:
         show(_card_markup(entry, _known(entry)))
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Where a visitor opens files of his own, and removes what he opened."""
+"""Upload and remove a visitor's files."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from graphviz_dash.ui.state.catalogue import Catalogue, Entry
 from graphviz_dash.ui.state.uploads import UPLOADS
 
 _DONE: Final = "uploaded"
-"""Of each lot of files of this session: the folder of its experiment, or why there is none."""
+"""Session key: experiment folder or error of each batch of files."""
 
 
 def upload_panel(listed: Catalogue) -> None:
-    """A place to drop files, and what became of those that were dropped."""
-    with st.popover("Open files from this computer", icon=":material/upload:"):
+    """Show the upload field and the result of uploads."""
+    with st.popover("Upload", icon=":material/upload:"):
         st.caption(
-            "A zip file of an experiment's folder, as `zip -r mlp-train.zip mlp-train` makes it. "
-            "Or what other programs wrote: Kineto traces (of a capture, of its replays), a CUDA "
-            "debug DOT, an Nsight Systems SQLite export, graph data or a memory snapshot of torch. "
-            "Only this browser sees them. They leave the server when you remove them, a minute "
-            "after your last page here is closed, or when the server ends; nothing in them is "
-            "executed."
+            "Upload a zip file of an experiment folder (`zip -r mlp-train.zip mlp-train`), or "
+            "files from other tools: Kineto traces of a capture and its replays, a CUDA debug "
+            "DOT, an Nsight Systems SQLite export, torch graph data or a torch memory "
+            "snapshot. Only this browser can see them. They are deleted when you remove them, "
+            "a minute after you close your last page here, or when the server stops. Nothing "
+            "in them is executed."
         )
         files = st.file_uploader(
             "Files", label_visibility="collapsed", accept_multiple_files=True, key="chosen-files"
@@ -37,19 +37,19 @@ def upload_panel(listed: Catalogue) -> None:
         done: dict[str, Path | InputError] = st.session_state.setdefault(_DONE, {})
         archives = [file for file in files if file.name.lower().endswith(".zip")]
         foreign = [file for file in files if file not in archives]
-        # What was dropped stays listed: each archive counts by itself, other files together.
-        lots = [[archive] for archive in archives] + ([foreign] if foreign else [])
-        new = [lot for lot in lots if _ident(lot) not in done]
-        for lot in new:
+        # Uploaded files stay listed: each archive is one batch, all other files are another.
+        batches = [[archive] for archive in archives] + ([foreign] if foreign else [])
+        new_batches = [lot for lot in batches if _ident(lot) not in done]
+        for lot in new_batches:
             done[_ident(lot)] = _opened(lot)
-        if any(isinstance(done[_ident(lot)], Path) for lot in new):
+        if any(isinstance(done[_ident(lot)], Path) for lot in new_batches):
             st.rerun()
-        for lot in lots:
+        for lot in batches:
             _tell(done[_ident(lot)], listed)
 
 
 def remove_button(entry: Entry) -> None:
-    """Removes an experiment that the visitor uploaded."""
+    """Show a button that removes an uploaded experiment."""
     st.button(
         "Remove",
         icon=":material/delete:",
@@ -62,12 +62,12 @@ def remove_button(entry: Entry) -> None:
 
 def _tell(outcome: Path | InputError, listed: Catalogue) -> None:
     if isinstance(outcome, InputError):
-        trouble("This file cannot be opened", str(outcome))
+        trouble("File cannot be opened", str(outcome))
         return
     for entry in listed.entries.values():
         if entry.path.resolve() == outcome:
             st.success(f"Opened as {plain(entry.name)}", icon=":material/check:")
-            link("compare", "Look at it", {"experiment": entry.name})
+            link("compare", "Open", {"experiment": entry.name})
 
 
 def _ident(files: list[Any]) -> str:
@@ -75,12 +75,10 @@ def _ident(files: list[Any]) -> str:
 
 
 def _opened(files: list[Any]) -> Path | InputError:
-    """The folder of the experiment made of what was uploaded, an archive or other files; or why
-    there is none."""
     bar_slot = st.empty()
 
     def show_progress(share: float) -> None:
-        # Also ends the reading where the visitor has left.
+        # Also stops reading if the visitor has left.
         bar_slot.progress(share, "Reading and checking")
 
     try:
@@ -88,8 +86,8 @@ def _opened(files: list[Any]) -> Path | InputError:
             if files[0].name.lower().endswith(".zip"):
                 folder = UPLOADS.add(visitor(), files[0].name, files[0])
             else:
-                named = [(file.name, file) for file in files]
-                folder = UPLOADS.import_files(visitor(), named)
+                named_files = [(file.name, file) for file in files]
+                folder = UPLOADS.import_files(visitor(), named_files)
     except InputError as error:
         return error
     finally:

@@ -1,4 +1,4 @@
-"""What torch.compile made of the runs of a comparison, for its page to send."""
+"""Render the torch.compile sections of a report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST = 12
 
 
 def compile_sections(runs: Iterable[Run]) -> Iterator[str]:
-    """A section for each run whose compilation was recorded."""
+    """Generate a section for each run with recorded compilation data."""
     for run in runs:
         if run.compilation is None:
             continue
@@ -41,6 +41,6 @@ def _causes(report: CompileReport) -> str:
         for cause in report.causes[:_MOST]
     )
     head = "".join(
-        f"<th>{title}</th>" for title in ("To mend", "Line", "Saves", "torch says", "Instead")
+        f"<th>{title}</th>" for title in ("Fix", "Line", "Saving", "torch reports", "Instead")
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"

@@ -1,4 +1,4 @@
-"""Export: the experiment as a trace for Perfetto, a report, and its tables and graphs as files."""
+"""Export: Perfetto trace, HTML report, tables and graphs as files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ALL: Final = "all"
 
 
 def render() -> None:
-    """The page."""
+    """Render the page."""
     chosen = chosen_experiment()
     left, right = st.columns([0.56, 0.44], gap="medium")
     with left, st.container(border=True, height="stretch"):
@@ -40,33 +40,33 @@ def _trace(chosen: Chosen) -> None:
     st.header("Trace for Perfetto", anchor=False)
     traced = [run for run in chosen.experiment.runs if run.replay_trace is not None]
     if not traced:
-        empty("This experiment holds no trace", "Its traced passes failed or were not run.")
+        empty("No trace in this experiment", "The traced passes failed or were not run.")
         return
     st.markdown(
-        "Runs side by side, aligned at their first traced step: CPU threads, GPU streams, "
-        "launches linked to their kernels, and how busy the GPU was. Each kernel carries its "
-        "operator, module and source line, and the node of the graph it is. The Timeline opens "
-        "the steps that it shows, the Graph page the launches of one graph."
+        "All runs, aligned at their first traced step: CPU threads, GPU streams, launches "
+        "linked to their kernels, and GPU utilization. Each kernel has its operator, module, "
+        "source line and graph node. To open only some steps or the launches of one graph, "
+        "use the Timeline or the Graph page."
     )
     try:
         names = [_ALL, *(run.name for run in traced)]
-        picked = url_state.choose("trace", "Runs in it", names)
+        picked = url_state.choose("trace", "Runs", names)
         part = TracePart() if picked == _ALL else TracePart(((picked, None),))
         with st.container(key="trace-to-open"):
             perfetto_button(chosen.key, part, key=f"perfetto-{chosen.key}-{picked}")
     except InputError as error:
-        trouble("The Perfetto UI cannot be opened", str(error))
+        trouble("Perfetto UI cannot be opened", str(error))
     st.caption(
-        "The public UI runs in your browser; the trace is handed to it there and is not uploaded."
+        "The public UI runs in your browser. The trace stays on this computer and is not uploaded."
     )
     _command("perfetto", chosen, "trace.pftrace")
 
 
 def _report(chosen: Chosen) -> None:
-    st.header("Report to send", anchor=False)
+    st.header("Report", anchor=False)
     st.markdown(
-        "The verdict, where the time went, metrics, a step of each run, the graph and the "
-        "kernels as one HTML file. It needs no network, and can be printed."
+        "The verdict, the time breakdown, metrics, a step of each run, the graph and the "
+        "kernels in one HTML file that works offline and can be printed."
     )
     name = f"{chosen.experiment.name}-report.html"
     _download("HTML report", lambda: _as_report(chosen.key), name, "text/html")
@@ -75,21 +75,21 @@ def _report(chosen: Chosen) -> None:
 
 def _as_report(key: str) -> bytes:
     result = comparison(key)
-    drawn = static_charts(result)
-    return report(result, kernels(key), drawn.pictures, (drawn.light, drawn.dark))
+    charts = static_charts(result)
+    return report(result, kernels(key), charts.pictures, (charts.light, charts.dark))
 
 
 def _kernels(chosen: Chosen) -> None:
     st.header("Kernels of all runs", anchor=False)
     table = kernels(chosen.key)
     if not table.rows:
-        reasons = [f"{name}: {why}." for name, why in table.without.items()]
-        said = " ".join(reasons or ["No kernel ran in the traced steps."])
-        show(element("p", text(said), "muted"))
+        reasons = [f"{name}: {reason}." for name, reason in table.without.items()]
+        message = " ".join(reasons or ["No kernel ran in the traced steps."])
+        show(element("p", text(message), "muted"))
         return
     st.markdown(
-        "Each kernel, memcpy and memset of a traced step: how often it ran and for how long in "
-        "each run, and how that changed."
+        "Count and time of each kernel, memcpy and memset of a traced step in each run, and "
+        "the change."
     )
     stem = f"{chosen.experiment.name}-kernels"
     with st.container(horizontal=True, gap="small"):
@@ -103,17 +103,17 @@ def _node_frame(key: str, run_name: str, graph_id: str) -> pl.DataFrame:
 
 
 def _graph(chosen: Chosen) -> None:
-    st.header("A captured graph", anchor=False)
+    st.header("Captured graph", anchor=False)
     runs = [run for run in chosen.experiment.runs if run.graphs]
     if not runs:
-        show(element("p", "This experiment holds no captured graph.", "muted"))
+        show(element("p", "No captured graph in this experiment", "muted"))
         return
     st.markdown(
-        "Its nodes with their operators, modules, source lines and times in the replays, or the "
-        "graph in the DOT language."
+        "Nodes with operators, modules, source lines and replay times, or the graph in the "
+        "DOT language."
     )
     run = choose_run(runs, clears=("graph", "node"))
-    # What lies in another graph is exported with it.
+    # Nested graphs are exported with their outer graph.
     graphs = [graph.id for graph in run.graphs if graph.parent is None]
     graph_id = graphs[0]
     if len(graphs) > 1:
@@ -121,13 +121,13 @@ def _graph(chosen: Chosen) -> None:
     stem = f"{chosen.experiment.name}-{run.name}-{graph_id}"
     with st.container(horizontal=True, gap="small"):
         _download(
-            "Nodes, CSV",
+            "Nodes (CSV)",
             lambda: as_csv(_node_frame(chosen.key, run.name, graph_id)),
             f"{stem}.csv",
             "text/csv",
         )
         _download(
-            "Nodes, Parquet",
+            "Nodes (Parquet)",
             lambda: as_parquet(_node_frame(chosen.key, run.name, graph_id)),
             f"{stem}.parquet",
             _BINARY,
@@ -147,7 +147,7 @@ _BINARY = "application/octet-stream"
 
 
 def _download(label: str, content: Callable[[], bytes], name: str, kind: str) -> None:
-    """A button whose file is made when it is clicked."""
+    """Show a button that creates its file on click."""
     st.download_button(
         label,
         content,
@@ -160,12 +160,14 @@ def _download(label: str, content: Callable[[], bytes], name: str, kind: str) ->
 
 
 def _command(kind: str, chosen: Chosen, output: str, run: str = "", *options: str) -> None:
-    """The command that exports the same, to copy, quoted for a shell: of the experiment, or of its
-    run called ``run``. Lines break between its words."""
+    """Show the equivalent shell command for the experiment, or for its run ``run``.
+
+    Lines break between words.
+    """
     folder = chosen.entry.command_path
     if folder is None:
         return
-    place = f"{folder}/{run}" if run else folder
-    words = ("graphviz-dash", "export", kind, place, *options, "-o", output)
+    path = f"{folder}/{run}" if run else folder
+    words = ("graphviz-dash", "export", kind, path, *options, "-o", output)
     quoted = " ".join(element("span", text(shlex.quote(word)), "word") for word in words)
     show(element("p", "In a terminal: " + element("code", quoted), "muted"))

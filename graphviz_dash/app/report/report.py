@@ -1,4 +1,4 @@
-"""A comparison as one HTML file to send: it needs no network, no script and no other file."""
+"""Write a comparison as a single HTML file without scripts, network access or other files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from graphviz_dash.narrative.summary import (
 
 _STYLE: Final = Path(__file__).with_name("report.css")
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
-"""What the browser may load for the page: nothing but its own style."""
+"""Content security policy: only the page's own style."""
 
 
 def write_report(
@@ -46,7 +46,11 @@ def write_report(
     colours: tuple[str, str],
     file: Path,
 ) -> int:
-    """Writes :func:`report` to ``file``; its size in bytes (InputError: it cannot be written)."""
+    """Write :func:`report` to ``file`` and return its size in bytes.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
     content = report(comparison, kernels, pictures, colours)
     with replacing(file) as target:
         target.write(content)
@@ -59,13 +63,13 @@ def report(
     pictures: Mapping[str, str],
     colours: tuple[str, str],
 ) -> bytes:
-    """The page.
+    """Render the page.
 
     Args:
-        comparison: what it is about; its fastest run is told in detail.
-        kernels: the kernels of its runs, the first of which are listed.
-        pictures: SVG by what it shows: waterfall, where, break-even, timeline, graph.
-        colours: CSS that declares their colours, on light pages and on dark ones.
+        comparison: the comparison; its fastest run is described in detail.
+        kernels: kernels of its runs; the first are listed.
+        pictures: SVG by subject: waterfall, where, break-even, timeline, graph.
+        colours: CSS that declares their colours, for light and dark pages.
     """
     light, dark = colours
     style = (
@@ -77,7 +81,7 @@ def report(
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{name}: CUDA graphs, compared</title><style>{style}</style></head><body>"
+        f"<title>{name}: CUDA graph comparison</title><style>{style}</style></head><body>"
     )
     body = "".join(_sections(comparison, kernels, pictures))
     return f"{head}{body}</body></html>\n".encode()
@@ -96,41 +100,41 @@ def _sections(
         yield _tiles(comparison, best)
         yield from _difference(best, pictures)
     yield _picture(
-        "Where the time of a step goes",
+        "Step time breakdown",
         pictures.get("where"),
-        "The clean step time (of a recorded program the recorded one), divided by the GPU work of "
-        "the traced pass.",
+        "Unprofiled step time (recorded step time for recorded programs), split by the GPU "
+        "work of the traced pass.",
     )
     if best is not None and not isinstance(best.break_even, Missing):
-        drawn = pictures.get("break-even")
-        yield _picture(break_even_title(best), drawn, break_even_text(best.break_even))
+        chart = pictures.get("break-even")
+        yield _picture(break_even_title(best), chart, break_even_text(best.break_even))
     for run in comparison.runs:
         if not isinstance(run.prediction, Missing):
             score = scored_text(run.prediction, run["step_time"].value)
-            yield f"<h2>{html_text(run.name)}, as predicted</h2><p>{html_text(score)}</p>"
+            yield f"<h2>{html_text(run.name)}: prediction</h2><p>{html_text(score)}</p>"
     yield from plans_sections(comparison)
     yield metrics_section(comparison)
     yield _picture(
         "One step of each run",
         pictures.get("timeline"),
-        "A typical step of the traced pass (the one of median length), on one clock from its "
-        "beginning. Under the profiler the CPU is slower than in a clean pass.",
+        "The traced step of median length for each run, aligned at its start. Profiling slows "
+        "the CPU down.",
         "sheet",
     )
     yield _picture(
         "The captured graph",
         pictures.get("graph"),
-        "Folded: repeated blocks and runs of nodes stand as one box with a strip of what is in "
-        "them. Times are medians over the traced replays.",
+        "Folded: each repeated block or run of nodes is one box with a strip of its contents. "
+        "Times are medians over the traced replays.",
         "graph",
     )
     yield from compile_sections(comparison.experiment.runs)
     yield kernels_section(kernels)
     yield from notes_sections(comparison)
     yield (
-        f'<footer class="muted">Written by graphviz-dash {html_text(__version__)}. Clean figures '
-        "come from processes to which no profiler was ever attached; spreads are the 25th to the "
-        "75th percentile unless they say 95%.</footer>"
+        f'<footer class="muted">Created by graphviz-dash {html_text(__version__)}. Clean '
+        "values come from processes without a profiler. Spreads are the 25th to 75th "
+        "percentile unless marked 95%.</footer>"
     )
 
 
@@ -148,9 +152,9 @@ def _answer(comparison: Comparison) -> str:
 def _failures(comparison: Comparison) -> Iterator[str]:
     for run in comparison.runs:
         for failure in run.failures:
-            said = failure_text(run.name, failure)
-            if said != headline(comparison):
-                yield f'<p class="failed">{html_text(said)}</p>'
+            message = failure_text(run.name, failure)
+            if message != headline(comparison):
+                yield f'<p class="failed">{html_text(message)}</p>'
     for name, report in comparison.examinations:
         yield f'<p class="failed">{html_text(f"{name}: {report_verdict(report)}")}</p>'
 
@@ -170,11 +174,11 @@ def _struck(tile: Tile) -> str:
 
 
 def _difference(run: RunComparison, pictures: Mapping[str, str]) -> Iterator[str]:
-    title = f"Where the time went vs {run.baseline}"
+    title = f"Step time difference vs {run.baseline}"
     waterfall = run.waterfall
     if isinstance(waterfall, Missing):
-        why = html_text(f"Not available: {waterfall.reason}.")
-        yield f'<h2>{html_text(title)}</h2><p class="muted">{why}</p>'
+        reason = html_text(f"Not available: {waterfall.reason}.")
+        yield f'<h2>{html_text(title)}</h2><p class="muted">{reason}</p>'
         return
     yield _picture(title, pictures.get("waterfall"), waterfall_method(run, waterfall))
     if parts := compile_parts_text(run):
@@ -184,7 +188,6 @@ def _difference(run: RunComparison, pictures: Mapping[str, str]) -> Iterator[str
 
 
 def _picture(title: str, picture: str | None, note: str, kind: str = "") -> str:
-    """A section with a drawing; nothing where there is none."""
     if picture is None:
         return ""
     return (

@@ -1,4 +1,4 @@
-"""The tables of a report, as HTML in which every text is escaped."""
+"""Render the tables of a report as escaped HTML."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MOST_SHARES: Final = 12
 
 
 def shares_table(by: str, shares: tuple[StepShare, ...]) -> str:
-    """What modules or operators have of the difference to the baseline, the largest first."""
+    """Format the contribution of modules or operators, largest first."""
     shown = shares[:_MOST_SHARES]
     causes = [
         index
@@ -56,7 +56,7 @@ def shares_table(by: str, shares: tuple[StepShare, ...]) -> str:
 
 
 def metrics_section(comparison: Comparison) -> str:
-    """Every metric that a run has, with its spread and pass."""
+    """Format all available metrics with spread and pass."""
     groups: list[tuple[str, list[Row]]] = []
     for section, metrics in SECTIONS.items():
         rows: list[Row] = []
@@ -74,7 +74,7 @@ def metrics_section(comparison: Comparison) -> str:
 
 
 def kernels_section(table: KernelTable) -> str:
-    """The kernels that changed most; empty where there are none."""
+    """Format the kernels that changed most; empty if there are none."""
     if not table.rows:
         return ""
     shown = table.usual_rows[:_MOST_KERNELS]
@@ -102,8 +102,8 @@ def kernels_section(table: KernelTable) -> str:
 
 
 def notes_sections(comparison: Comparison) -> Iterator[str]:
-    """Metrics of low confidence, and what is absent with its reason; nothing without any."""
-    weak = [
+    """Generate the low-confidence metrics and the missing data with reasons."""
+    low_confidence = [
         f"{run.name}: {note.sentence}"
         for run in comparison.runs
         for note in low_confidence_notes(run.low_confidence)
@@ -112,14 +112,14 @@ def notes_sections(comparison: Comparison) -> Iterator[str]:
         f"{', '.join(runs)}: {reason}: {', '.join(titles)}"
         for (reason, titles), runs in _absent(comparison).items()
     ]
-    for title, lines in (("Low-confidence metrics", weak), ("What is absent, and why", missing)):
+    for title, lines in (("Low-confidence metrics", low_confidence), ("Missing data", missing)):
         if lines:
             items = "".join(f"<li>{html_text(line)}</li>" for line in lines)
             yield f"<h2>{title}</h2><ul>{items}</ul>"
 
 
 def plans_sections(comparison: Comparison) -> Iterator[str]:
-    """What came of each run that was captured on several streams."""
+    """Generate a section for each run captured on several streams."""
     for run in comparison.runs:
         plan = run.run.parallel
         if plan is None:
@@ -134,7 +134,7 @@ def plans_sections(comparison: Comparison) -> Iterator[str]:
 
 
 def _absent(comparison: Comparison) -> dict[tuple[str, tuple[str, ...]], list[str]]:
-    """The runs that lack the same figures for the same reason."""
+    """Group runs by the metrics that they lack and the reason."""
     runs_by_reason: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for run in comparison.runs:
         absent: dict[str, list[str]] = {}
@@ -147,8 +147,11 @@ def _absent(comparison: Comparison) -> dict[tuple[str, tuple[str, ...]], list[st
 
 
 def _table(head: list[str], groups: Iterable[tuple[str, list[Row]]]) -> str:
-    """A table in groups with a heading each; a cell of two texts has the second below the first.
-    All columns but the first, and those of words at the ends, are of numbers."""
+    """Format a table with grouped rows.
+
+    A cell of two texts shows the second below the first. All columns are numeric except the first,
+    "category" and "pass".
+    """
     words = {
         column for column, text in enumerate(head) if column == 0 or text in ("category", "pass")
     }
@@ -190,5 +193,5 @@ def _signed(ns: float) -> str:
 
 
 def html_text(value: object) -> str:
-    """Any value as HTML text: control characters shown, markup escaped."""
+    """Escape a value for HTML and make control characters visible."""
     return escape(printable(str(value)))

@@ -1,1 +1,1 @@
-"""The versioned JSON documents."""
+"""Versioned JSON documents."""

@@ -1,4 +1,4 @@
-"""What every JSON document begins with: the name of its schema and the version of that."""
+"""Schema name and version at the top of every JSON document."""
 
 from __future__ import annotations
 
@@ -6,24 +6,29 @@ from collections.abc import Mapping
 from typing import Final
 
 VERSIONS: Final = {
-    "compare": 1,
-    "compile": 1,
-    "diff": 1,
-    "doctor": 1,
-    "fleet": 1,
-    "gate": 1,
+    "compare": 2,
+    "compile": 2,
+    "diff": 2,
+    "doctor": 2,
+    "fleet": 2,
+    "gate": 2,
     "import": 1,
-    "ladder": 1,
-    "launch": 1,
-    "ls": 1,
-    "memory": 1,
-    "predict": 1,
-    "show": 1,
+    "ladder": 2,
+    "launch": 2,
+    "ls": 2,
+    "memory": 2,
+    "predict": 2,
+    "show": 2,
 }
-"""The version of each document, by the command that prints it. A field that is added keeps it; one
-that is removed, renamed or means something else raises it."""
+"""Version of each document, by the command that prints it. Adding a field keeps the version;
+removing, renaming or redefining one raises it.
+"""
 
 
 def versioned(name: str, content: Mapping[str, object]) -> dict[str, object]:
-    """A whole document: ``content`` behind its schema and version (KeyError: no such document)."""
+    """Return a document with its schema and version first.
+
+    Raises:
+        KeyError: no document has this name.
+    """
     return {"schema": f"graphviz-dash/{name}", "version": VERSIONS[name], **content}

@@ -1,4 +1,4 @@
-"""Figures as JSON: raw values, nanoseconds, bytes, counts and fractions of one."""
+"""Build the JSON of metric values: nanoseconds, bytes, counts and fractions of one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphviz_dash.exports.documents.values import FilePath, Sentence, number, r
 
 
 class SpreadDocument(TypedDict):
-    """How far the samples of a value lie apart, in the unit of the value."""
+    """Spread of the samples, in the unit of the value."""
 
     low: float | None
     high: float | None
@@ -29,11 +29,11 @@ FigureDocument = TypedDict(
         "reason": Sentence | None,
     },
 )
-# A functional definition, for "pass" is a keyword. The value is null with a reason.
+# Functional syntax because "pass" is a keyword. A null value has a reason.
 
 
 def figure_document(figure: Figure) -> FigureDocument:
-    """One figure: value, unit, pass, spread, reason."""
+    """Build the document of one metric value."""
     spread = figure.spread
     return {
         "value": number(figure.value),
@@ -53,7 +53,7 @@ def figure_document(figure: Figure) -> FigureDocument:
 
 
 def figures_document(figures: Iterable[Figure]) -> dict[str, FigureDocument]:
-    """Figures by the id of their metric."""
+    """Build the documents of metric values, by metric id."""
     return {figure.metric.id: figure_document(figure) for figure in figures}
 
 

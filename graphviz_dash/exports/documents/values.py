@@ -1,4 +1,4 @@
-"""Values as JSON documents write them, and their types: unit and meaning go into the schemas."""
+"""Convert values for JSON documents; the type aliases add unit and meaning to the schemas."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ Bytes: TypeAlias = Annotated[int, Meta(description="Bytes.")]
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 Fraction: TypeAlias = Annotated[float, Meta(description="A fraction of one.")]
 Ratio: TypeAlias = Annotated[float, Meta(description="A quotient of two values of one unit.")]
-Sentence: TypeAlias = Annotated[str, Meta(description="Words for people; no program reads them.")]
+Sentence: TypeAlias = Annotated[str, Meta(description="Text for people; its wording may change.")]
 FilePath: TypeAlias = Annotated[
-    str, Meta(description="As it can be typed: relative if it lies in the current folder.")
+    str, Meta(description="Path, relative if inside the current folder.")
 ]
 
 
 def document_of(value: T | Missing, document: Callable[[T], D]) -> D | None:
-    """The document of a value; None where it is missing."""
+    """Build the document of a value; None if the value is missing."""
     return None if isinstance(value, Missing) else document(value)
 
 
 def reason_of(value: object) -> str | None:
-    """Why a value is missing; None where it is not."""
+    """Return why a value is missing; None if it is not."""
     return value.reason if isinstance(value, Missing) else None
 
 
@@ -40,11 +40,11 @@ def number(value: None) -> None: ...
 @overload
 def number(value: float) -> float: ...
 def number(value: float | None) -> float | None:
-    """A whole number as an integer, so that JSON does not show "127.0" nanoseconds."""
+    """Convert whole numbers to int, so that JSON does not contain "127.0" nanoseconds."""
     return int(value) if value is not None and value == int(value) else value
 
 
 def shown(path: Path) -> str:
-    """``path`` as it can be typed here: relative to the current folder if it lies in it."""
+    """Return ``path`` relative to the current folder if inside it, otherwise absolute."""
     full, here = os.path.abspath(path), os.getcwd()
     return os.path.relpath(full, here) if Path(full).is_relative_to(here) else full

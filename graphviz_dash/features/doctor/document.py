@@ -1,4 +1,4 @@
-"""The JSON of ``graphviz-dash doctor``."""
+"""Build the JSON of ``graphviz-dash doctor``."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from graphviz_dash.narrative.prediction import not_checked_texts
 
 
 class CodePlaceDocument(TypedDict):
-    """A line of the user's code with those around it; ``first`` is the number of ``lines[0]``."""
+    """A line of user code with its context; ``first_line`` is the number of ``lines[0]``."""
 
     file: str
     line: int
     function: str | None
-    first: int
+    first_line: int
     lines: list[str]
 
 
@@ -44,13 +44,13 @@ class EvidenceDocument(TypedDict):
 
 
 class FindingDocument(TypedDict):
-    """A line that breaks a rule."""
+    """A line that violates a rule."""
 
     rule: str
     severity: str
-    seen: str
-    first: bool
-    place: CodePlaceDocument | None
+    observed_in: str
+    first_illegal_call: bool
+    location: CodePlaceDocument | None
     op: str | None
     stream: str | None
     thread: str | None
@@ -62,7 +62,7 @@ class FindingDocument(TypedDict):
 
 
 class RuleDocument(TypedDict):
-    """What came of a rule."""
+    """Outcome of a rule."""
 
     rule: str
     status: str
@@ -71,7 +71,7 @@ class RuleDocument(TypedDict):
 
 
 class TensorCheckDocument(TypedDict):
-    """A tensor after a replay against the same after an eager step."""
+    """A tensor after a replay, compared with the same tensor after an eager step."""
 
     name: str
     kind: str
@@ -79,12 +79,12 @@ class TensorCheckDocument(TypedDict):
     shape: list[Count]
     elements: Count
     differing: Count
-    largest: float | None
+    largest_difference: float | None
     noise: float | None
 
 
 class DiagnosisDocument(TypedDict):
-    """The findings in one process."""
+    """Findings in one process."""
 
     outcome: str
     verdict: Sentence
@@ -101,7 +101,7 @@ class DiagnosisDocument(TypedDict):
 
 
 class CompiledDocument(TypedDict):
-    """What keeps the compiled step of one process from being one replay."""
+    """Causes that keep the compiled step of one process from being a single replay."""
 
     process: Count
     sentence: Sentence
@@ -110,15 +110,15 @@ class CompiledDocument(TypedDict):
 
 
 class TracedDocument(TypedDict):
-    """What would stop a capture by the trace of a process's eager steps; no capture was tried."""
+    """Capture blockers found in the trace of a process's eager steps, without trying a capture."""
 
     process: Count
     blockers: list[BlockerDocument]
-    not_told: list[Sentence]
+    not_checked: list[Sentence]
 
 
 class DoctorDocument(TypedDict):
-    """The processes that a doctor examined."""
+    """The processes that the doctor examined."""
 
     processes: list[DiagnosisDocument]
     compiled: list[CompiledDocument]
@@ -128,8 +128,11 @@ class DoctorDocument(TypedDict):
 def doctor_document(
     examined: Sequence[tuple[Diagnosis | None, CompileReport | None, Prediction | None]],
 ) -> DoctorDocument:
-    """The findings in each process that the doctor examined, what became of what it compiled, and
-    what its trace shows; each is None where there is none."""
+    """Build the document of the examined processes.
+
+    Each process has a diagnosis, a compile report and a prediction from its trace; None if
+    unavailable.
+    """
     return {
         "processes": [
             _process_document(diagnosis) for diagnosis, _, _ in examined if diagnosis is not None
@@ -148,7 +151,7 @@ def doctor_document(
             {
                 "process": number,
                 "blockers": [blocker_document(blocker) for blocker in traced.blockers],
-                "not_told": list(not_checked_texts(traced)),
+                "not_checked": list(not_checked_texts(traced)),
             }
             for number, (_, _, traced) in enumerate(examined)
             if traced is not None
@@ -178,14 +181,47 @@ def _process_document(diagnosis: Diagnosis) -> DiagnosisDocument:
             }
             for outcome in diagnosis.rules
         ],
-        "outputs": [
-            msgspec.convert(msgspec.to_builtins(check), TensorCheckDocument)
-            for check in report.outputs
-        ],
+        "outputs": [_output_document(check) for check in report.outputs],
+    }
+
+
+def _output_document(check: OutputCheck) -> TensorCheckDocument:
+    return {
+        "name": check.name,
+        "kind": check.kind,
+        "dtype": check.dtype,
+        "shape": list(check.shape),
+        "elements": check.elements,
+        "differing": check.differing,
+        "largest_difference": check.largest,
+        "noise": check.noise,
     }
 
 
 def _finding_document(finding: Finding) -> FindingDocument:
-    rule = RULES[finding.rule]
-    content = msgspec.to_builtins(finding) | {"title": rule.title, "advice": rule.advice}
-    return msgspec.convert(content, FindingDocument)
+    rule, location = RULES[finding.rule], finding.place
+    return {
+        "rule": finding.rule.value,
+        "severity": finding.severity.value,
+        "observed_in": finding.seen.value,
+        "first_illegal_call": finding.first,
+        "location": None
+        if location is None
+        else {
+            "file": location.file,
+            "line": location.line,
+            "function": location.function,
+            "first_line": location.first,
+            "lines": list(location.lines),
+        },
+        "op": finding.op,
+        "stream": finding.stream,
+        "thread": finding.thread,
+        "message": finding.message,
+        "calls": finding.calls,
+        "evidence": [
+            {"name": fact.name, "value": fact.value, "unit": fact.unit} for fact in finding.evidence
+        ],
+        "title": rule.title,
+        "advice": rule.advice,
+    }

@@ -1,4 +1,4 @@
-"""Doctor: why a capture fails, and what a replay would silently not do."""
+"""Doctor: why captures fail, and which operations replays would silently skip."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SHOWN_OUTPUTS: Final = 12
 
 
 def render() -> None:
-    """The page."""
+    """Render the page."""
     chosen = chosen_experiment(warned=True)
     runs = [
         run
@@ -56,7 +56,6 @@ def render() -> None:
 
 
 def _examined(run: Run, diagnosis: Diagnosis) -> None:
-    """What the doctor found."""
     show(_verdict(run, diagnosis))
     for title, findings in (
         ("Illegal in a capture", diagnosis.illegal),
@@ -101,22 +100,20 @@ def _card(finding: Finding) -> str:
         + element("h3", text(rule.title))
         + element("code", text(rule.id.value), "rule-id"),
     )
-    left = _code(finding.place) if finding.place else ""
+    details = _code(finding.place) if finding.place else ""
     if finding.message:
-        left += element("p", text(finding.message), "doctor-error")
-    left += _facts(finding)
-    body = element("div", left, "found") + element(
-        "div", rule_advice(rule, "What to do instead"), "advice"
-    )
+        details += element("p", text(finding.message), "doctor-error")
+    details += _facts(finding)
+    body = element("div", details, "found") + element("div", rule_advice(rule, "Fix"), "advice")
     return element("article", head + element("div", body, "columns"), f"doctor-card {kind}")
 
 
 def _code(location: CodePlace) -> str:
-    where = element("b", text(location.text))
+    location_markup = element("b", text(location.text))
     if location.function:
-        where += element("span", f" in {text(location.function)}")
+        location_markup += element("span", f" in {text(location.function)}")
     if not location.lines:
-        return element("div", where, "where")
+        return element("div", location_markup, "where")
     rows = [
         element(
             "span",
@@ -125,8 +122,8 @@ def _code(location: CodePlace) -> str:
         )
         for number, line in enumerate(location.lines, location.first)
     ]
-    return element("div", where, "where") + element(
-        # It may be wider than its place, and is scrolled by keyboard too.
+    return element("div", location_markup, "where") + element(
+        # Focusable, because it may scroll horizontally.
         "pre",
         "".join(rows),
         "code",
@@ -141,7 +138,7 @@ def _facts(finding: Finding) -> str:
         ("Operator", finding.op),
         ("Stream", finding.stream),
         ("Thread", finding.thread),
-        ("Times in a step", None if finding.calls is None else format_count(finding.calls)),
+        ("Occurrences per step", None if finding.calls is None else format_count(finding.calls)),
         *((evidence.name, evidence_text(evidence)) for evidence in finding.evidence),
         ("Evidence", _SEEN[finding.seen]),
     ]
@@ -154,12 +151,11 @@ def _facts(finding: Finding) -> str:
 
 
 def _label(name: str) -> str:
-    """A name as a label. What begins with code, such as ``len(losses) before a step``, stays as it
-    is written."""
-    code, _, rest = name.partition(" ")
+    """Format a name as a label; leading code, such as ``len(losses) before a step``, is kept."""
+    code, _, remainder = name.partition(" ")
     if code.isidentifier():
         return text(name[:1].upper() + name[1:])
-    return element("code", text(code)) + text(f" {rest}" if rest else "")
+    return element("code", text(code)) + text(f" {remainder}" if remainder else "")
 
 
 def _outputs(diagnosis: Diagnosis) -> str:
@@ -171,11 +167,11 @@ def _outputs(diagnosis: Diagnosis) -> str:
     rows = [_output(check) for check in differing[:_SHOWN_OUTPUTS]]
     more = len(differing) - len(rows)
     rows += [_equal_outputs(equal)] if len(equal) > 1 else map(_output, equal)
-    heading = element("h2", "A replay against an eager step", "doctor-part")
+    heading = element("h2", "Replay compared with an eager step", "doctor-part")
     note = element(
         "p",
-        "Both ran from the same memory and random state; then every tensor that they left was "
-        "compared." + (f" Not shown: {counted(more, 'more tensor')}." if more else ""),
+        "Both started from the same memory and random state; then all their resulting tensors "
+        "were compared." + (f" Not shown: {counted(more, 'more tensor')}." if more else ""),
         "muted",
     )
     head = "".join(element("th", name, scope="col") for name in ("Tensor", "Shape", "Difference"))
@@ -191,14 +187,13 @@ def _output(check: OutputCheck) -> list[str]:
 
 
 def _equal_outputs(equal: list[OutputCheck]) -> list[str]:
-    """One row for all tensors that a replay leaves as an eager step does."""
-    named = "".join(
-        element("li", text(f"{each.name}: {each.dtype} {list(each.shape)}")) for each in equal
+    items = "".join(
+        element("li", text(f"{check.name}: {check.dtype} {list(check.shape)}")) for check in equal
     )
     summary = element("summary", text(counted(len(equal), "tensor")))
-    shapes = len({(each.dtype, each.shape) for each in equal})
+    shapes = len({(check.dtype, check.shape) for check in equal})
     return [
-        element("details", summary + element("ul", named)),
+        element("details", summary + element("ul", items)),
         text(counted(shapes, "shape")),
         text(difference_text(equal[0])),
     ]

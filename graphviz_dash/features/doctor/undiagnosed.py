@@ -1,4 +1,4 @@
-"""The Doctor page of an experiment without a doctor's report: what a trace shows, what to do."""
+"""Show the Doctor page of an experiment without a doctor's report."""
 
 from __future__ import annotations
 
@@ -16,57 +16,59 @@ from graphviz_dash.units import format_count
 
 
 def undiagnosed(chosen: Chosen) -> None:
-    """What an eager trace shows of a capture, and how to get a report."""
+    """Show capture blockers from an eager trace, and how to create a report."""
     predicted = comparison(chosen.key).predicted
     if predicted is not None and not isinstance(predicted.outlook, Missing):
-        show(element("h1", text(f"What the trace of {predicted.name} shows")))
+        show(element("h1", text(f"Capture blockers in the trace of {predicted.name}")))
         show(element("p", text(prediction_verdict(predicted.outlook)), "sentence"))
         show(blockers_markup(predicted.outlook))
     show(_nothing(chosen))
 
 
 def _nothing(chosen: Chosen) -> str:
-    """What to do for a report, for this very workload or program where it is known."""
+    """Format how to create a report, for this workload or program if known."""
     runs = chosen.experiment.runs
     ranks = ranks_together(runs)
     failed = [run for run in runs if run.manifest.failures]
     if failed:
         causes = [failure for run in failed for failure in run.manifest.failures]
         cause = cause_text(causes[0])
-        alike = [run.name for run in failed if cause in map(cause_text, run.manifest.failures)]
-        lead = failure_text(names_in_common(alike), causes[0]).rstrip(".") + ". "
+        failed_names = [
+            run.name for run in failed if cause in map(cause_text, run.manifest.failures)
+        ]
+        reason = failure_text(names_in_common(failed_names), causes[0]).rstrip(".") + ". "
         if all(map(refused, causes)):
-            lead += "Nothing was captured that a doctor could examine."
+            reason += "The doctor has no capture to examine."
         else:
-            lead += (
-                "The bundle holds no doctor's report: it was recorded before there was one, or the "
-                "step fails without a capture too."
+            reason += (
+                "The bundle has no doctor report: either it is older than the doctor, or the "
+                "step also fails without a capture."
             )
     elif any(run.manifest.sources for run in runs):
-        lead = "Its runs were imported: a doctor has to run the program itself."
+        reason = "The runs were imported. The doctor has to run the program itself."
     elif not any(run.graphs for run in runs):
-        lead = "No run of it captured a graph."
+        reason = "No run captured a graph."
     elif ranks > 1:
-        lead = f"Its {format_count(ranks)} ranks ran together, so none was examined."
-    else:
-        lead = (
-            "All captures succeeded, so none was examined. Whether replays do what the step does "
-            "is known once a doctor has compared them."
+        reason = (
+            f"The doctor did not examine the {format_count(ranks)} ranks, because they ran "
+            "together."
         )
-    what = (
-        "The doctor finds the first illegal call of a capture, and what replays would silently not "
-        "do."
+    else:
+        reason = (
+            "All captures succeeded, so the doctor did not run. Run it to check that replays "
+            "compute the same result as the step."
+        )
+    purpose = (
+        "The doctor finds the first illegal call of a capture, and operations that replays "
+        "silently skip."
     )
     if ranks > 1:
-        what += (
-            " It does not examine ranks, only a step that runs in one process too, without its "
-            "collectives."
-        )
+        purpose += " It examines one process only: run a step without collectives."
     return element(
         "div",
-        element("h2", "No doctor's report in this experiment")
-        + element("p", text(lead))
-        + element("p", f"{what} On a machine with a CUDA GPU:")
+        element("h2", "No doctor report in this experiment")
+        + element("p", text(reason))
+        + element("p", f"{purpose} On a machine with a CUDA GPU:")
         + element("pre", text(doctor_command(runs[0]))),
         "empty",
     )

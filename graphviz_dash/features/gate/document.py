@@ -1,4 +1,4 @@
-"""The JSON of ``graphviz-dash gate``."""
+"""Build the JSON of ``graphviz-dash gate``."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from graphviz_dash.features.gate.gated import GatedFigure
 
 
 class GatedDocument(TypedDict):
-    """A metric of a run against its baseline."""
+    """A metric of a run compared with its baseline."""
 
     run: str
     metric: str
     key: str | None
     unit: str
     before: float | None
-    now: float | None
+    current: float | None
     change: float | None
     low: float | None
     high: float | None
@@ -33,30 +33,30 @@ class BrokenRunDocument(TypedDict):
 
 
 class GateDocument(TypedDict):
-    """Whether an experiment is worse than its baseline by more than is allowed."""
+    """Regression check of an experiment against its baseline."""
 
     passed: bool
     limit: float
     experiment: str
     baseline: str
     recordings: int
-    figures: list[GatedDocument]
-    broken: list[BrokenRunDocument]
+    metrics: list[GatedDocument]
+    failed_runs: list[BrokenRunDocument]
     differences: list[Sentence]
     notes: list[Sentence]
     host: Sentence | None
 
 
 def gate_document(result: GateResult) -> GateDocument:
-    """Whether an experiment passed, each gated metric, and what could not be gated."""
+    """Build the document of a regression check."""
     return {
         "passed": result.passed,
         "limit": result.limit,
         "experiment": result.experiment,
         "baseline": result.baseline,
         "recordings": result.recordings,
-        "figures": [_gated_document(figure) for figure in result.figures],
-        "broken": [{"run": broken.run, "text": broken.text} for broken in result.broken],
+        "metrics": [_gated_document(figure) for figure in result.figures],
+        "failed_runs": [{"run": broken.run, "text": broken.text} for broken in result.broken],
         "differences": list(result.differences),
         "notes": list(result.notes),
         "host": result.host,
@@ -70,7 +70,7 @@ def _gated_document(figure: GatedFigure) -> GatedDocument:
         "key": figure.key,
         "unit": figure.metric.unit.value,
         "before": number(figure.before),
-        "now": number(figure.now),
+        "current": number(figure.now),
         "change": figure.change,
         "low": figure.low,
         "high": figure.high,

@@ -1,4 +1,4 @@
-"""A baseline as a file, and a gate's result as Markdown for a pull request."""
+"""Write baselines, and gate results as Markdown for a pull request."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from graphviz_dash.model.baseline import Baseline
 from graphviz_dash.units import counted, format_count, significant
 
 _LONGEST: Final = 300
-"""Characters of a name or message from a file that are shown."""
+"""Maximum number of characters shown of a name or message from a file."""
 
 _MARKS: Final = {
     Verdict.WORSE: "❌ worse",
-    Verdict.UNSURE: "⚠️ unsure",
+    Verdict.UNSURE: "⚠️ inconclusive",
     Verdict.WITHIN: "within the limit",
     Verdict.BETTER: "better",
 }
 
 
 def write_baseline(baseline: Baseline, file: Path) -> None:
-    """Writes ``baseline`` as JSON, in place of what is there.
+    """Write ``baseline`` as JSON, replacing an existing file.
+
 
     Raises:
         InputError: no file can be written there.
@@ -40,16 +41,22 @@ def write_baseline(baseline: Baseline, file: Path) -> None:
 
 
 def write_summary(result: GateResult, file: Path) -> None:
-    """Writes :func:`summary` in place of what is there; InputError where no file can be."""
+    """Write :func:`summary`, replacing an existing file.
+
+    Raises:
+        InputError: no file can be written there.
+    """
     with replacing(file) as target:
         target.write(summary(result).encode())
 
 
 def summary(result: GateResult) -> str:
-    """The result in Markdown, as GitHub and GitLab read it. Names and messages come from files and
-    stand in code spans, where nothing is markup, a link or a mention."""
+    """Format the result as Markdown for GitHub and GitLab.
+
+    Names and messages come from files, so they are code spans: no markup, links or mentions.
+    """
     parts = [f"### {'✅' if result.passed else '❌'} CUDA graph gate: {verdict_text(result)}", ""]
-    parts += [f"{code(result.experiment)} against {_against(result)}.", ""]
+    parts += [f"{code(result.experiment)} compared with {_against(result)}.", ""]
     for broken in result.broken:
         parts.append(f"- ❌ {code(broken.run)}: {code(broken.text)}")
     if result.broken:
@@ -57,14 +64,14 @@ def summary(result: GateResult) -> str:
     parts += _table(result)
     if result.unsure:
         parts += [
-            f"⚠️ unsure: too noisy to exclude more than {limit_text(result.limit)}. More "
-            "iterations, or a quieter machine, would decide it.",
+            "⚠️ inconclusive: too noisy to exclude a regression of more than "
+            f"{limit_text(result.limit)}. Use more iterations or a quieter machine.",
             "",
         ]
     if result.host is not None:
         parts += [result.host, ""]
     if result.differences:
-        parts += ["Not the same as in the baseline:", ""]
+        parts += ["Differences from the baseline:", ""]
         parts += [f"- {code(text)}" for text in result.differences]
         parts.append("")
     if result.notes:
@@ -75,42 +82,45 @@ def summary(result: GateResult) -> str:
 
 
 def verdict_text(result: GateResult) -> str:
-    """The outcome in a few words."""
+    """Summarize the outcome in a few words."""
     limit = limit_text(result.limit)
-    figures = counted(len(result.figures), "figure")
+    metrics = counted(len(result.figures), "metric")
     if result.passed:
         if not result.figures:
-            return "passed, but there was no figure to compare"
-        unsure = f" ({format_count(len(result.unsure))} too noisy to tell)" if result.unsure else ""
-        return f"passed, none of {figures} is surely more than {limit} worse{unsure}"
-    said = []
+            return "passed, but there was no metric to compare"
+        inconclusive = (
+            f" ({format_count(len(result.unsure))} inconclusive)" if result.unsure else ""
+        )
+        return f"passed, no significant regression above {limit} in {metrics}{inconclusive}"
+    failures = []
     if result.worse:
-        said.append(f"{format_count(len(result.worse))} of {figures} more than {limit} worse")
+        failures.append(
+            f"{format_count(len(result.worse))} of {metrics} regressed by more than {limit}"
+        )
     if result.broken:
-        said.append(f"{format_count(len(result.broken))} failed or missing")
-    return f"failed, {' and '.join(said)}"
+        failures.append(f"{format_count(len(result.broken))} failed or missing")
+    return f"failed, {' and '.join(failures)}"
 
 
 def change_text(figure: GatedFigure) -> str:
-    """The change with its sign; an en dash where the baseline is 0."""
+    """Format the change with its sign; an en dash if the baseline is 0."""
     return "–" if figure.change is None else _percent(figure.change)
 
 
 def interval_text(figure: GatedFigure) -> str:
-    """The 99% interval of the change, or that the figure is exact."""
+    """Format the 99% interval of the change, or "exact"."""
     if figure.low is None or figure.high is None:
         return "exact"
     return f"{_percent(figure.low)} to {_percent(figure.high)}"
 
 
 def in_order(figures: Iterable[GatedFigure]) -> list[GatedFigure]:
-    """Figures that offend first, then the unsure, then the others; else as they were."""
-    return sorted(figures, key=lambda one: list(Verdict).index(one.verdict))
+    """Sort by verdict: regressions first, then inconclusive metrics."""
+    return sorted(figures, key=lambda metric: list(Verdict).index(metric.verdict))
 
 
 def code(text: object, *, cell: bool = False) -> str:
-    """Any text as a Markdown code span that shows it as it is; ``cell`` inside a table, where a
-    bar ends the cell even in code."""
+    """Format any text as a Markdown code span; ``cell`` escapes bars for use in a table."""
     shown = printable(str(text)).strip() or "(empty)"
     if len(shown) > _LONGEST:
         shown = f"{shown[: _LONGEST - 1]}…"
@@ -124,7 +134,7 @@ def code(text: object, *, cell: bool = False) -> str:
 def _table(result: GateResult) -> Iterator[str]:
     if not result.figures:
         return
-    yield "| run | figure | baseline | now | change | 99% interval | |"
+    yield "| run | metric | baseline | current | change | 99% interval | |"
     yield "| --- | --- | ---: | ---: | ---: | ---: | --- |"
     for figure in in_order(result.figures):
         cells = (
@@ -142,8 +152,8 @@ def _table(result: GateResult) -> Iterator[str]:
 
 def _against(result: GateResult) -> str:
     count = result.recordings
-    of = f", the worst of {count} recordings" if count > 1 else ""
-    return f"the baseline {code(result.baseline)}{of}; at most {limit_text(result.limit)} worse"
+    suffix = f", the worst of {count} recordings" if count > 1 else ""
+    return f"the baseline {code(result.baseline)}{suffix}; limit: {limit_text(result.limit)} worse"
 
 
 def _percent(change: float) -> str:

@@ -1,4 +1,4 @@
-"""The JSON of ``graphviz-dash diff``."""
+"""Build the JSON of ``graphviz-dash diff``."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class DiffSide(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """As it can be given to this command."""
+        """Name that the diff command accepts."""
         return f"{shown(self.run.path)}:{self.graph}"
 
 
 def medians(
     node: NodeDiff, tables: tuple[NodeTable, NodeTable] | None
 ) -> tuple[float | None, float | None]:
-    """Median GPU time of the node in both graphs, in ns; None where it has none."""
+    """Return the median GPU time of the node in both graphs, in ns; None if unavailable."""
     if tables is None:
         return None, None
     first, second = tables
@@ -51,7 +51,7 @@ class GraphSideDocument(TypedDict):
 
 
 class FieldChangeDocument(TypedDict):
-    """A parameter of a node that differs."""
+    """A changed parameter of a node."""
 
     field: str
     before: str | None
@@ -59,7 +59,7 @@ class FieldChangeDocument(TypedDict):
 
 
 class NodeChangeDocument(TypedDict):
-    """A node that differs; ``a`` and ``b`` are its indices."""
+    """A changed node; ``a`` and ``b`` are its indices."""
 
     change: str
     a: int | None
@@ -72,7 +72,7 @@ class NodeChangeDocument(TypedDict):
 
 
 class EdgeChangeDocument(TypedDict):
-    """An edge that differs: source and target in each graph."""
+    """A changed edge: source and target in each graph."""
 
     change: str
     a: list[int] | None
@@ -80,7 +80,7 @@ class EdgeChangeDocument(TypedDict):
 
 
 class GraphDiffDocument(TypedDict):
-    """The differences of two graphs, or of two bodies in them."""
+    """Differences of two graphs, or of two bodies in them."""
 
     a: str
     b: str
@@ -91,7 +91,7 @@ class GraphDiffDocument(TypedDict):
 
 
 class PredictedUpdateDocument(TypedDict):
-    """What cudaGraphExecUpdate would answer by its documented rules."""
+    """Result of cudaGraphExecUpdate predicted from its documented rules."""
 
     accepted: bool | None
     result: str | None
@@ -103,7 +103,7 @@ class PredictedUpdateDocument(TypedDict):
 
 
 class RecordedUpdateDocument(TypedDict):
-    """What the driver answered, and the times of the calls in ns."""
+    """Result that the driver returned, and the call times in ns."""
 
     result: str
     graph: str | None
@@ -114,18 +114,18 @@ class RecordedUpdateDocument(TypedDict):
 
 
 class UpdateDocument(TypedDict):
-    """Whether an executable of A could be updated to B."""
+    """Prediction and recording of an update from graph A to B."""
 
     predicted: PredictedUpdateDocument
     recorded: RecordedUpdateDocument | None
-    agreed: bool | None
+    prediction_correct: bool | None
 
 
 class GraphPairDocument(TypedDict):
-    """How two graphs differ, and whether one could be updated to the other."""
+    """Differences of two graphs, and whether one can be updated to the other."""
 
     sentence: Sentence
-    same: bool
+    identical: bool
     a: GraphSideDocument
     b: GraphSideDocument
     graphs: list[GraphDiffDocument]
@@ -135,10 +135,10 @@ class GraphPairDocument(TypedDict):
 def graph_pair_document(
     first: DiffSide, second: DiffSide, pair: GraphPair, tables: tuple[NodeTable, NodeTable]
 ) -> GraphPairDocument:
-    """How two graphs differ, and whether one could be updated to the other."""
+    """Build the document of two graphs."""
     return {
         "sentence": diff_sentence(pair.diff),
-        "same": pair.diff.same,
+        "identical": pair.diff.same,
         "a": _side_document(first),
         "b": _side_document(second),
         "graphs": [
@@ -149,7 +149,6 @@ def graph_pair_document(
 
 
 def _side_document(side: DiffSide) -> GraphSideDocument:
-    """One side of a diff: its run and graph."""
     graph = next(captured for captured in side.run.graphs if captured.id == side.graph)
     return {
         "path": shown(side.run.path),
@@ -163,7 +162,6 @@ def _side_document(side: DiffSide) -> GraphSideDocument:
 def _diff_document(
     diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None
 ) -> GraphDiffDocument:
-    """The differences of two graphs, node by node."""
     nodes: list[NodeChangeDocument] = []
     for node in diff.nodes:
         if node.change is Change.SAME:
@@ -207,7 +205,6 @@ def _diff_document(
 
 
 def _update_document(pair: GraphPair) -> UpdateDocument:
-    """Whether one graph could be updated to the other: predicted, and as recorded."""
     violation, recorded = pair.prediction.violation, pair.recorded
     return {
         "predicted": {
@@ -229,5 +226,5 @@ def _update_document(pair: GraphPair) -> UpdateDocument:
         }
         if recorded is not None
         else None,
-        "agreed": pair.agreed,
+        "prediction_correct": pair.agreed,
     }

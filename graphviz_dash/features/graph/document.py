@@ -1,4 +1,4 @@
-"""A captured graph as JSON: its kinds, attribution, matching, concurrency and longest nodes."""
+"""Build the JSON of a captured graph."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from graphviz_dash.model.run import Run
 
 
 class ConfidenceDocument(TypedDict):
-    """Rows that were aligned with one confidence, and how many of them the node ids confirm."""
+    """Rows aligned with one confidence, and the number that the node ids confirm."""
 
     confidence: Fraction
     rows: Count
@@ -37,7 +37,7 @@ class ConfidenceDocument(TypedDict):
 
 
 class AgreementDocument(TypedDict):
-    """How alignment agrees with the node ids that were recorded."""
+    """Agreement of the alignment with the recorded node ids."""
 
     source: str
     steps: Count
@@ -52,24 +52,24 @@ class AgreementDocument(TypedDict):
 
 
 class GraphNodeDocument(TypedDict):
-    """A node, or the one that holds a graph."""
+    """A node, or the parent node of a nested graph."""
 
     graph: str
     node: int
 
 
 class ScheduleDocument(TypedDict):
-    """How long the graph would take on a number of streams."""
+    """Length of a replay on a number of streams."""
 
     streams: Count
     length: Ns
 
 
 class NeedlessDocument(TypedDict):
-    """Edges without need; ``unknown``: nodes of which the memory is not known."""
+    """Redundant edges; ``unknown`` is the number of nodes with unknown memory."""
 
     edges: Count
-    by_meaning: Count
+    by_operators: Count
     critical_path: Ns
     unknown: Count | None
 
@@ -83,17 +83,17 @@ class ConcurrencyDocument(TypedDict):
     work: Ns
     span: Ns
     busy: Ns
-    lost: Ns
+    lost_time: Ns
     available: Ratio
     achieved: Ratio
     streams: Count
     schedules: list[ScheduleDocument]
-    needless: NeedlessDocument
+    redundant_edges: NeedlessDocument
     sentences: list[Sentence]
 
 
 class DeviceFindingDocument(TypedDict):
-    """A requirement of device-side launch that is not met, or not known to be."""
+    """A requirement of device-side launch that is violated or could not be checked."""
 
     rule: str
     reason: Sentence
@@ -102,7 +102,7 @@ class DeviceFindingDocument(TypedDict):
 
 
 class DriverAnswerDocument(TypedDict):
-    """What the driver answered."""
+    """Result returned by the driver."""
 
     result: str
     graph: str | None
@@ -110,7 +110,7 @@ class DriverAnswerDocument(TypedDict):
 
 
 class DeviceLaunchDocument(TypedDict):
-    """Whether a graph allows device-side launch."""
+    """Device-side launch of a graph: requirements and the driver's result."""
 
     verdict: str
     violations: list[DeviceFindingDocument]
@@ -119,7 +119,7 @@ class DeviceLaunchDocument(TypedDict):
 
 
 class AttributionDocument(TypedDict):
-    """How many nodes lead to an operator, from the launches of the capture."""
+    """Number of nodes attributed to an operator, from the launches of the capture."""
 
     attributed: Count
     launches: Count
@@ -136,11 +136,11 @@ MatchingDocument = TypedDict(
         "pass": str | None,
     },
 )
-# A functional definition, for "pass" is a keyword: how many GPU rows were matched to nodes.
+# Number of GPU rows matched to nodes. Functional syntax because "pass" is a keyword.
 
 
 class TimedNodeDocument(TypedDict):
-    """A node with its times over the replays, and what launched it."""
+    """A node with its times over the replays and the operator that launched it."""
 
     index: int
     kind: str
@@ -176,32 +176,33 @@ class GraphDocument(TypedDict):
 
 
 def agreement_document(run: Run) -> AgreementDocument | None:
-    """How alignment agrees with the node ids of a run; None for a run without a node-id pass."""
+    """Build the agreement with a run's node ids; None for a run without a node-id pass."""
     node_ids = run.node_ids
     if node_ids is None:
         return None
-    against = agreement(run)
+    accuracy = agreement(run)
     return {
         "source": node_ids.source,
         "steps": node_ids.steps,
         "records": len(node_ids.rows),
         "dropped": node_ids.dropped,
         "outside": node_ids.outside,
-        "compared": 0 if against is None else against.rows,
-        "agreeing": 0 if against is None else against.agreeing,
-        "unnamed": 0 if against is None else against.unnamed,
+        "compared": 0 if accuracy is None else accuracy.rows,
+        "agreeing": 0 if accuracy is None else accuracy.agreeing,
+        "unnamed": 0 if accuracy is None else accuracy.unnamed,
         "by_confidence": [
             {"confidence": confidence, "rows": rows, "agreeing": agreeing}
             for confidence, (rows, agreeing) in sorted(
-                ({} if against is None else against.by_confidence).items(), reverse=True
+                ({} if accuracy is None else accuracy.by_confidence).items(), reverse=True
             )
         ],
-        "misses": {} if against is None else {k.name.lower(): n for k, n in against.misses.items()},
+        "misses": {}
+        if accuracy is None
+        else {k.name.lower(): n for k, n in accuracy.misses.items()},
     }
 
 
 def _concurrency_document(concurrency: Concurrency) -> ConcurrencyDocument:
-    """Critical path, concurrency and schedules of one graph; times in ns."""
     measured, needless = concurrency.measured, concurrency.needless
     return {
         "replays": measured.replays,
@@ -213,7 +214,7 @@ def _concurrency_document(concurrency: Concurrency) -> ConcurrencyDocument:
         "work": measured.work_ns,
         "span": measured.span_ns,
         "busy": measured.busy_ns,
-        "lost": measured.lost_ns,
+        "lost_time": measured.lost_ns,
         "available": measured.available,
         "achieved": measured.achieved,
         "streams": measured.streams,
@@ -221,9 +222,9 @@ def _concurrency_document(concurrency: Concurrency) -> ConcurrencyDocument:
             {"streams": schedule.streams, "length": schedule.length}
             for schedule in measured.schedules
         ],
-        "needless": {
+        "redundant_edges": {
             "edges": len(needless.edges),
-            "by_meaning": needless.by_meaning,
+            "by_operators": needless.by_meaning,
             "critical_path": needless.path_ns,
             "unknown": needless.unknown,
         },
@@ -233,13 +234,17 @@ def _concurrency_document(concurrency: Concurrency) -> ConcurrencyDocument:
 
 def _device_launch_document(run: Run, graph: CapturedGraph) -> DeviceLaunchDocument:
     check = check_device_launch(run, graph.id)
-    said = graph.device_launch
+    driver_result = graph.device_launch
     return {
         "verdict": check.verdict.value,
         "violations": [_finding_document(finding) for finding in check.violations],
         "unknown": [_finding_document(finding) for finding in check.unknown],
-        "driver": {"result": said.result, "graph": said.graph, "node": said.node}
-        if said is not None
+        "driver": {
+            "result": driver_result.result,
+            "graph": driver_result.graph,
+            "node": driver_result.node,
+        }
+        if driver_result is not None
         else None,
     }
 
@@ -260,8 +265,10 @@ def graph_document(
     parallel: ParallelPrediction | Missing | None,
     count: int,
 ) -> GraphDocument:
-    """A captured graph with its ``count`` slowest nodes; ``concurrency`` and ``parallel`` are None
-    for one inside another."""
+    """Build the document of a graph with its ``count`` slowest nodes.
+
+    ``concurrency`` and ``parallel`` are None for a nested graph.
+    """
     graph = table.graph
     return {
         "id": graph.id,

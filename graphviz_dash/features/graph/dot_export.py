@@ -1,4 +1,4 @@
-"""A captured graph in the DOT language (graphviz.org/doc/info/lang.html), for dot and its kin."""
+"""Export a captured graph in the DOT language (graphviz.org/doc/info/lang.html)."""
 
 from __future__ import annotations
 
@@ -27,9 +27,12 @@ _SHAPES = {
 
 
 def export_dot(whole: WholeGraph, title: str, file: Path) -> None:
-    """Writes a graph with all that it holds: a node each with its label, operator and median time,
-    whole name, module and source in its tooltip; programmatic dependencies dashed; child graphs and
-    bodies of conditional nodes as clusters, which a dotted line leads to.
+    """Write a graph and its nested graphs as DOT.
+
+    Node labels hold name, operator and median time; tooltips hold the full name, module and source.
+    Programmatic dependencies are dashed. Child graphs and conditional bodies are clusters with a
+    dotted incoming edge.
+
 
     Raises:
         InputError: the file cannot be written.
@@ -39,7 +42,7 @@ def export_dot(whole: WholeGraph, title: str, file: Path) -> None:
 
 
 def as_dot(whole: WholeGraph, title: str) -> bytes:
-    """What ``export_dot`` writes."""
+    """Return the content written by ``export_dot``."""
     return b"".join(line.encode() + b"\n" for line in _lines(whole, title))
 
 
@@ -55,13 +58,12 @@ def _lines(whole: WholeGraph, title: str) -> Iterator[str]:
     for holder, bodies in whole.bodies.items():
         for body in bodies:
             if body.nodes:
-                into = f"style=dotted, lhead={_cluster(body)}"
-                yield f"  n{holder} -> n{body.nodes[0]} [{into}];"
+                attributes = f"style=dotted, lhead={_cluster(body)}"
+                yield f"  n{holder} -> n{body.nodes[0]} [{attributes}];"
     yield "}"
 
 
 def _nodes(whole: WholeGraph, row_indices: tuple[int, ...], indent: str) -> Iterator[str]:
-    """The nodes of one graph, and what they hold as clusters inside it."""
     for row_index in row_indices:
         row, index = whole.table.rows[row_index], whole.owner[row_index][1]
         yield f"{indent}n{row_index} [{_attributes(row, index)}];"
@@ -74,7 +76,7 @@ def _nodes(whole: WholeGraph, row_indices: tuple[int, ...], indent: str) -> Iter
 
 
 def _cluster(body: GraphBody) -> str:
-    """A name that Graphviz draws a frame for."""
+    """Return a name that Graphviz draws a frame for."""
     return quoted(f"cluster {body.graph}")
 
 
@@ -87,7 +89,7 @@ def _attributes(row: NodeRow, index: int) -> str:
     if row.times.median_ns is not None:
         parts.append(format_ns(row.times.median_ns))
     details = [node.label, origin.module, origin.source]
-    # The line break is DOT's own, put between texts that are quoted already.
+    # A DOT line break, inserted between texts that are already quoted.
     label = "\\n".join(quoted(part)[1:-1] for part in parts)
     tooltip = "\\n".join(quoted(part)[1:-1] for part in details if part)
     attributes = [f'label="{label}"', f'tooltip="{tooltip}"']

@@ -1,4 +1,6 @@
-"""The JSON of ``graphviz-dash ladder``, as docs/cli.md describes it; times are ns, sizes bytes."""
+"""Build the JSON of ``graphviz-dash ladder``, described in docs/cli.md; times in ns, sizes in
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from graphviz_dash.model.absence import Missing
 
 
 class MemberDocument(TypedDict):
-    """A graph of a family, or its segments, and what it costs."""
+    """A graph of a family, or its segments, and its cost."""
 
     key: list[int] | None
     method: str | None
@@ -25,14 +27,15 @@ class MemberDocument(TypedDict):
     gpu_samples: Count
     capture_time: Ns
     first_launch_time: Ns | None
-    own: Bytes | None
-    pool_added: Bytes | None
-    executable: Bytes | None
+    own_memory: Bytes | None
+    pool_growth: Bytes | None
+    executable_memory: Bytes | None
 
 
 class SizeLossDocument(TypedDict):
-    """What requests of one real size lost to padding and to fallbacks, together; null where no
-    fallback was timed."""
+    """Total padding and fallback cost of the requests of one real size; null if no fallback was
+    timed.
+    """
 
     size: int
     requests: Count
@@ -42,7 +45,7 @@ class SizeLossDocument(TypedDict):
 
 
 class LadderUseDocument(TypedDict):
-    """A ladder, and what it comes to for the requests; a time of null is not known."""
+    """A set of sizes and its totals for the requests; null times are unknown."""
 
     sizes: list[int]
     time: Ns | None
@@ -55,7 +58,7 @@ class LadderUseDocument(TypedDict):
 
 
 class GainDocument(TypedDict):
-    """What the best ladder saves of a request's time, with its 95% interval."""
+    """Saving of the best ladder in the requests' time, with its 95% interval."""
 
     value: Ns | None
     low: Ns
@@ -63,7 +66,7 @@ class GainDocument(TypedDict):
 
 
 class CeilingDocument(TypedDict):
-    """The largest size of the best ladder, and the requests above it."""
+    """Largest size of the best ladder, and the requests above it."""
 
     size: int
     replay_time: Ns | None
@@ -75,18 +78,18 @@ class CeilingDocument(TypedDict):
 
 
 class AdviceDocument(TypedDict):
-    """The best ladder within the budget, beside today's."""
+    """The best ladder within the budget, next to the current one."""
 
     graphs: Count | None
     memory: Bytes | None
     startup: Ns | None
     requests: Count
-    today: LadderUseDocument
+    current: LadderUseDocument
     best: LadderUseDocument
-    bound: Ns
+    lower_bound: Ns
     interpolated: list[int]
     gain: GainDocument
-    better: bool
+    is_significant: bool
     ceiling: CeilingDocument
     by_count: list[tuple[Count, Ns]]
     sentence: Sentence
@@ -94,7 +97,7 @@ class AdviceDocument(TypedDict):
 
 
 class LadderDocument(TypedDict):
-    """A family of graphs of a recorded program, and which sizes would be best to capture."""
+    """A graph family of a recorded program, and the recommended capture sizes."""
 
     run: str
     family: str
@@ -115,13 +118,15 @@ def ladder_document(
     advice: LadderAdvice | Missing,
     traffic: str | None,
 ) -> LadderDocument:
-    """The ``family`` of a loop and its best ladder; ``traffic`` names the file that the requests
-    are from, None for the program's own."""
+    """Build the document of a graph family and its best ladder.
+
+    ``traffic`` is the file that the requests come from, or None for the program's own requests.
+    """
     return {
         "run": report.run,
         "family": family.family.name,
         "axes": list(family.family.axes),
-        "families": [each.family.name for each in report.families],
+        "families": [other.family.name for other in report.families],
         "members": _members(family),
         "real_sizes": {how.value: count for how, count in family.real_sizes},
         "losses": _losses(family),
@@ -144,9 +149,9 @@ def _members(family: FamilyReport) -> list[MemberDocument]:
             "gpu_samples": len(member.gpu_ns),
             "capture_time": member.capture_ns,
             "first_launch_time": member.first_launch_ns,
-            "own": member.own_bytes,
-            "pool_added": member.pool_added_bytes,
-            "executable": member.executable_bytes,
+            "own_memory": member.own_bytes,
+            "pool_growth": member.pool_added_bytes,
+            "executable_memory": member.executable_bytes,
         }
         for member in family.members
     ]
@@ -174,16 +179,16 @@ def _advice(advice: LadderAdvice) -> AdviceDocument:
         "memory": advice.budget.memory_bytes,
         "startup": advice.budget.startup_ns,
         "requests": advice.requests,
-        "today": _use(advice, advice.today, advice.today_use),
+        "current": _use(advice, advice.today, advice.today_use),
         "best": _use(advice, advice.ladder.sizes, advice.use),
-        "bound": round(advice.ladder.bound_ns),
+        "lower_bound": round(advice.ladder.bound_ns),
         "interpolated": list(advice.interpolated),
         "gain": {
             "value": _finite(advice.gain_ns),
             "low": round(advice.gain.low),
             "high": None if advice.gain.high is None else _finite(advice.gain.high),
         },
-        "better": advice.is_better,
+        "is_significant": advice.is_better,
         "ceiling": {
             "size": ceiling.size,
             "replay_time": number(ceiling.replay_ns),

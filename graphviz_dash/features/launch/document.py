@@ -1,4 +1,4 @@
-"""The JSON document of ``graphviz-dash launch``."""
+"""Build the JSON of ``graphviz-dash launch``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class MedianDocument(TypedDict):
 
 
 class TimingDocument(MedianDocument):
-    """The same with the ends of the samples."""
+    """A median with quartiles, minimum and outer percentiles, in ns."""
 
     min: Ns
     p5: Ns
@@ -50,7 +50,7 @@ class TimingDocument(MedianDocument):
 
 
 class GrowthDocument(TypedDict):
-    """How a measure grows: ``base`` up to ``knee`` nodes, ``slope`` for each one more."""
+    """Growth of a measure: ``base`` up to ``knee`` nodes, ``slope`` per additional node."""
 
     base: Ns
     base_interval: list[float | None]
@@ -61,7 +61,7 @@ class GrowthDocument(TypedDict):
 
 
 class AddedTimeDocument(TypedDict):
-    """What a root or a node of another kind adds."""
+    """Time added by a root or by a node of another kind."""
 
     ns: Ns
     interval: list[float | None]
@@ -73,7 +73,7 @@ class TopologyDocument(TypedDict):
     width: Count
     length: Count
     single_root: bool
-    other: str | None
+    other_kind: str | None
     nodes: Count
     measures: dict[str, TimingDocument]
     absent: dict[str, Sentence]
@@ -94,36 +94,36 @@ class RecordingDocument(TypedDict):
     fits: dict[str, GrowthDocument]
     chain_fits: dict[str, dict[str, GrowthDocument]]
     root: AddedTimeDocument | None
-    others: dict[str, AddedTimeDocument]
+    other_kinds: dict[str, AddedTimeDocument]
     call: MedianDocument | None
     clock: MedianDocument | None
     rows: list[TopologyDocument]
 
 
 class LaunchDifferenceDocument(TypedDict):
-    """A measure of one graph in several recordings, against the first."""
+    """A measure of one graph in several recordings, relative to the first."""
 
     width: Count
     length: Count
     single_root: bool
-    other: str | None
+    other_kind: str | None
     measure: str
     medians: list[Ns]
     ratios: list[Ratio]
-    apart: Ns
+    largest_gap: Ns
     spread: Ns
-    within: bool
+    within_spread: bool
 
 
 class LaunchComparisonDocument(TypedDict):
-    """Several recordings compared."""
+    """A comparison of several recordings."""
 
     sentence: Sentence
     differences: list[LaunchDifferenceDocument]
 
 
 class PublishedTimeDocument(TypedDict):
-    """A published time beside the medians of the recordings."""
+    """A published time next to the medians of the recordings."""
 
     measure: str
     chains: Count
@@ -155,12 +155,12 @@ class GraphShapeDocument(TypedDict):
     leaves: Count
     depth: Count
     width: Count
-    straight_share: Fraction
-    longest_line: Count
+    linear_share: Fraction
+    longest_chain: Count
 
 
 class ExpectedTimeDocument(TypedDict):
-    """What a chain of the graph's size takes in a recording."""
+    """Time of a chain of the graph's size in a reference recording."""
 
     reference: str
     ns: Ns
@@ -185,7 +185,7 @@ class OwnGraphDocument(TypedDict):
 
 
 class MeasureEffectDocument(TypedDict):
-    """A measure under an observer, over that with nothing attached."""
+    """A measure under an observer, relative to no observer."""
 
     median: Ns
     ratio: Ratio | None
@@ -199,24 +199,24 @@ class ObserverDocument(TypedDict):
     observer: str
     source: str | None
     steps: Count
-    records_a_step: float | None
+    records_per_step: float | None
     effects: dict[str, MeasureEffectDocument]
     absent: dict[str, Sentence]
 
 
 class ObserversDocument(TypedDict):
-    """The profiler overhead of a run; in its place a ``reason`` where it is not available."""
+    """Profiler overhead of a run, or only a ``reason`` if unavailable."""
 
     run: str
     reason: NotRequired[Sentence]
     sentence: NotRequired[Sentence]
     noise: NotRequired[dict[str, Ratio]]
-    without: NotRequired[list[Sentence]]
+    missing_observers: NotRequired[list[Sentence]]
     rows: NotRequired[list[ObserverDocument]]
 
 
 class ExperimentLaunchDocument(TypedDict):
-    """The captured graphs of an experiment, and the profiler overhead of its runs."""
+    """Captured graphs of an experiment, and the profiler overhead of its runs."""
 
     path: FilePath
     graphs: list[OwnGraphDocument]
@@ -224,7 +224,7 @@ class ExperimentLaunchDocument(TypedDict):
 
 
 class LaunchDocument(TypedDict):
-    """What launching graphs costs."""
+    """Launch costs of graphs."""
 
     recordings: list[RecordingDocument]
     comparison: LaunchComparisonDocument | None
@@ -240,7 +240,7 @@ def launch_document(
     publication: PublishedLaunch | None,
     rows: Sequence[PublishedTime],
 ) -> LaunchDocument:
-    """Recordings, their comparison, published times beside them, and experiments' own graphs."""
+    """Build the document of recordings, their comparison, published times and captured graphs."""
     return {
         "recordings": [_recording(path, costs) for path, costs in recordings.items()],
         "comparison": None if comparison is None else _comparison(comparison),
@@ -248,7 +248,7 @@ def launch_document(
         "experiments": [
             {
                 "path": path,
-                "graphs": [_own(own) for own in own_graphs(experiment, references)],
+                "graphs": [_own(graph) for graph in own_graphs(experiment, references)],
                 "observers": [_observed(run) for run in experiment.runs],
             }
             for path, experiment in experiments.items()
@@ -278,7 +278,7 @@ def _recording(path: str, costs: LaunchCosts) -> RecordingDocument:
         "fits": _fits(costs.lines),
         "chain_fits": {_family_key(family): _fits(fits) for family, fits in costs.chains.items()},
         "root": _added_time(costs.root) if costs.root is not None else None,
-        "others": {kind: _added_time(extra) for kind, extra in costs.others.items()},
+        "other_kinds": {kind: _added_time(extra) for kind, extra in costs.others.items()},
         "call": None if costs.call is None else _median(costs.call),
         "clock": None if costs.clock is None else _median(costs.clock),
         "rows": [_topology(row) for row in costs.rows],
@@ -295,7 +295,7 @@ def _topology(row: TopologyCosts) -> TopologyDocument:
         "width": topology.width,
         "length": topology.length,
         "single_root": topology.single_root,
-        "other": topology.other,
+        "other_kind": topology.other,
         "nodes": topology.nodes,
         "measures": {measure.value: _timing(timing) for measure, timing in row.timings.items()},
         "absent": {measure.value: reason for measure, reason in row.absent.items()},
@@ -351,13 +351,13 @@ def _comparison(comparison: LaunchComparison) -> LaunchComparisonDocument:
                 "width": difference.topology.width,
                 "length": difference.topology.length,
                 "single_root": difference.topology.single_root,
-                "other": difference.topology.other,
+                "other_kind": difference.topology.other,
                 "measure": difference.measure.value,
                 "medians": list(difference.medians),
                 "ratios": list(difference.ratios),
-                "apart": difference.largest_gap,
+                "largest_gap": difference.largest_gap,
                 "spread": difference.spread,
-                "within": difference.within,
+                "within_spread": difference.within,
             }
             for difference in comparison.differences
         ],
@@ -421,8 +421,8 @@ def _shape(shape: GraphShape) -> GraphShapeDocument:
         "leaves": shape.leaves,
         "depth": shape.depth,
         "width": shape.width,
-        "straight_share": shape.share,
-        "longest_line": shape.longest,
+        "linear_share": shape.share,
+        "longest_chain": shape.longest,
     }
 
 
@@ -431,13 +431,13 @@ def _observers(effect: ObserverEffect) -> ObserversDocument:
         "run": effect.run,
         "sentence": effect_sentence(effect),
         "noise": {measure.value: ratio for measure, ratio in effect.noise.items()},
-        "without": list(missing_observers(effect)),
+        "missing_observers": list(missing_observers(effect)),
         "rows": [
             {
                 "observer": row.observer.value,
                 "source": row.source,
                 "steps": row.steps,
-                "records_a_step": row.records,
+                "records_per_step": row.records,
                 "effects": {
                     name: _effect(effect_of_row) for name, effect_of_row in row.effects.items()
                 },

@@ -1,4 +1,4 @@
-"""The JSON of ``graphviz-dash memory``, as docs/cli.md describes it; sizes are bytes."""
+"""Build the JSON of ``graphviz-dash memory``, described in docs/cli.md; sizes in bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphviz_dash.model.run import Experiment
 
 
 class MemoryStageDocument(TypedDict):
-    """Allocator and device at the end of a stage of the memory pass."""
+    """Allocator and device memory at the end of a stage of the memory pass."""
 
     stage: str
     peak_allocated: Bytes
@@ -28,7 +28,7 @@ class MemoryStageDocument(TypedDict):
 
 
 class PoolDocument(TypedDict):
-    """A private pool of graphs."""
+    """A private graph pool."""
 
     id: list[int]
     segments: Count
@@ -38,30 +38,30 @@ class PoolDocument(TypedDict):
     shared: Bytes
     unused: Bytes
     workspaces: Bytes
-    owned: dict[str, Bytes]
+    by_owner: dict[str, Bytes]
 
 
 class GraphMemoryDocument(TypedDict):
-    """The part of its pool that one graph uses."""
+    """Part of its pool that one graph uses."""
 
     id: str
     pool: list[int] | None
     footprint: Bytes
     exclusive: Bytes
     shared: Bytes
-    kept: Bytes
+    retained: Bytes
     peak: Bytes
     allocations: Count
     instantiate_device: Bytes | None
 
 
 class RunMemoryDocument(TypedDict):
-    """The device memory of one run, in parts that add up to its total."""
+    """Device memory of one run, in parts that add up to its total."""
 
     name: str
     mode: str
     total: Bytes
-    alone: bool
+    process_only: bool
     reserved: Bytes
     parts: dict[str, Bytes]
     baseline: str | None
@@ -76,21 +76,21 @@ class RunMemoryDocument(TypedDict):
 
 
 class MemoryDocument(TypedDict):
-    """What the memory of an experiment's runs is made of."""
+    """Memory breakdown of an experiment's runs."""
 
     experiment: ExperimentDocument
     sentence: Sentence
     runs: list[RunMemoryDocument]
-    without: dict[str, Sentence]
+    unavailable: dict[str, Sentence]
 
 
 def memory_document(experiment: Experiment, result: MemoryComparison, count: int) -> MemoryDocument:
-    """The memory of an experiment's runs; ``count`` limits the graphs of a run."""
+    """Build the memory document; ``count`` limits the graphs per run."""
     return {
         "experiment": {"name": experiment.name, "path": shown(experiment.path)},
         "sentence": memory_sentence(result),
         "runs": [_run(result, report, count) for report in result.reports],
-        "without": {name: missing.reason for name, missing in result.without.items()},
+        "unavailable": {name: missing.reason for name, missing in result.without.items()},
     }
 
 
@@ -101,7 +101,7 @@ def _run(result: MemoryComparison, report: MemoryReport, count: int) -> RunMemor
         "name": report.run,
         "mode": report.mode.value,
         "total": report.total,
-        "alone": report.alone,
+        "process_only": report.alone,
         "reserved": report.reserved,
         "parts": {part.value: size for part, size in report.parts.items()},
         "baseline": change.baseline if change else None,
@@ -145,7 +145,7 @@ def _pool(pool: PoolBreakdown) -> PoolDocument:
         "shared": pool.shared,
         "unused": pool.unused,
         "workspaces": pool.workspaces,
-        "owned": {owner.value: size for owner, size in pool.owned.items()},
+        "by_owner": {owner.value: size for owner, size in pool.owned.items()},
     }
 
 
@@ -156,7 +156,7 @@ def _graph(graph: GraphFootprint) -> GraphMemoryDocument:
         "footprint": graph.footprint,
         "exclusive": graph.exclusive,
         "shared": graph.shared,
-        "kept": graph.kept,
+        "retained": graph.kept,
         "peak": graph.peak,
         "allocations": graph.allocations,
         "instantiate_device": graph.instantiate_device,

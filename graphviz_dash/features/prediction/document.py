@@ -1,4 +1,4 @@
-"""The JSON of a prediction, as docs/cli.md describes it: nanoseconds, counts and ratios."""
+"""Build the JSON of a prediction, described in docs/cli.md: nanoseconds, counts and ratios."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ from graphviz_dash.narrative.prediction import (
 
 
 class EstimateDocument(TypedDict):
-    """A value with its 90% interval; no ``low`` and ``high`` where there is none, no ``high`` where
-    it may be endless."""
+    """A value with its 90% interval.
+
+    ``low`` and ``high`` are null without an interval; ``high`` alone is null if unbounded.
+    """
 
     value: float
     low: float | None
@@ -37,7 +39,7 @@ class EstimateDocument(TypedDict):
 
 
 class CalibrationDocument(TypedDict):
-    """The calibration that the prediction rests on."""
+    """The calibration behind the prediction."""
 
     shipped: bool
     gpu: str
@@ -49,10 +51,10 @@ class CalibrationDocument(TypedDict):
 
 
 class EagerStepDocument(TypedDict):
-    """The eager step, and which of CPU and GPU bounds it."""
+    """The eager step and its bottleneck, CPU or GPU."""
 
     value: Ns
-    side: str
+    basis: str
 
 
 class CostPartDocument(TypedDict):
@@ -63,34 +65,35 @@ class CostPartDocument(TypedDict):
 
 
 class OneOffDocument(TypedDict):
-    """What a graph costs once."""
+    """One-time cost of a graph."""
 
     total: Ns
     parts: list[CostPartDocument]
 
 
 class IdlePartDocument(TypedDict):
-    """A cause of idle time of the GPU; ``removed`` says whether a graph removes it, ``by`` what
-    most of it lies in."""
+    """A cause of GPU idle time.
+
+    ``removed`` is true if a graph removes it; ``main_contributor`` causes most of it.
+    """
 
     cause: str
     ns: Ns
     share: Fraction
     removed: bool
-    by: str | None
+    main_contributor: str | None
 
 
 class IdleDocument(TypedDict):
-    """The idle time of the GPU in a traced step by its causes; ``kept`` is what of the eager step
-    would remain."""
+    """GPU idle time in a traced step by cause; ``remaining`` would remain in the eager step."""
 
     total: Ns
-    kept: Ns
+    remaining: Ns
     parts: list[IdlePartDocument]
 
 
 class GapTermDocument(TypedDict):
-    """Gaps of one kind in a replay: how many, and their time in all."""
+    """Gaps of one kind in a replay: their number and total time."""
 
     term: str
     count: Count
@@ -101,22 +104,22 @@ class ReplayDocument(TypedDict):
     """The predicted replay in parts, in ns."""
 
     work: Ns
-    slowed: Ns
-    heat: Ns
+    contention_time: Ns
+    power_limit: Ns
     fixed: Ns
     random: Ns
     gaps: list[GapTermDocument]
 
 
 class ReasonsDocument(TypedDict):
-    """The numbers that the prediction rests on."""
+    """The numbers behind the prediction."""
 
     kernels: Count
     copies: Count
     sets: Count
     streams: Count
     steps: Count
-    like_steps: Count
+    matching_steps: Count
     step_method: str
     traced_step: Ns
     busy: Ns
@@ -126,7 +129,7 @@ class ReasonsDocument(TypedDict):
 
 
 class BlockerDocument(TypedDict):
-    """What would stop a capture, or make replays wrong."""
+    """An operation that would stop a capture or make replays wrong."""
 
     rule: str
     title: Sentence
@@ -135,15 +138,15 @@ class BlockerDocument(TypedDict):
     op: str | None
     module: str | None
     source: str | None
-    seen: str
-    per_step: Count
-    cpu: Ns | None
-    in_steps: Count
+    observation: str
+    count_per_step: Count
+    cpu_time: Ns | None
+    steps: Count
     advice: Sentence
 
 
 class ModuleDocument(TypedDict):
-    """A module as graphs of its own; times in ns."""
+    """A module captured as separate graphs; times in ns."""
 
     name: str | None
     kernels: Count
@@ -156,8 +159,10 @@ class ModuleDocument(TypedDict):
 
 
 class EagerBoundsDocument(TypedDict):
-    """Between what the graph would take on several streams: ``low`` if nothing needed anything,
-    ``value`` by what is known to be independent."""
+    """Bounds of the graph on several streams.
+
+    ``low`` assumes no dependencies; ``value`` uses the known ones.
+    """
 
     streams: Count
     low: Ns
@@ -166,7 +171,7 @@ class EagerBoundsDocument(TypedDict):
 
 
 class PredictionDocument(TypedDict):
-    """What CUDA graphs would gain for an eager step."""
+    """Predicted gain from CUDA graphs for an eager step."""
 
     trace: str
     verdict: Sentence
@@ -183,17 +188,17 @@ class PredictionDocument(TypedDict):
     one_off: OneOffDocument
     break_even: EstimateDocument | None
     break_even_reason: Sentence | None
-    reasons: ReasonsDocument
+    breakdown: ReasonsDocument
     blockers: list[BlockerDocument]
-    not_told: list[Sentence]
+    not_checked: list[Sentence]
     modules: list[ModuleDocument] | None
-    modules_by: str | None
+    module_source: str | None
     modules_reason: Sentence | None
     warnings: list[Sentence]
 
 
 def prediction_document(prediction: Prediction, shipped: bool) -> PredictionDocument:
-    """A prediction with its reasons; ``shipped`` says whose calibration it rests on."""
+    """Build the prediction with its reasons; ``shipped`` marks a built-in calibration."""
     machine = prediction.calibration.environment
     modules = prediction.modules
     return {
@@ -209,7 +214,7 @@ def prediction_document(prediction: Prediction, shipped: bool) -> PredictionDocu
             "workloads": len(prediction.calibration.samples),
             "checks": len(prediction.calibration.checks),
         },
-        "eager_step": {"value": number(prediction.eager_ns), "side": prediction.eager_side.value},
+        "eager_step": {"value": number(prediction.eager_ns), "basis": prediction.eager_side.value},
         "graphed_step": _estimate_document(prediction.step_ns),
         "graphed_interval": _estimate_document(prediction.interval_ns),
         "speedup": _optional(prediction.speedup),
@@ -231,13 +236,13 @@ def prediction_document(prediction: Prediction, shipped: bool) -> PredictionDocu
         },
         "break_even": _optional(prediction.break_even),
         "break_even_reason": reason_of(prediction.break_even),
-        "reasons": _reasons_document(prediction),
+        "breakdown": _reasons_document(prediction),
         "blockers": [blocker_document(blocker) for blocker in prediction.blockers],
-        "not_told": list(not_checked_texts(prediction)),
+        "not_checked": list(not_checked_texts(prediction)),
         "modules": None
         if isinstance(modules, Missing)
         else [_module_document(module) for module in modules.modules],
-        "modules_by": None if isinstance(modules, Missing) else modules.by,
+        "module_source": None if isinstance(modules, Missing) else modules.by,
         "modules_reason": modules.reason if isinstance(modules, Missing) else None,
         "warnings": list(warning_texts(prediction)),
     }
@@ -247,14 +252,14 @@ def _idle_document(prediction: Prediction) -> IdleDocument:
     idle = prediction.idle
     return {
         "total": round(idle.total_ns),
-        "kept": round(prediction.kept_ns),
+        "remaining": round(prediction.kept_ns),
         "parts": [
             {
                 "cause": part.cause.value,
                 "ns": round(part.ns),
                 "share": part.ns / idle.total_ns,
                 "removed": part.cause is IdleCause.LAUNCHING,
-                "by": part.by,
+                "main_contributor": part.by,
             }
             for part in idle.parts
         ],
@@ -269,7 +274,7 @@ def _reasons_document(prediction: Prediction) -> ReasonsDocument:
         "sets": step.count("memset"),
         "streams": step.streams,
         "steps": len(step.steps),
-        "like_steps": len(step.matching),
+        "matching_steps": len(step.matching),
         "step_method": step.method.value,
         "traced_step": step.step_ns,
         "busy": step.busy_ns,
@@ -277,8 +282,8 @@ def _reasons_document(prediction: Prediction) -> ReasonsDocument:
         "idle": number(prediction.idle_ns),
         "replay": {
             "work": round(replay.work_ns),
-            "slowed": round(replay.slowed_ns),
-            "heat": round(replay.heat_ns),
+            "contention_time": round(replay.slowed_ns),
+            "power_limit": round(replay.heat_ns),
             "fixed": round(replay.fixed_ns),
             "random": round(replay.random_ns),
             "gaps": [
@@ -290,7 +295,7 @@ def _reasons_document(prediction: Prediction) -> ReasonsDocument:
 
 
 def blocker_document(blocker: Blocker) -> BlockerDocument:
-    """What would stop a capture, by the rules of the doctor."""
+    """Build the document of a capture blocker."""
     return {
         "rule": blocker.rule.id.value,
         "title": blocker.rule.title,
@@ -299,10 +304,10 @@ def blocker_document(blocker: Blocker) -> BlockerDocument:
         "op": blocker.op,
         "module": blocker.module,
         "source": blocker.source,
-        "seen": seen_text(blocker.seen),
-        "per_step": blocker.count,
-        "cpu": blocker.cpu_ns,
-        "in_steps": blocker.steps,
+        "observation": seen_text(blocker.seen),
+        "count_per_step": blocker.count,
+        "cpu_time": blocker.cpu_ns,
+        "steps": blocker.steps,
         "advice": blocker.rule.advice,
     }
 

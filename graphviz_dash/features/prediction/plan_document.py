@@ -1,4 +1,4 @@
-"""What came of a step that was captured on several streams, as JSON."""
+"""Build the JSON of a step captured on several streams."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from graphviz_dash.model.parallel import Attempt, ParallelPlan
 
 
 class AttemptDocument(TypedDict):
-    """A plan: as predicted, and if it was tried its median replay and memory."""
+    """A plan: its prediction and, if tried, its median replay and memory."""
 
     streams: Count
     edges: Count
-    expected: Ns
+    predicted: Ns
     measured: Ns | None
     replays: Count
-    expected_memory: Bytes | None
+    predicted_memory: Bytes | None
     memory: Bytes | None
     workspaces: Bytes | None
-    sound: bool
+    results_match: bool
 
 
 class ParallelCheckDocument(TypedDict):
-    """Replays that were compared with eager steps on the same, changed inputs."""
+    """Replays compared with eager steps on the same, changed inputs."""
 
     replays: Count
-    delayed: Count
-    loaded: Count
-    bitwise: Count
+    delayed_replays: Count
+    loaded_replays: Count
+    bitwise_equal: Count
     tensors: Count
     difference: float
     eager_difference: float
 
 
 class ParallelPlanDocument(TypedDict):
-    """A step captured on several streams: ``chosen`` of them, ``line`` being that on one."""
+    """A step captured on ``chosen_streams``; ``single_stream`` is the capture on one."""
 
     verdict: str
-    chosen: Count
-    line: AttemptDocument
+    chosen_streams: Count
+    single_stream: AttemptDocument
     attempts: list[AttemptDocument]
     memory_limit: Bytes | None
     check: ParallelCheckDocument
@@ -51,19 +51,19 @@ class ParallelPlanDocument(TypedDict):
 
 
 def plan_document(name: str, plan: ParallelPlan) -> ParallelPlanDocument:
-    """The plan of the run ``name``."""
+    """Build the plan of the run ``name``."""
     check = plan.check
     return {
         "verdict": plan.verdict.value,
-        "chosen": plan.chosen,
-        "line": _attempt(plan.line),
+        "chosen_streams": plan.chosen,
+        "single_stream": _attempt(plan.line),
         "attempts": [_attempt(attempt) for attempt in plan.attempts],
         "memory_limit": plan.memory_limit_bytes,
         "check": {
             "replays": check.replays,
-            "delayed": check.delayed_replays,
-            "loaded": check.loaded_replays,
-            "bitwise": check.bitwise_replays,
+            "delayed_replays": check.delayed_replays,
+            "loaded_replays": check.loaded_replays,
+            "bitwise_equal": check.bitwise_replays,
             "tensors": check.tensors,
             "difference": check.difference,
             "eager_difference": check.eager_difference,
@@ -78,11 +78,11 @@ def _attempt(attempt: Attempt) -> AttemptDocument:
     return {
         "streams": attempt.streams,
         "edges": attempt.edges,
-        "expected": attempt.expected_ns,
+        "predicted": attempt.expected_ns,
         "measured": number(attempt_ns(attempt)),
         "replays": len(attempt.replays_ns),
-        "expected_memory": attempt.expected_bytes,
+        "predicted_memory": attempt.expected_bytes,
         "memory": attempt.memory_bytes,
         "workspaces": attempt.workspace_bytes,
-        "sound": attempt.differs_at is None,
+        "results_match": attempt.differs_at is None,
     }

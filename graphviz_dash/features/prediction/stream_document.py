@@ -1,4 +1,4 @@
-"""What a graph would take on several streams, as JSON."""
+"""Build the JSON of a graph on several streams."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_CONTENTIONS = 20
 
 
 class OnStreamsDocument(TypedDict):
-    """What a replay on some streams would take, with its 90% interval in ns."""
+    """Predicted replay on a number of streams, with its 90% interval in ns."""
 
     streams: Count
     step: Ns
@@ -23,26 +23,29 @@ class OnStreamsDocument(TypedDict):
 
 
 class ContentionDocument(TypedDict):
-    """A node that those ``beside`` it slow down; ``share`` is the part of the GPU that it takes."""
+    """A node that concurrent nodes slow down; ``share`` is its share of the GPU."""
 
     node: int
-    slowed: Ns
+    contention_time: Ns
     share: Fraction
-    beside: list[int]
+    concurrent_nodes: list[int]
 
 
 class ParallelDocument(TypedDict):
-    """A graph on several streams; times in ns. ``critical_path`` and ``capacity`` bound the work
-    alone; ``nodes`` and ``stream`` are the plan of the last row, empty where that is a line."""
+    """A graph on several streams; times in ns.
 
-    line: Ns
+    ``critical_path`` and ``capacity`` are lower bounds of the work alone. ``nodes`` and ``stream``
+    are the plan of the last row, empty if that is a chain.
+    """
+
+    single_stream: Ns
     basis: str
-    needs: str
-    outlook: str
+    dependency_source: str
+    verdict: str
     critical_path: Ns
     capacity: Ns
     rows: list[OnStreamsDocument]
-    slowed: Ns
+    contention_time: Ns
     contention: list[ContentionDocument]
     nodes: list[int]
     stream: list[int]
@@ -50,13 +53,13 @@ class ParallelDocument(TypedDict):
 
 
 def parallel_document(prediction: ParallelPrediction) -> ParallelDocument:
-    """The prediction for one graph."""
-    several = prediction.plan.streams > 1
+    """Build the prediction for one graph."""
+    is_parallel = prediction.plan.streams > 1
     return {
-        "line": round(prediction.line_ns),
+        "single_stream": round(prediction.line_ns),
         "basis": prediction.basis.value,
-        "needs": prediction.work.source.value,
-        "outlook": prediction.outlook.value,
+        "dependency_source": prediction.work.source.value,
+        "verdict": prediction.outlook.value,
         "critical_path": round(prediction.path_ns),
         "capacity": round(prediction.least.capacity_ns),
         "rows": [
@@ -69,17 +72,17 @@ def parallel_document(prediction: ParallelPrediction) -> ParallelDocument:
             }
             for row in prediction.rows
         ],
-        "slowed": round(prediction.plan.schedule.slowed_ns),
+        "contention_time": round(prediction.plan.schedule.slowed_ns),
         "contention": [
             {
-                "node": each.node,
-                "slowed": round(each.slowed_ns),
-                "share": each.share,
-                "beside": list(each.beside),
+                "node": entry.node,
+                "contention_time": round(entry.slowed_ns),
+                "share": entry.share,
+                "concurrent_nodes": list(entry.beside),
             }
-            for each in contentions(prediction, _MOST_CONTENTIONS)
+            for entry in contentions(prediction, _MOST_CONTENTIONS)
         ],
-        "nodes": [node for group in prediction.work.nodes for node in group] if several else [],
-        "stream": list(prediction.plan.stream) if several else [],
+        "nodes": [node for group in prediction.work.nodes for node in group] if is_parallel else [],
+        "stream": list(prediction.plan.stream) if is_parallel else [],
         "sentences": [parallel_verdict(prediction), *parallel_notes(prediction)],
     }

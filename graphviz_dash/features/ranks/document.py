@@ -1,4 +1,4 @@
-"""Ranks, clocks and collectives as JSON."""
+"""Build the JSON of ranks, clocks and collectives."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SummaryDocument(TypedDict):
 
 
 class RankClockDocument(TypedDict):
-    """The clock of a rank against the first one's, in ns."""
+    """Clock of a rank relative to the first rank's, in ns."""
 
     rank: int
     offset: Ns
@@ -34,20 +34,20 @@ class RankClockDocument(TypedDict):
 
 
 class GraphDifferenceDocument(TypedDict):
-    """How the graphs of a rank differ from those of the first; null where they do not."""
+    """Difference of a rank's graphs from those of the first rank; null if there is none."""
 
     rank: int
     difference: Sentence | None
 
 
 class LatenessDocument(TypedDict):
-    """How often a rank was the last at a collective, and what that cost the others."""
+    """Number of late arrivals of a rank at collectives, and the delay of the others."""
 
     count: Count
     beyond_uncertainty: Count
     total: Ns
-    work: Ns
-    idle: Ns
+    due_to_compute: Ns
+    due_to_idle: Ns
 
 
 class RankDocument(TypedDict):
@@ -64,22 +64,22 @@ class RankDocument(TypedDict):
     busy: Ns | None
     wait: Ns | None
     transfer: Ns | None
-    late: LatenessDocument | None
+    arrival_delay: LatenessDocument | None
 
 
 class CollectiveRankDocument(TypedDict):
-    """One rank at a collective: its arrival after the first, its wait, how often it was last."""
+    """One rank at a collective: arrival after the first, wait, and how often it was last."""
 
     rank: int
     arrival: SummaryDocument | None
     wait: SummaryDocument | None
-    last: Count
+    times_last: Count
 
 
 class CollectiveDocument(TypedDict):
     """A collective of the step, over all ranks."""
 
-    place: int
+    ordinal: int
     kind: str
     graph: str | None
     node: int | None
@@ -115,7 +115,7 @@ class ModeRanksDocument(TypedDict):
 
 
 def ranks_document(modes: Sequence[ModeRanks]) -> list[ModeRanksDocument]:
-    """The ranks of each mode; docs/cli.md describes it."""
+    """Build the document of the ranks of each mode, described in docs/cli.md."""
     return [
         {
             "name": mode.name,
@@ -154,12 +154,12 @@ def _rank(mode: ModeRanks, row: RankRow) -> RankDocument:
         "busy": number(row.busy),
         "wait": number(row.wait),
         "transfer": number(row.transfer),
-        "late": {
+        "arrival_delay": {
             "count": late.count,
             "beyond_uncertainty": late.clear,
             "total": number(late.total),
-            "work": number(late.work),
-            "idle": number(late.idle),
+            "due_to_compute": number(late.work),
+            "due_to_idle": number(late.idle),
         }
         if late is not None
         else None,
@@ -168,7 +168,7 @@ def _rank(mode: ModeRanks, row: RankRow) -> RankDocument:
 
 def _collective(mode: ModeRanks, row: CollectiveRow) -> CollectiveDocument:
     return {
-        "place": row.ordinal,
+        "ordinal": row.ordinal,
         "kind": row.kind.value,
         "graph": row.origin.graph,
         "node": row.origin.node,
@@ -185,7 +185,7 @@ def _collective(mode: ModeRanks, row: CollectiveRow) -> CollectiveDocument:
                 "rank": rank.rank,
                 "arrival": _summary(arrival),
                 "wait": _summary(wait),
-                "last": last,
+                "times_last": last,
             }
             for rank, arrival, wait, last in zip(
                 mode.ranks, row.arrival, row.wait, row.last, strict=True

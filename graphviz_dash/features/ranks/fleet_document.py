@@ -1,4 +1,4 @@
-"""What the traces of many ranks answer, as JSON; times in ns."""
+"""Build the JSON of the traces of many ranks; times in ns."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ from graphviz_dash.features.ranks.fleet import FleetAnswer
 
 
 class LaunchBoundDocument(TypedDict):
-    """The share of a step that waits for launches, over the ranks."""
+    """Share of a step that waits for launches, over the ranks."""
 
     min: Fraction
     median: Fraction
     p95: Fraction
     max: Fraction
-    worst: str | None
+    worst_rank: str | None
 
 
 class SlowRankDocument(TypedDict):
-    """A rank whose own work takes longer than that of the others."""
+    """A rank whose own work is slower than that of the others."""
 
     name: str
     rank: int | None
     compute: Ns
     median: Ns
     kernel: str | None
-    kernel_more: Ns | None
+    kernel_excess: Ns | None
 
 
 class AwaitedRankDocument(TypedDict):
-    """The rank for which the others wait; ``communication``: what it only communicates in a step,
-    waiting included."""
+    """The rank that the others wait for; ``communication`` is its communication-only time per step,
+    including waits.
+    """
 
     name: str
     rank: int | None
@@ -41,31 +42,31 @@ class AwaitedRankDocument(TypedDict):
 
 
 class OddGraphDocument(TypedDict):
-    """A graph that not all ranks replay; ``lacking``: ``runs`` are those that do not."""
+    """A graph that not all ranks replay; with ``missing``, ``runs`` are the ranks without it."""
 
     graph: str
-    first: str
+    first_kernel: str
     rows: Count
-    owners: Count
-    lacking: bool
+    ranks_with_graph: Count
+    missing: bool
     runs: list[str]
 
 
 class FleetModeDocument(TypedDict):
-    """The answer for the ranks of one mode."""
+    """Result for the ranks of one mode."""
 
     mode: str | None
     job: str | None
     ranks: Count
     step: Ns | None
-    unmarked: Count
-    incomplete: Count
-    without_gpu_work: Count
+    ranks_without_steps: Count
+    incomplete_ranks: Count
+    ranks_without_gpu_work: Count
     launch_bound: LaunchBoundDocument | None
-    slow: list[SlowRankDocument]
-    awaited: AwaitedRankDocument | None
+    slow_ranks: list[SlowRankDocument]
+    straggler: AwaitedRankDocument | None
     graphs: Count
-    odd_graphs: list[OddGraphDocument]
+    divergent_graphs: list[OddGraphDocument]
 
 
 class UnreadSourceDocument(TypedDict):
@@ -76,7 +77,7 @@ class UnreadSourceDocument(TypedDict):
 
 
 class FleetDocument(TypedDict):
-    """What the traces of many ranks answer."""
+    """Results for the traces of many ranks."""
 
     modes: list[FleetModeDocument]
     failed: list[UnreadSourceDocument]
@@ -85,7 +86,7 @@ class FleetDocument(TypedDict):
 def fleet_document(
     answers: Sequence[FleetAnswer], failures: Sequence[tuple[str, str]]
 ) -> FleetDocument:
-    """The answers of each mode; ``failures`` are the sources that could not be read, and why."""
+    """Build the results by mode, with the unreadable sources and their errors."""
     return {
         "modes": [_answer_document(answer) for answer in answers],
         "failed": [{"source": source, "reason": reason} for source, reason in failures],
@@ -99,9 +100,9 @@ def _answer_document(answer: FleetAnswer) -> FleetModeDocument:
         "job": answer.job,
         "ranks": answer.ranks,
         "step": answer.step_ns,
-        "unmarked": answer.unmarked,
-        "incomplete": answer.incomplete,
-        "without_gpu_work": answer.without_gpu_work,
+        "ranks_without_steps": answer.unmarked,
+        "incomplete_ranks": answer.incomplete,
+        "ranks_without_gpu_work": answer.without_gpu_work,
         "launch_bound": None
         if bound is None
         else {
@@ -109,20 +110,20 @@ def _answer_document(answer: FleetAnswer) -> FleetModeDocument:
             "median": bound[1],
             "p95": bound[2],
             "max": bound[3],
-            "worst": answer.launch_bound_worst,
+            "worst_rank": answer.launch_bound_worst,
         },
-        "slow": [
+        "slow_ranks": [
             {
                 "name": row.name,
                 "rank": row.rank,
                 "compute": row.compute_ns,
                 "median": row.median_ns,
                 "kernel": row.kernel,
-                "kernel_more": row.kernel_ns,
+                "kernel_excess": row.kernel_ns,
             }
             for row in answer.slow
         ],
-        "awaited": None
+        "straggler": None
         if answer.awaited is None
         else {
             "name": answer.awaited.name,
@@ -131,13 +132,13 @@ def _answer_document(answer: FleetAnswer) -> FleetModeDocument:
             "median": answer.awaited.median_ns,
         },
         "graphs": answer.graphs,
-        "odd_graphs": [
+        "divergent_graphs": [
             {
                 "graph": odd.graph,
-                "first": odd.first,
+                "first_kernel": odd.first,
                 "rows": odd.kernels,
-                "owners": odd.owners,
-                "lacking": odd.lacking,
+                "ranks_with_graph": odd.owners,
+                "missing": odd.lacking,
                 "runs": list(odd.ranks),
             }
             for odd in answer.odd

@@ -1,4 +1,4 @@
-"""Ranks: the ranks of one mode side by side; who waits for whom at the collectives, and why."""
+"""Ranks: the ranks of one mode side by side, and the waits at collectives with their causes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ABSENT: Final = format_count(None)
 
 
 def render() -> None:
-    """The page."""
+    """Render the page."""
     chosen = chosen_experiment()
     modes = ranks(chosen.key)
     if not modes:
@@ -53,27 +53,27 @@ def render() -> None:
     show(failure_notes(comparison(chosen.key)), _tiles(mode), _notes(mode))
     steps = rank_steps_chart(mode, theme())
     if steps is not None:
-        st.header("Where the traced step of each rank goes", anchor=False)
+        st.header("Traced step breakdown per rank", anchor=False)
         draw(steps, "rank-steps")
     arrivals = arrivals_chart(mode, theme())
     if arrivals is not None:
         st.header("Arrival at each collective", anchor=False)
         draw(arrivals, "arrivals")
-        drawn = len(drawn_collectives(mode))
-        left_out = len(mode.collectives) - drawn
+        drawn_count = len(drawn_collectives(mode))
+        omitted = len(mode.collectives) - drawn_count
         st.caption(
             f"Medians and quartiles over {format_count(mode.steps)} traced steps. "
-            + (f"The {MOST_COLLECTIVES} of largest skew are drawn. " if left_out else "")
+            + (f"Showing the {MOST_COLLECTIVES} with the largest skew. " if omitted else "")
             + clock_sentence(mode)
         )
     st.header("Ranks", anchor=False)
     show(element("div", _ranks(mode), "scroll"))
     st.caption(
-        "Step time and launch CPU time are of the clean pass; the other times are medians per "
-        "traced step. A collective waits until the last rank has arrived, and transfers from then "
-        "on; waiting counts as busy GPU time wherever such is shown. Late: how long after the "
-        "first rank it came to those that it reached last, per step, and how much of it is due to "
-        "its GPU working or idling for longer since the collective before."
+        "Step time and launch CPU time come from the clean pass; other times are medians per "
+        "traced step. A collective waits until the last rank has arrived, and then transfers. "
+        "Waits count as busy GPU time. Late: delay after the first rank at collectives where "
+        "this rank arrived last, per step, split into delay from longer GPU work and from "
+        "longer idle time since the previous collective."
     )
     if mode.collectives:
         st.header("Collectives of the step", anchor=False)
@@ -82,7 +82,7 @@ def render() -> None:
 
 
 def _mode(modes: tuple[ModeRanks, ...]) -> ModeRanks:
-    """The chosen mode; by default the last one with collectives, which is a graphed one if any."""
+    """Return the selected mode, by default the last one with collectives, usually a graphed one."""
     names = [mode.name for mode in modes]
     measured = [mode.name for mode in modes if mode.collectives]
     if len(names) == 1:
@@ -96,11 +96,11 @@ def _no_ranks(chosen: Chosen) -> None:
         element("h1", text(chosen.entry.name)),
         element(
             "div",
-            element("h2", "This experiment has no ranks to compare")
-            + element("p", text(f"Each run of {chosen.entry.name} is of one process."))
+            element("h2", "No ranks in this experiment")
+            + element("p", text(f"Each run of {chosen.entry.name} has one process."))
             + element(
                 "p",
-                "Start the collector with torchrun, one process for each GPU, to compare ranks:",
+                "To compare ranks, start the collector with torchrun, one process per GPU:",
             )
             + element(
                 "pre",
@@ -109,8 +109,8 @@ def _no_ranks(chosen: Chosen) -> None:
             )
             + element(
                 "p",
-                "For a workload of your own name its factory instead. When it is called, "
-                "torch.distributed's default process group is initialised.",
+                "For your own workload, pass its factory. torch.distributed's default process "
+                "group is initialised when it is called.",
                 "muted",
             ),
             "empty",
@@ -127,13 +127,15 @@ def _tiles(mode: ModeRanks) -> str:
         )
     shared = [row for row in mode.ranks if row.communication is not None and row.step]
     if shared:
-        most = max(shared, key=lambda row: row.communication or 0.0)
-        share = format_percent((most.communication or 0.0) / (most.step or 1.0))
+        slowest_communication = max(shared, key=lambda row: row.communication or 0.0)
+        share = format_percent(
+            (slowest_communication.communication or 0.0) / (slowest_communication.step or 1.0)
+        )
         cells.append(
             (
                 "Communication per step",
-                format_ns(most.communication),
-                f"rank {most.rank}, {share} of its traced step",
+                format_ns(slowest_communication.communication),
+                f"rank {slowest_communication.rank}, {share} of its traced step",
             )
         )
     if worst is not None and mode.skew is not None:
@@ -141,13 +143,13 @@ def _tiles(mode: ModeRanks) -> str:
             (
                 "Skew of a collective",
                 format_ns(round(mode.skew.median)),
-                f"median; number {worst.ordinal + 1} has {format_ns(round(worst.skew.median))}",
+                f"median; number {worst.ordinal + 1}: {format_ns(round(worst.skew.median))}",
             )
         )
     if late is not None:
         cells.append(
             (
-                "Last rank behind the first",
+                "Delay of the last rank",
                 format_ns(round(late.total)),
                 f"per step, rank {late.rank}",
             )
@@ -156,7 +158,7 @@ def _tiles(mode: ModeRanks) -> str:
         bound = max((clock.bound for clock in mode.clocks), default=0.0)
         cells.append(
             (
-                "Clocks agree within",
+                "Clock uncertainty",
                 within(mode.uncertainty),
                 f"at worst {format_ns(round(bound))}",
             )
@@ -167,27 +169,27 @@ def _tiles(mode: ModeRanks) -> str:
 def _notes(mode: ModeRanks) -> str:
     notes = list(rank_notes(mode))
     if mode.reason is not None:
-        notes.insert(0, f"No skew: {mode.reason}.")
+        notes.insert(0, f"Skew not available: {mode.reason}.")
     listed = "".join(element("li", text(note)) for note in notes)
-    same = [graph for graph in mode.graphs if graph.first is None]
-    agree = ""
-    if same and len(same) == len(mode.graphs):
-        agree = element(
+    matching = [graph for graph in mode.graphs if graph.first is None]
+    agreement = ""
+    if matching and len(matching) == len(mode.graphs):
+        agreement = element(
             "p",
-            "The captured graphs of all ranks agree in kinds, names, launch shapes and edges.",
+            "The captured graphs of all ranks have the same kinds, names, launch shapes and edges.",
             "muted",
         )
-    return (element("ul", listed, "notes") if listed else "") + agree
+    return (element("ul", listed, "notes") if listed else "") + agreement
 
 
 def _ranks(mode: ModeRanks) -> str:
     head = [
         *("", "GPU", "Step time", "Launch CPU", "Compute", "Communication", "Exposed"),
-        *("Waits", "Transfers", "Last in", "Late", "By work", "By idle"),
+        *("Waits", "Transfers", "Last in", "Late", "Due to compute", "Due to idle"),
     ]
     late = {lateness.rank: lateness for lateness in mode.lateness}
-    whole = sum(lateness.count for lateness in mode.lateness)
-    rows = [_row(row, late.get(row.rank), whole) for row in mode.ranks]
+    total_count = sum(lateness.count for lateness in mode.lateness)
+    rows = [_row(row, late.get(row.rank), total_count) for row in mode.ranks]
     return table(head, [(text(mode.name), rows)], "figures runs")
 
 
@@ -217,11 +219,11 @@ def _collectives(mode: ModeRanks) -> None:
         {
             "Number": [row.ordinal + 1 for row in rows],
             "Kind": [row.kind.value for row in rows],
-            "Skew, µs": [row.skew.median / 1e3 for row in rows],
-            "p75, µs": [
+            "Skew (µs)": [row.skew.median / 1e3 for row in rows],
+            "p75 (µs)": [
                 None if row.skew.spread.high is None else row.skew.spread.high / 1e3 for row in rows
             ],
-            "Transfer, µs": [row.transfer.median / 1e3 for row in rows],
+            "Transfer (µs)": [row.transfer.median / 1e3 for row in rows],
             "Message": [format_bytes(row.origin.bytes) for row in rows],
             "GB/s": [None if row.bandwidth is None else row.bandwidth / 1e9 for row in rows],
             "Mostly last": [_mostly_last(mode, row) for row in rows],
@@ -229,12 +231,12 @@ def _collectives(mode: ModeRanks) -> None:
             "Module": [printable(row.origin.module or "") for row in rows],
             "Operator": [printable(row.origin.op or "") for row in rows],
             "Source": [printable(row.origin.source or "") for row in rows],
-            "Origin from": [row.origin.method for row in rows],
+            "Origin source": [row.origin.method for row in rows],
         },
         column_config={
-            "Skew, µs": st.column_config.NumberColumn(format="%.2f"),
-            "p75, µs": st.column_config.NumberColumn(format="%.2f"),
-            "Transfer, µs": st.column_config.NumberColumn(format="%.2f"),
+            "Skew (µs)": st.column_config.NumberColumn(format="%.2f"),
+            "p75 (µs)": st.column_config.NumberColumn(format="%.2f"),
+            "Transfer (µs)": st.column_config.NumberColumn(format="%.2f"),
             "GB/s": st.column_config.NumberColumn(format="%.1f"),
         },
         hide_index=True,
@@ -243,19 +245,20 @@ def _collectives(mode: ModeRanks) -> None:
         alt="Collectives of the step",
     )
     st.caption(
-        "Skew is from the first to the last arrival, transfer from the last arrival to the last "
-        "end. A message is what one rank gives; GB/s is the message over the transfer, where the "
-        "trace tells its size (shapes are recorded in captures)."
+        "Skew is the time from the first to the last arrival, transfer the time from the last "
+        "arrival to the last end. Message is the size contributed by one rank. GB/s is "
+        "message size over transfer time, if the trace contains the size (shapes are recorded "
+        "in captures)."
     )
 
 
 def _mostly_last(mode: ModeRanks, row: CollectiveRow) -> str:
-    """The rank that was the last more often than any other, with how often."""
-    most = max(row.last)
-    whole = sum(row.last)
-    if row.last.count(most) > 1:
+    """Return the rank that was last most often, with its count."""
+    max_count = max(row.last)
+    total = sum(row.last)
+    if row.last.count(max_count) > 1:
         return "none"
-    return f"rank {mode.ranks[row.last.index(most)].rank}, {most} of {whole}"
+    return f"rank {mode.ranks[row.last.index(max_count)].rank}, {max_count} of {total}"
 
 
 def _links(chosen: Chosen, mode: ModeRanks) -> None:
@@ -269,7 +272,7 @@ def _links(chosen: Chosen, mode: ModeRanks) -> None:
                 "graph": worst.origin.graph,
                 "node": str(worst.origin.node),
             }
-            title = f"Number {worst.ordinal + 1}, the most uneven, in the graph"
+            title = f"Collective {worst.ordinal + 1} (largest skew) in the graph"
             link("graph", title, query | node)
         names = [row.name for row in mode.ranks[:_MOST_IN_TIMELINE]]
         link("timeline", "These ranks in the timeline", query | {"runs": names})

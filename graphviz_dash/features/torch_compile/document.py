@@ -1,4 +1,4 @@
-"""The JSON of ``graphviz-dash compile``, as docs/cli.md describes it."""
+"""Build the JSON of ``graphviz-dash compile``, described in docs/cli.md."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ class UserLineDocument(TypedDict):
 
 
 class CompileCauseDocument(TypedDict):
-    """What keeps the step from being one replay."""
+    """A cause that keeps the step from being a single replay."""
 
     rule: str
     title: Sentence
     reason: str
     lines: list[UserLineDocument]
     compilations: list[str]
-    times: Count
-    saves: Ns | None
-    saves_low: Ns | None
-    saves_high: Ns | None
-    saves_clear: bool | None
-    saves_reason: Sentence | None
-    once: Ns | None
+    occurrences: Count
+    saving: Ns | None
+    saving_low: Ns | None
+    saving_high: Ns | None
+    saving_is_significant: bool | None
+    saving_reason: Sentence | None
+    one_time_cost: Ns | None
     details: list[str]
     advice: Sentence
-    instead: str
+    example: str
     hints: list[str]
     link: str | None
 
 
 class CompileRuleDocument(TypedDict):
-    """What came of a rule of torch.compile."""
+    """Outcome of a torch.compile rule."""
 
     rule: str
     status: str
@@ -68,7 +68,7 @@ class StepPartDocument(TypedDict):
 
 
 class CompiledBoxDocument(TypedDict):
-    """A box of the program's tree; ``parent`` is the id of the one around it."""
+    """A box of the program tree; ``parent`` is the id of the enclosing box."""
 
     id: str
     parent: str | None
@@ -82,7 +82,7 @@ class CompiledBoxDocument(TypedDict):
 
 
 class CompileDocument(TypedDict):
-    """What torch.compile made of the step of a run, where its time goes and what to mend first."""
+    """Execution of a step with torch.compile, its time breakdown and the top fixes."""
 
     run: str
     torch: str | None
@@ -101,7 +101,7 @@ class CompileDocument(TypedDict):
 
 
 def compile_document(report: CompileReport) -> CompileDocument:
-    """The document of one run."""
+    """Build the document of one run."""
     time, step_ns = report.time, report.step_ns
     timed = None if isinstance(time, Missing) else time
     clean_ns = None if isinstance(step_ns, Missing) else step_ns
@@ -137,24 +137,24 @@ def _parts(time: StepTime, step_ns: float | None) -> list[StepPartDocument]:
 
 
 def cause_document(cause: CompileCause) -> CompileCauseDocument:
-    """The document of one cause."""
-    rule, own = COMPILE_RULES[cause.rule], cause.saves_range
+    """Build the document of one cause."""
+    rule, saving = COMPILE_RULES[cause.rule], cause.saves_range
     return {
         "rule": rule.id.value,
         "title": rule.title,
         "reason": cause.reason,
         "lines": [_line(line) for line in cause.lines],
         "compilations": list(cause.frames),
-        "times": cause.times,
-        "saves": None if isinstance(cause.saves_ns, Missing) else cause.saves_ns,
-        "saves_low": None if own is None else own.low_ns,
-        "saves_high": None if own is None else own.high_ns,
-        "saves_clear": None if own is None else own.is_clear,
-        "saves_reason": reason_of(cause.saves_ns),
-        "once": cause.once_ns,
+        "occurrences": cause.times,
+        "saving": None if isinstance(cause.saves_ns, Missing) else cause.saves_ns,
+        "saving_low": None if saving is None else saving.low_ns,
+        "saving_high": None if saving is None else saving.high_ns,
+        "saving_is_significant": None if saving is None else saving.is_clear,
+        "saving_reason": reason_of(cause.saves_ns),
+        "one_time_cost": cause.once_ns,
         "details": list(cause.details),
         "advice": rule.advice,
-        "instead": rule.right,
+        "example": rule.right,
         "hints": list(cause.hints),
         "link": cause.link,
     }
@@ -163,7 +163,7 @@ def cause_document(cause: CompileCause) -> CompileCauseDocument:
 def compile_rule_documents(
     outcomes: Sequence[CompileRuleOutcome],
 ) -> list[CompileRuleDocument]:
-    """The documents of what came of each rule."""
+    """Build the documents of the rule outcomes."""
     return [
         {
             "rule": outcome.rule.id.value,
@@ -181,9 +181,9 @@ def _line(line: UserLine) -> UserLineDocument:
 
 def _program(report: CompileReport) -> list[CompiledBoxDocument]:
     rows: list[CompiledBoxDocument] = []
-    waiting: list[tuple[Box, str | None]] = [(box, None) for box in reversed(report.tree.roots)]
-    while waiting:
-        box, parent = waiting.pop()
+    pending: list[tuple[Box, str | None]] = [(box, None) for box in reversed(report.tree.roots)]
+    while pending:
+        box, parent = pending.pop()
         rows.append(
             {
                 "id": box.id,
@@ -197,5 +197,5 @@ def _program(report: CompileReport) -> list[CompiledBoxDocument]:
                 "graph": box.graph,
             }
         )
-        waiting.extend((child, box.id) for child in reversed(box.children))
+        pending.extend((child, box.id) for child in reversed(box.children))
     return rows

@@ -1,1 +1,1 @@
-"""What every page has: frame, navigation, URL state, widgets."""
+"""Elements shared by all pages: frame, navigation, URL state, widgets."""

@@ -1,4 +1,4 @@
-"""What the pages have to show of an experiment, and why one has nothing."""
+"""List pages without content for an experiment, and the reasons."""
 
 from __future__ import annotations
 
@@ -10,6 +10,5 @@ from graphviz_dash.model.run import Run
 
 
 def empty_pages(runs: Sequence[Run]) -> dict[str, str]:
-    """The pages that have nothing to show of ``runs``, each with the reason; told without their
-    traces and graphs."""
+    """List pages without content for ``runs``, with the reason; needs no traces or graphs."""
     return {part.value: gap_reason(gap) for part, gap in gaps(runs).items()}

@@ -1,4 +1,4 @@
-"""What all pages share: the bar at the top, the chosen experiment and run, and empty states."""
+"""Shared elements of all pages: top bar, selected experiment and run, and empty states."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from graphviz_dash.ui.state.store import STORE
 T = TypeVar("T")
 
 _OF_ONE_EXPERIMENT: Final = ("graph", "node", "against", "select", "step", "runs", "ruler", "trace")
-"""Parameters that mean nothing in another experiment."""
+"""URL parameters that are meaningless in another experiment."""
 
 _DRAWN_S: Final = 0.015
 
@@ -38,68 +38,71 @@ class Chosen(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Its key in the store."""
+        """Key in the store."""
         return self.entry.key
 
 
 def theme() -> Theme:
-    """The theme that the visitor sees."""
+    """Return the visitor's theme."""
     return "dark" if st.context.theme.type == "dark" else "light"
 
 
 def figure(key: str, what: Hashable, build: Callable[[Theme], T]) -> T:
-    """The figure ``what`` of the experiment ``key`` in the visitor's theme, built once: Plotly
-    takes 30 ms for each."""
+    """Return the cached figure ``what`` of the experiment ``key`` in the visitor's theme.
+
+    Building a Plotly figure costs 30 ms.
+    """
     seen = theme()
     return STORE.derived(key, ("figure", what, seen), lambda _: build(seen))
 
 
 def loop_figure(key: str, what: Hashable, build: Callable[[Theme], T]) -> T:
-    """As :func:`figure`, of what is made of a program's loop alone: nothing else is read for it."""
+    """Like :func:`figure`, for figures that need only the loop of a program."""
     seen = theme()
     return STORE.derived_loops(key, ("figure", what, seen), lambda: build(seen))
 
 
 def bare_figure(key: str, what: Hashable, build: Callable[[Theme], T]) -> T:
-    """As :func:`figure`, of what is made without the traces, which are not read for it."""
+    """Like :func:`figure`, for figures that need no traces."""
     seen = theme()
     return STORE.derived_bare(key, ("figure", what, seen), lambda _: build(seen))
 
 
 def let_draw() -> None:
-    """Waits until the browser draws what was sent, before more follows. The front end draws at once
-    what comes within 10 ms, and what a visitor sees first would else be seen with the last of the
-    page, 0.1 s later."""
+    """Give the browser time to draw before more elements follow.
+
+    The front end batches everything that arrives within 10 ms, so the first elements would appear
+    with the last of the page, 0.1 s later.
+    """
     time.sleep(_DRAWN_S)
 
 
 def draw(figure: Any, key: str) -> None:
-    """A Plotly figure of the charts package, which has its theme already. What it leaves to the
-    page, a legend and the title of its axis, stands above and below it, in lines that break."""
+    """Draw a themed Plotly figure, with legend and axis title as HTML that wraps."""
     bare = {"displayModeBar": False, "displaylogo": False}
-    # Told its height, the page keeps the room while Plotly is loaded, and is shown before.
-    room: Any = figure.layout.height or "content"
-    words = figure.layout.meta
-    if words is None:
-        st.plotly_chart(figure, theme=None, config=bare, key=key, height=room)
+    # With a fixed height the page is laid out before Plotly is loaded.
+    height: Any = figure.layout.height or "content"
+    labels = figure.layout.meta
+    if labels is None:
+        st.plotly_chart(figure, theme=None, config=bare, key=key, height=height)
         return
     with st.container(gap=None):
-        if words["keys"]:
-            show(chart_key(words["keys"]))
-        st.plotly_chart(figure, theme=None, config=bare, key=key, height=room)
-        show(element("p", text(words["axis"]), "axis-title"))
+        if labels["keys"]:
+            show(chart_key(labels["keys"]))
+        st.plotly_chart(figure, theme=None, config=bare, key=key, height=height)
+        show(element("p", text(labels["axis"]), "axis-title"))
 
 
 def top_bar(page: str) -> None:
-    """The links to the pages and, except on the overview, the experiment."""
+    """Draw the page links and, except on the overview, the experiment picker."""
     show(_variables(theme()))
     with st.container(key="top-bar", horizontal=True, vertical_alignment="center", gap="small"):
         logo = '<img src="/assets/logo.svg" alt="">'
         brand = element("div", logo + element("span", "graphviz-dash"), "brand")
         if not PAGES[page].shows_title:
             entry = chosen_entry()
-            of = "" if entry is None else f" of {text(entry.name)}"
-            brand += element("h1", f"{title_of(page)}{of}", "unseen")
+            suffix = "" if entry is None else f" of {text(entry.name)}"
+            brand += element("h1", f"{title_of(page)}{suffix}", "unseen")
         st.html(brand, width="content")
         links(page)
         if PAGES[page].shows_experiment:
@@ -110,10 +113,9 @@ def top_bar(page: str) -> None:
 
 
 def _variables(seen: Theme) -> str:
-    """The palette's colours that the style sheet refers to."""
-    named = {"idle": IDLE, "warn": WARNING, "accent": ACCENT, "page": PAGE}
-    listed = ";".join(f"--{name}:{shade(colour, seen)}" for name, colour in named.items())
-    return element("style", f":root{{{listed}}}")
+    colours = {"idle": IDLE, "warn": WARNING, "accent": ACCENT, "page": PAGE}
+    declarations = ";".join(f"--{name}:{shade(colour, seen)}" for name, colour in colours.items())
+    return element("style", f":root{{{declarations}}}")
 
 
 def _experiment_picker() -> None:
@@ -122,16 +124,16 @@ def _experiment_picker() -> None:
     if not names:
         return
     st.space("stretch")
-    asked = url_state.experiment() or names[0]
-    if asked not in names and listed.entry(asked) is not None:
-        names.append(asked)
-    shown = asked if asked in names else None
+    requested = url_state.experiment() or names[0]
+    if requested not in names and listed.entry(requested) is not None:
+        names.append(requested)
+    shown = requested if requested in names else None
     st.selectbox(
         "Experiment",
         names,
-        # With a default it cannot be emptied.
+        # With a default the field cannot be cleared.
         index=None if shown is None else 0,
-        placeholder="Choose an experiment",
+        placeholder="Select an experiment",
         label_visibility="collapsed",
         width=260,
         **url_state.widget_of(url_state.EXPERIMENT, shown, _choose_experiment),
@@ -151,21 +153,21 @@ def tab_title(page: str) -> str:
 
 
 def chosen_entry() -> Entry | None:
-    """The experiment that the address names, else the one seen last, else the first; None where
-    there is none, or none of that name."""
+    """Return the experiment named in the address, else the last one seen, else the first.
+
+    None if there are no experiments, or none with that name.
+    """
     listed = listing()
     name = url_state.experiment() or next(iter(listed.entries), None)
     return None if name is None else listed.entry(name)
 
 
 def chosen_experiment(*, warned: bool = False) -> Chosen:
-    """The experiment that the address names, else the one seen last, else the first; a warning
-    stands above it where its speedups are of a wrong result, unless the page itself has
-    ``warned``.
+    """Return the selected experiment, or end the page with an explanation.
 
-    Ends the page with an explanation when there is none, or when it cannot be read.
+    Shows a warning if speedups come from wrong results, unless the page has ``warned`` already.
     """
-    # The analysis, which the first page of all does not wait for.
+    # Imports the analysis, which the first page does not need.
     from graphviz_dash.narrative.doctor import unsound_text
     from graphviz_dash.ui.page.contents import empty_pages
     from graphviz_dash.ui.page.widgets import difference_note, incomplete_notes
@@ -178,9 +180,9 @@ def chosen_experiment(*, warned: bool = False) -> Chosen:
     entry = listed.entry(name)
     if entry is None:
         empty(
-            "This experiment is not here",
-            f"The address names {name}, which is none of the {len(listed.entries)} experiments "
-            "found. Choose one at the top.",
+            "Experiment not found",
+            f"The address names {name}, which is not among the {len(listed.entries)} "
+            "experiments found. Select one at the top.",
         )
         st.stop()
     url_state.change({url_state.EXPERIMENT: name})
@@ -188,10 +190,10 @@ def chosen_experiment(*, warned: bool = False) -> Chosen:
     try:
         experiment = experiment_read(entry.key, name)
     except (InputError, WorkerError) as error:
-        trouble("This experiment cannot be read", str(error))
+        trouble("Experiment cannot be read", str(error))
         st.stop()
     if experiment is None:
-        empty("Reading was stopped", f"The traces of {name} were not read to their end.")
+        empty("Loading cancelled", f"The traces of {name} were not loaded completely.")
         read_button()
         st.stop()
     tell_damage(entry)
@@ -207,35 +209,34 @@ def chosen_experiment(*, warned: bool = False) -> Chosen:
 
 
 def dim_empty(entry: Entry) -> None:
-    """Dims the links to pages that have nothing to show of ``entry``, on a page that does not read
-    the whole experiment."""
-    # The analysis, which the first page of all does not wait for.
+    """Dim the links to pages without content for ``entry``, without loading the experiment."""
+    # Imports the analysis, which the first page does not need.
     from graphviz_dash.ui.page.contents import empty_pages
 
     try:
         dim(empty_pages(STORE.outlines(entry.key)))
     except InputError:
-        # The pages that it concerns say what is wrong.
+        # The affected pages report the error.
         return
 
 
 def choose_run(runs: list[Run], *, default: str | None = None, clears: tuple[str, ...] = ()) -> Run:
-    """The picker of one of ``runs`` (at least one), which is ``?run=`` in the address."""
+    """Show a picker for one of ``runs`` (at least one), stored as ``?run=`` in the address."""
     names = [run.name for run in runs]
     name = url_state.choose("run", "Run", names, default=default, clears=clears)
     return runs[names.index(name)]
 
 
 def no_experiments(listed: Catalogue) -> None:
-    """Says where was looked, and how to make an experiment."""
-    places = "".join(element("li", element("code", text(root))) for root in listed.roots)
+    """Show the searched folders and how to create an experiment."""
+    folders = "".join(element("li", element("code", text(root))) for root in listed.roots)
     problems = "".join(element("p", text(problem), "trouble-text") for problem in listed.problems)
     show(
         element(
             "div",
             element("h2", "No experiments yet")
             + element("p", "No run bundle was found under")
-            + element("ul", places)
+            + element("ul", folders)
             + problems
             + element("p", "Collect one on a machine with a CUDA GPU, then reload this page:")
             + element(
@@ -245,10 +246,10 @@ def no_experiments(listed: Catalogue) -> None:
             )
             + element(
                 "p",
-                "Or open what you have on the Overview page: a zip of an experiment, or traces, "
-                "graphs and snapshots that other programs wrote.",
+                "Or upload files on the Overview page: a zip of an experiment, or traces, "
+                "graphs and snapshots from other tools.",
             )
-            + element("p", "Or look at the samples of a clone first:")
+            + element("p", "Or open the samples of a clone:")
             + element("pre", "graphviz-dash serve sample_traces"),
             "empty",
         )
@@ -256,7 +257,7 @@ def no_experiments(listed: Catalogue) -> None:
 
 
 def empty(title: str, *lines: str, command: str | None = None) -> None:
-    """An empty state: what is not there, and why or what to do, with the ``command`` that does."""
+    """Show an empty state: title, reason or advice, and the ``command`` to run."""
     body = "".join(element("p", text(line)) for line in lines)
     if command is not None:
         body += element("pre", text(command))
@@ -264,16 +265,15 @@ def empty(title: str, *lines: str, command: str | None = None) -> None:
 
 
 def nothing(page: str, runs: Sequence[Run], title: str, *lines: str) -> None:
-    """The empty state of a page that ``runs`` have nothing for: why, and the command that gets
-    it."""
-    # The analysis, which the first page of all does not wait for.
+    """Show the empty state of a page without content, with the command to collect it."""
+    # Imports the analysis, which the first page does not need.
     from graphviz_dash.ui.page.gaps import gap_markup
 
     show(gap_markup(page, runs, title, lines))
 
 
 def trouble(title: str, message: str) -> None:
-    """An error that concerns the page, in one line."""
+    """Show an error about the page."""
     show(
         element(
             "div",

@@ -1,4 +1,4 @@
-"""Empty states of what an experiment has nothing of, with the command that gets it, as markup."""
+"""Format empty states with the command that collects the missing data."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ from graphviz_dash.ui.page.markup import element, text
 
 
 def gap_markup(part: str, runs: Sequence[Run], title: str, lines: Iterable[str]) -> str:
-    """The empty state of ``part``, called as its page is, which ``runs`` have nothing of: why, and
-    how to get it."""
+    """Format the empty state of ``part`` for ``runs``: reason and remedy."""
     gap = gaps(runs).get(Part(part))
-    to_get = None if gap is None else gap_command(gap)
-    command = "" if to_get is None else _paragraphs(to_get[:1]) + element("pre", text(to_get[1]))
+    remedy = None if gap is None else gap_command(gap)
+    command = "" if remedy is None else _paragraphs(remedy[:1]) + element("pre", text(remedy[1]))
     return element("div", element("h2", text(title)) + _paragraphs(lines) + command, "empty")
 
 
 def trace_gap_markup(runs: Sequence[Run]) -> str:
-    """The empty state of ``runs`` without a trace of their steps."""
-    title, reasons = "This experiment holds no trace", why_no_trace(runs)
+    """Format the empty state of ``runs`` without step traces."""
+    title, reasons = "No trace in this experiment", why_no_trace(runs)
     if any(map(remedies, runs)):
-        # The line of a recorded program names the window that fits it.
+        # For a recorded program the reason names a suitable window.
         return element("div", element("h2", text(title)) + _paragraphs(reasons), "empty")
     return gap_markup(Part.TIMELINE, runs, title, reasons)
 

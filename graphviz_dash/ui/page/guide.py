@@ -1,4 +1,4 @@
-"""Help, on every page: what each page answers, and where to read more."""
+"""Show help on every page: the purpose of each page, and where to read more."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from graphviz_dash.ui.page.registry import PAGES
 
 
 def help_panel() -> None:
-    """What each page answers, and what the marks mean."""
+    """Show the purpose of each page and the meaning of marks."""
     with (
         st.container(key="help", width="content"),
         st.popover("", icon=":material/help:", help="Help"),
     ):
         st.markdown("\n".join(f"- **{page.title}**: {page.answers}" for page in PAGES.values()))
         st.markdown(
-            "Hatched is idle time of the GPU. A struck-out figure is of a graph whose replays do "
-            "other work than the step. A dashed one is predicted, not measured. A dash is a figure "
-            "that is absent; hover it for the reason."
+            "Hatching marks GPU idle time. A struck-out value belongs to a graph whose "
+            "replays compute something else than the step. A dashed value is predicted, not "
+            "measured. A dash means not available; hover over it for the reason."
         )
         st.markdown(
-            "More in `README.md` and `docs/` of the project; on a terminal `graphviz-dash --help`. "
-            "In the Timeline and the Graph, **?** lists the keys."
+            "Read more in `README.md` and `docs/` of the project, or run `graphviz-dash "
+            "--help`. In the Timeline and the Graph, **?** lists the keys."
         )

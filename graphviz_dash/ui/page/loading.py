@@ -1,6 +1,4 @@
-"""What is seen while the traces of an experiment are read for the first time: how far, how long
-still, and a way to stop it.
-"""
+"""Show progress, remaining time and a stop button while traces are read for the first time."""
 
 from __future__ import annotations
 
@@ -16,32 +14,33 @@ from graphviz_dash.ui.page.markup import plain
 from graphviz_dash.ui.state.store import STORE
 
 _PATIENCE: Final = 0.7
-"""Seconds that pass before a bar is shown."""
+"""Seconds before the progress bar appears."""
 
 _BETWEEN: Final = 0.25
-"""Seconds between two looks at the bar; each is a message to the browser."""
+"""Seconds between updates of the bar; each sends a message to the browser."""
 
 _STOPPED: Final = "reading-stopped"
 
 
 def experiment_read(key: str, name: str) -> Experiment | None:
-    """The experiment ``key``, called ``name``; None if the visitor stopped its reading. Leaving the
-    page stops it too: Streamlit ends the run of a page at the next message that it sends, and the
-    reader with it.
+    """Load the experiment ``key`` called ``name``; None if the visitor stopped loading.
+
+    Leaving the page stops loading too: Streamlit ends the script at its next message.
 
     Raises:
-        InputError, WorkerError: it cannot be read.
+        InputError: a bundle cannot be read.
+        WorkerError: a reader process failed.
     """
     if st.session_state.get(_STOPPED) == key:
         return None
-    # Always there, so that what follows keeps its place on the page, and components their state.
+    # Always present, so that later elements keep their position and components their state.
     slot = st.container(key="reading")
     if STORE.is_loaded(key):
         return STORE.experiment(key)
     bar_slot = slot.empty()
     with (
         slot,
-        st.spinner(f"Reading {plain(name)}", show_time=True),
+        st.spinner(f"Loading {plain(name)}", show_time=True),
         watched(_Bar(bar_slot, key).tell),
     ):
         experiment = STORE.experiment(key)
@@ -50,8 +49,8 @@ def experiment_read(key: str, name: str) -> Experiment | None:
 
 
 def read_button() -> None:
-    """Begins the reading that was stopped anew."""
-    st.button("Read it", key="read-anew", on_click=_go_on)
+    """Show a button that restarts loading."""
+    st.button("Load", key="read-anew", on_click=_go_on)
 
 
 def _go_on() -> None:
@@ -63,7 +62,7 @@ def _stop(key: str) -> None:
 
 
 class _Bar:
-    """A bar that comes when reading takes its time."""
+    """Progress bar that appears once loading takes a while."""
 
     def __init__(self, container: DeltaGenerator, key: str) -> None:
         self._place = container
@@ -80,7 +79,7 @@ class _Bar:
         if self._bar is None:
             with self._place.container():
                 self._bar = st.progress(0.0)
-                st.button("Stop reading", key="stop-reading", on_click=_stop, args=(self._key,))
+                st.button("Stop loading", key="stop-reading", on_click=_stop, args=(self._key,))
         text = f"{share:.0%}"
         if share > 0.02:
             text += f", {(now - self._begun) * (1 - share) / share:,.0f} s left"

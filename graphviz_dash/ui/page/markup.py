@@ -1,4 +1,4 @@
-"""HTML that the pages show: small pieces, every text escaped. The only place that writes markup."""
+"""Format small pieces of escaped HTML. All markup of the pages is written here."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from graphviz_dash.errors import printable
 
 
 def text(value: object) -> str:
-    """Any value as HTML text: control characters shown, markup escaped."""
+    """Escape a value for HTML and make control characters visible."""
     return escape(printable(str(value)))
 
 
 _MARKDOWN: Final = re.compile(r"([!-/:-@\[-`{-~])")
-"""ASCII punctuation, all of which a backslash makes literal in Markdown."""
+"""ASCII punctuation, which a backslash makes literal in Markdown."""
 
 
 def plain(value: object) -> str:
-    """Any value as Markdown that shows it as it is: labels of widgets and headings are Markdown,
-    images and icons included."""
+    """Escape a value for Markdown, which Streamlit renders in labels and headings."""
     escaped = _MARKDOWN.sub(r"\\\1", printable(str(value)))
-    # A word joiner: icons and emoji are found by their colons after backslashes are resolved.
+    # Word joiner: Streamlit finds icons and emoji by colons after resolving backslashes.
     return escaped.replace("\\:", "\\:\N{WORD JOINER}")
 
 
 def element(tag: str, content: str, kind: str = "", **attributes: str) -> str:
-    """An element around ``content``, which is markup already; ``kind`` is its CSS class, and
-    ``attributes`` are text."""
-    given = {"class": kind, **attributes} if kind else attributes
-    listed = "".join(f' {name}="{text(value)}"' for name, value in given.items())
-    return f"<{tag}{listed}>{content}</{tag}>"
+    """Format an element around ``content`` (markup); ``kind`` is its CSS class, ``attributes`` are
+    text.
+    """
+    merged = {"class": kind, **attributes} if kind else attributes
+    rendered = "".join(f' {name}="{text(value)}"' for name, value in merged.items())
+    return f"<{tag}{rendered}>{content}</{tag}>"
 
 
 def chart_key(keys: Iterable[Mapping[str, str]]) -> str:
-    """The legend of a chart: of each entry its `name`, `colour` and the shape of its `hatching`."""
+    """Format the legend of a chart from the `name`, `colour` and `hatching` of each entry."""
     entries = [
         element(
             "span",
@@ -49,12 +49,11 @@ def chart_key(keys: Iterable[Mapping[str, str]]) -> str:
 
 
 _SWATCHES: Final = {"": "plain", "/": "rising", "\\": "falling", "x": "crossed", ".": "dotted"}
-"""What the style sheet calls the shapes of hatching, by what Plotly calls them."""
+"""CSS classes of hatching shapes, by Plotly's name."""
 
 
 def table(head: Iterable[str], groups: Iterable[tuple[str, list[list[str]]]], kind: str) -> str:
-    """A table of cells that are markup already, in groups with a heading each; the first cell of a
-    row is its header."""
+    """Format a table of markup cells in titled groups; the first cell of a row is its header."""
     columns = list(head)
     top = element(
         "tr", "".join(element("th", cell, scope="col") if cell else "<td></td>" for cell in columns)
@@ -71,9 +70,9 @@ def table(head: Iterable[str], groups: Iterable[tuple[str, list[list[str]]]], ki
 
 
 def show(*pieces: str) -> None:
-    """Puts markup on the page, if there is any."""
+    """Write markup to the page, if there is any."""
     if markup := "".join(pieces):
-        # Only when there is a page: what is made of these pieces is needed without one as well.
+        # Imported here because the markup is also used without a page.
         import streamlit as st
 
         st.html(markup)

@@ -1,4 +1,4 @@
-"""The pages by name, the bar at the top that leads to them, and links between them."""
+"""Page names, the navigation bar, and links between pages."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from graphviz_dash.ui.page.markup import element, text
 from graphviz_dash.ui.page.registry import PAGES
 
 NAMES: Final = tuple(PAGES)
-"""The names of all pages, which are their paths, in the order of the navigation."""
+"""Page names, which are also their paths, in navigation order."""
 
 _BAR: Final = "page-links"
-"""Where this run of a page has drawn the links to the others."""
+"""Session key of the navigation bar of this run."""
 
 
 class _Bar(Struct):
-    """The links at the top of a page."""
+    """Page links at the top."""
 
     slot: DeltaGenerator
     current: str
-    """The page that they stand on."""
+    """Page that shows the links."""
     reasons: Mapping[str, str]
-    """Why pages have nothing to show, by name."""
+    """Reasons for missing content, by page name."""
 
     def draw(self) -> None:
-        """Draws them as the pages were left and are now."""
+        """Draw the links with the current page states."""
         links_of = (
             lead(
                 name,
@@ -49,14 +49,14 @@ class _Bar(Struct):
 
 
 def page(name: str) -> Any:
-    """The st.Page called ``name``, which is also its path in the address."""
-    # With an icon of its own the browser would ask another host for it, for its tab.
+    """Return the st.Page called ``name``, which is also its path."""
+    # With an icon the browser would request the tab icon from another host.
     shown = partial(_render, name)
     return st.Page(shown, title=title_of(name), url_path=name, default=name == "overview")
 
 
 def _render(name: str) -> None:
-    """Imports a page when it is shown: the first one waits for no other."""
+    """Import and render a page; pages are imported on demand."""
     import_module(module_of(name)).render()
 
 
@@ -66,7 +66,7 @@ def module_of(name: str) -> str:
 
 
 def pages() -> list[Any]:
-    """All pages in the order of the navigation."""
+    """Return all pages in navigation order."""
     return [page(name) for name in NAMES]
 
 
@@ -76,21 +76,26 @@ def title_of(name: str) -> str:
 
 
 def name_of(current: Any) -> str:
-    """The name of a page that st.navigation returned; the default page's path is empty."""
+    """Return the name of a page from st.navigation; the default page's path is empty."""
     return current.url_path or "overview"
 
 
 def links(current: str) -> None:
-    """A link to each page. They carry the state, as Streamlit's own navigation does not: it drops
-    the address's parameters and adds several entries to the browser's history."""
+    """Draw a link to each page.
+
+    Unlike Streamlit's navigation they keep the state: Streamlit drops the address's parameters and
+    adds several history entries.
+    """
     bar = _Bar(st.empty(), current, {})
     st.session_state[_BAR] = bar
     bar.draw()
 
 
 def carry(name: str, values: Mapping[str, str | None]) -> None:
-    """Has the page called ``name`` show what was chosen on this one when it is next gone to:
-    parameters of its address, None to leave one out. The bar, drawn before, leads there too."""
+    """Set parameters of the address of the page ``name`` for the next visit; None removes one.
+
+    Updates the navigation bar as well.
+    """
     url_state.carry(name, values)
     bar: _Bar | None = st.session_state.get(_BAR)
     if bar is not None:
@@ -98,7 +103,7 @@ def carry(name: str, values: Mapping[str, str | None]) -> None:
 
 
 def dim(reasons: Mapping[str, str]) -> None:
-    """Dims the links of the bar to pages that have nothing to show, by name, with the reason."""
+    """Dim the navigation links to pages without content, by name, with the reason."""
     bar: _Bar | None = st.session_state.get(_BAR)
     if bar is not None and reasons:
         bar.reasons = reasons
@@ -115,8 +120,7 @@ def lead(
     reason: str = "",
     is_current: bool = False,
 ) -> str:
-    """A link to the page called ``name``, as markup: its ``icon`` or none, its ``label``, which is
-    text, and where there is one the ``reason`` for which nothing is to be seen there.
+    """Format a link to the page ``name``; ``reason`` explains missing content.
 
     One of Streamlit's page links for each would be three elements of a page and a Markdown
     document. A script that :mod:`graphviz_dash.app.hosting.document` puts on the page follows it.
@@ -124,15 +128,15 @@ def lead(
     parameters = urlencode(query, doseq=True)
     shown = element("i", "", **{"data-icon": PAGES[name].icon, "aria-hidden": "true"})
     path = "./" if name == "overview" else f"./{name}"
-    given = {"href": f"{path}?{parameters}" if parameters else path}
+    attributes = {"href": f"{path}?{parameters}" if parameters else path}
     if reason:
-        given["title"] = reason
+        attributes["title"] = reason
     if is_current:
-        given["aria-current"] = "page"
-    content = (shown if icon else "") + element("span", text(label))
-    return element("a", content, f"to-page {kind}".rstrip(), **given)
+        attributes["aria-current"] = "page"
+    content = (icon_markup if icon else "") + element("span", text(label))
+    return element("a", content, f"to-page {kind}".rstrip(), **attributes)
 
 
 def link(name: str, label: str, query: Mapping[str, str | list[str]]) -> None:
-    """Puts a link to the page called ``name`` on the page."""
+    """Show a link to the page ``name``."""
     st.html(lead(name, label, query), width="content")

@@ -1,4 +1,4 @@
-"""Any two runs compared, of whichever experiments."""
+"""Compare any two runs, also of different experiments."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from graphviz_dash.ui.state.catalogue import Catalogue, pair_name
 
 
 def pair_panel(listed: Catalogue) -> None:
-    """A choice of two runs, and the link to their comparison; nothing where there is one run."""
+    """Show a picker of two runs with a link to their comparison."""
     with st.popover("Compare two runs", icon=":material/compare:"):
         runs = list(listed.runs())
         if len(runs) < 2:
-            st.caption("There is one run alone.")
+            st.caption("Only one run.")
             return
         first = st.selectbox("Baseline", runs, key="pair-baseline")
         others = [run for run in runs if run != first]
-        second = st.selectbox("Compared with it", others, key="pair-run")
-        st.caption("Of any two experiments. What differs besides graphs is yours to judge.")
-        link("compare", "Compare them", {"experiment": pair_name(first, second)})
+        second = st.selectbox("Compare with", others, key="pair-run")
+        st.caption("Runs may come from different experiments.")
+        link("compare", "Compare", {"experiment": pair_name(first, second)})

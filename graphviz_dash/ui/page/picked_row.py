@@ -1,4 +1,4 @@
-"""The row of a table of Streamlit's that the visitor picks."""
+"""Handle the selected row of a Streamlit table."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from graphviz_dash.ui.page import url_state
 
 
 def picking(key: str, pick: Callable[[int | None], None]) -> Callable[[], None]:
-    """What the table ``key`` is to call when a cell is selected, or none any more: ``pick`` with
-    the cell's row, or None, while the visitor is still here."""
+    """Return a callback that passes the selected row of the table ``key``, or None, to ``pick``."""
 
     def picked() -> None:
         state: Any = st.session_state.get(key)

@@ -1,4 +1,4 @@
-"""Rules with what came of them, as rows that unfold: the doctor's and those of torch.compile."""
+"""Format rules of the doctor and of torch.compile with their outcome, as rows that unfold."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ _STATUS: Final = {
 
 
 def rule_row(rule: Rule | CompileRule, status: CheckStatus, note: str | None, kind: str) -> str:
-    """The row of a rule: ``note`` is what came of it, ``kind`` what breaking it does."""
+    """Format the row of a rule; ``note`` is its outcome, ``kind`` the effect of a violation."""
     summary = element(
         "summary",
         status_mark(status)
         + element("b", text(rule.title))
         + element("span", text(note or _STATUS[status][0]), "note"),
     )
-    inside = (
+    details = (
         element("p", inline_code(rule.text))
         + element("p", inline_code(rule.advice))
         + element("p", element("code", text(rule.id.value)) + f" {text(kind)}", "muted")
     )
-    return element("details", summary + inside)
+    return element("details", summary + details)
 
 
 def rule_advice(rule: Rule | CompileRule, heading: str) -> str:
-    """The rule, under ``heading`` what to do about it, and code that breaks and that keeps it."""
+    """Format a rule, the advice under ``heading``, and wrong and right code."""
     return (
-        element("h4", "The rule")
+        element("h4", "Rule")
         + element("p", inline_code(rule.text))
         + element("h4", text(heading))
         + element("p", inline_code(rule.advice))
         + element(
             "div",
-            element("pre", _code(rule.wrong), "wrong", **{"aria-label": "Breaks the rule"})
-            + element("pre", _code(rule.right), "right", **{"aria-label": "Keeps the rule"}),
+            element("pre", _code(rule.wrong), "wrong", **{"aria-label": "Violates the rule"})
+            + element("pre", _code(rule.right), "right", **{"aria-label": "Follows the rule"}),
             "example",
         )
     )
@@ -57,24 +57,24 @@ def _code(code: str) -> str:
 
 
 def status_mark(status: CheckStatus) -> str:
-    """The sign of a status."""
+    """Format the symbol of a status."""
     word, sign = _STATUS[status]
     return element("i", sign, word.replace(" ", "-"), title=word, **{"aria-label": word})
 
 
 def status_counts(statuses: Iterable[CheckStatus]) -> str:
-    """How many rules have which status, in words."""
+    """Format the number of rules per status."""
     counts = Counter(statuses)
     return ", ".join(f"{counts[status]} {word}" for status, (word, _) in _STATUS.items())
 
 
 def inline_code(words: str) -> str:
-    """Text of a registry: what stands between backticks is code."""
+    """Format text between backticks as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", text(words))
 
 
 def doctor_rules(diagnosis: Diagnosis) -> str:
-    """What came of each of the doctor's rules."""
+    """Format the outcome of each doctor rule."""
     counts = status_counts(outcome.status for outcome in diagnosis.rules)
     return (
         element("h2", "All rules", "doctor-part")
@@ -88,19 +88,19 @@ def doctor_rules(diagnosis: Diagnosis) -> str:
 
 
 def _unchecked(group: UncheckedRules) -> str:
-    """Rules that one reason left unchecked, folded where they are several."""
-    inside = "".join(map(_rule, group.outcomes))
+    """Format rules that share a reason for not being checked, folded if there are several."""
+    rules = "".join(map(_rule, group.outcomes))
     if len(group.outcomes) == 1:
-        return inside
+        return rules
     mark = status_mark(CheckStatus.NOT_CHECKED)
     title = element("b", f"{len(group.outcomes)} rules")
     note = element("span", text(group.reason), "note")
-    return element("details", element("summary", mark + title + note) + inside)
+    return element("details", element("summary", mark + title + note) + rules)
 
 
 def _rule(outcome: RuleOutcome) -> str:
     kind = (
-        "the capture fails" if outcome.rule.severity is Severity.ILLEGAL else "no error reports it"
+        "capture fails" if outcome.rule.severity is Severity.ILLEGAL else "wrong without an error"
     )
     note = outcome.reason or (f"{outcome.findings} found" if outcome.findings else None)
     return rule_row(outcome.rule, outcome.status, note, kind)

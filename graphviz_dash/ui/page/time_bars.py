@@ -1,4 +1,4 @@
-"""Bars of where the time of a step goes, one for each run, as markup."""
+"""Format step time breakdowns as bars, one per run."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from graphviz_dash.units import format_ns, format_percent
 
 
 def time_bars(comparison: Comparison, theme: Theme) -> str:
-    """A bar for each run with a step time, on one scale, with its key: divided where its trace says
-    by what; empty where none can be divided."""
+    """Format a bar per run with a step time, on one scale, with a legend.
+
+    Bars are split if the trace allows it; empty if none can be split.
+    """
     divided = [run.where for run in comparison.runs if not isinstance(run.where, Missing)]
     if not divided:
         return ""
@@ -41,7 +43,7 @@ def time_bars(comparison: Comparison, theme: Theme) -> str:
 
 
 def waiting_bars(comparison: Comparison) -> str:
-    """The place of :func:`time_bars`, with what is known before the traces are read."""
+    """Format the placeholder of :func:`time_bars` before the traces are loaded."""
     timed = [run for run in comparison.runs if run.step.value is not None and has_trace(run.run)]
     if not timed:
         return ""
@@ -51,7 +53,7 @@ def waiting_bars(comparison: Comparison) -> str:
         + element("span", text(run.step.text), "time")
         for run in timed
     ]
-    key = element("span", "Reading the traces…", role="status")
+    key = element("span", "Loading the traces…", role="status")
     return element("div", "".join(cells), "bars") + element("div", key, "key")
 
 
@@ -66,22 +68,21 @@ def _key(divided: list[TimeByCategory], theme: Theme) -> str:
         entries.append(f'<i class="waiting"></i>{WAITING_FOR_RANKS}')
     entries.append('<i class="idle"></i>GPU idle')
     if any(where.excess_ns is not None for where in divided):
-        entries.append("* GPU work takes longer than that when traced")
+        entries.append("* traced GPU time exceeds step time")
     if any(where.profiled for where in divided):
-        entries.append("steps under the profiler: none was timed without it")
+        entries.append("profiled times only")
     return "".join(element("span", entry) for entry in entries)
 
 
 def _undivided(run: RunComparison, step_ns: float, longest: float, missing: Missing) -> list[str]:
-    """The bar of a run whose step nothing divides."""
     piece = element(
         "i",
         "",
         "undivided",
         style=_width(step_ns / longest),
-        title=f"not divided: {missing.reason}",
+        title=f"no breakdown: {missing.reason}",
     )
-    label = f"{run.name}: {format_ns(step_ns)} per step, not divided"
+    label = f"{run.name}: {format_ns(step_ns)} per step, no breakdown"
     return [
         element("span", text(run.name), "name"),
         element("div", piece, "bar", role="img", **{"aria-label": label}),

@@ -1,12 +1,10 @@
-"""What a page shows is said by its address alone: every choice is a query parameter.
+"""Store the state of a page in its address: every choice is a query parameter.
 
-Widgets are set from the address before they are drawn, and write to it when they change, all at
-once. So each change is one entry of the browser's history, and links, reloads and Back need no care
-of their own.
+Widgets are set from the address before they are drawn, and write all their changes to it together.
+So each change is one history entry, and links, reloads and Back work without further code.
 
-Browser and script speak at the same time: what one of them says may reach the other when the
-visitor has already gone elsewhere. :func:`arrive`, :func:`widget_of` and :func:`while_here` see to
-it that the address he went to stands.
+Messages of browser and script may cross: one may arrive after the user has moved on.
+:func:`arrive`, :func:`widget_of` and :func:`while_here` keep the address that the user moved to.
 """
 
 from __future__ import annotations
@@ -25,27 +23,27 @@ Parameters: TypeAlias = dict[str, list[str]]
 
 EXPERIMENT: Final = "experiment"
 _VISITED: Final = "addresses"
-"""Of each page of this session: the parameters that it was last seen with."""
+"""Session key: parameters of each page when it was last seen."""
 _TOLD: Final = "told-address"
-"""The parameters that the browser was last told."""
+"""Session key: parameters last sent to the browser."""
 _PAGE: Final = "page"
-"""The page of this session's last run, as Streamlit names it."""
+"""Session key: page of the last run, as Streamlit names it."""
 _MOST_SEGMENTS: Final = 6
 _MOST_LISTED: Final = 200
 
 
 def parameters() -> Parameters:
-    """All parameters of the address."""
+    """Return all parameters of the address."""
     return {name: st.query_params.get_all(name) for name in st.query_params}
 
 
 def value(name: str) -> str | None:
-    """The last value of a parameter; None where the address has none."""
+    """Return the last value of a parameter; None if absent."""
     return st.query_params.get(name)
 
 
 def change(values: Mapping[str, str | Sequence[str] | None]) -> None:
-    """Sets parameters, or removes those that are None; one entry in the browser's history."""
+    """Set parameters, or remove those that are None, as one history entry."""
     before = parameters()
     after = dict(before)
     for name, new in values.items():
@@ -58,14 +56,16 @@ def change(values: Mapping[str, str | Sequence[str] | None]) -> None:
 
 
 def arrive() -> None:
-    """Begins a run of a page. Where the browser was last told another address it is told this
-    one: a link or Back led here, and what an earlier run still said of its own address may have
-    reached the browser since."""
+    """Start a run of a page.
+
+    Resends the address if the browser last received another one: after a link or Back, an earlier
+    run may still have sent its own address.
+    """
     context = get_script_run_ctx()
     st.session_state[_PAGE] = context.page_script_hash if context is not None else None
-    here = parameters()
-    if st.session_state.get(_TOLD) != here:
-        _tell(here)
+    address = parameters()
+    if st.session_state.get(_TOLD) != address:
+        _tell(address)
 
 
 def _tell(address: Parameters) -> None:
@@ -74,9 +74,11 @@ def _tell(address: Parameters) -> None:
 
 
 def while_here(act: Callable[P, None]) -> Callable[P, None]:
-    """``act``, called by what this run of a page draws, for as long as the visitor is at this page
-    and its experiment. A drawing or a table stays in the browser until it has heard of the next
-    page: what is said in it until then is of no use there, and must not get into its address."""
+    """Wrap a callback so that it runs only while the user is on this page and experiment.
+
+    A drawing or table stays in the browser until the next page arrives. Its events until then must
+    not change the address of the next page.
+    """
     page, experiment_here = st.session_state.get(_PAGE), value(EXPERIMENT)
 
     def act_here(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -87,28 +89,30 @@ def while_here(act: Callable[P, None]) -> Callable[P, None]:
 
 
 def _asked_page() -> str | None:
-    """The page that is about to run, before it does. The request for it may be the one that also
-    says what was picked on the page before; one that names no page means the same again."""
+    """Return the page that is about to run.
+
+    The request may also carry a selection from the previous page; without a page it means the same
+    page.
+    """
     context = get_script_run_ctx()
-    asked = None if context is None else context.pages_manager.intended_page_script_hash
-    return asked or st.session_state.get(_PAGE)
+    requested = None if context is None else context.pages_manager.intended_page_script_hash
+    return requested or st.session_state.get(_PAGE)
 
 
 def remember(page: str) -> None:
-    """Keeps the address of ``page``, so that links to it lead back to what was seen there."""
+    """Store the address of ``page`` for links back to it."""
     visited: dict[str, Parameters] = st.session_state.setdefault(_VISITED, {})
     visited[page] = parameters()
 
 
 def carry(page: str, values: Mapping[str, str | None]) -> None:
-    """Has ``page`` show, when it is next gone to, what was chosen on this one: parameters of its
-    address, None to leave one out."""
+    """Set parameters of ``page`` for the next visit; None removes one."""
     visited: dict[str, Parameters] = st.session_state.setdefault(_VISITED, {})
     name = value(EXPERIMENT)
     if name is None:
         return
-    kept = visited.get(page, {})
-    carried = dict(kept) if kept.get(EXPERIMENT) == [name] else {EXPERIMENT: [name]}
+    previous = visited.get(page, {})
+    carried = dict(previous) if previous.get(EXPERIMENT) == [name] else {EXPERIMENT: [name]}
     for parameter, new in values.items():
         carried.pop(parameter, None)
         if new is not None:
@@ -117,40 +121,38 @@ def carry(page: str, values: Mapping[str, str | None]) -> None:
 
 
 def experiment() -> str | None:
-    """The experiment that the address names, else the one that this session saw last."""
-    named = value(EXPERIMENT)
-    if named is not None:
-        st.session_state["last-experiment"] = named
-    seen: str | None = st.session_state.get("last-experiment")
-    return seen
+    """Return the experiment in the address, else the last one of this session."""
+    requested = value(EXPERIMENT)
+    if requested is not None:
+        st.session_state["last-experiment"] = requested
+    last: str | None = st.session_state.get("last-experiment")
+    return last
 
 
 def leading_to(page: str) -> Parameters:
-    """Parameters for a link to ``page``: as it was left, if that was with the same experiment."""
+    """Return the parameters of a link to ``page``: its last ones, if for the same experiment."""
     name = experiment()
     visited: dict[str, Parameters] = st.session_state.get(_VISITED, {})
-    before = visited.get(page, {})
+    previous = visited.get(page, {})
     if name is None:
         return {}
-    return before if before.get(EXPERIMENT) == [name] else {EXPERIMENT: [name]}
+    return previous if previous.get(EXPERIMENT) == [name] else {EXPERIMENT: [name]}
 
 
 def chosen(name: str, options: Sequence[str], *, default: str | None = None) -> str:
-    """Which of ``options`` (one or more) the address says; ``default``, the first unless given,
-    where it says none of them."""
-    asked = value(name)
-    if asked is not None and asked in options:
-        return asked
+    """Return the option in the address, else ``default``, else the first of ``options``."""
+    requested = value(name)
+    if requested is not None and requested in options:
+        return requested
     return options[0] if default is None or default not in options else default
 
 
 def widget_of(name: str, shown: object, pick: Callable[[Any], None]) -> dict[str, Any]:
-    """Arguments of the widget for the parameter ``name``, which is set to ``shown``, what the
-    address says; ``pick`` is called with what the visitor picks there.
+    """Return arguments of the widget for the parameter ``name``, set to ``shown`` from the address.
 
-    A browser that has not seen a run yet sends with whatever it sends what its widgets said before.
-    That is no choice: where the address has another value than the widget the next widget has a new
-    key, and what a widget says that was replaced, or whose page was left, is not listened to.
+    ``pick`` is called with the user's choice. A browser that has not seen a run yet sends stale
+    widget values with its messages. If the address has another value, the next widget gets a new
+    key; messages of replaced widgets and of other pages are ignored.
     """
     key = _key(name)
     if st.session_state.get(key, shown) != shown:
@@ -162,7 +164,6 @@ def widget_of(name: str, shown: object, pick: Callable[[Any], None]) -> dict[str
 
 
 def _key(name: str) -> str:
-    """Of the widget for a parameter that was drawn last."""
     return f"choice-{name}-{st.session_state.setdefault(_count(name), 0)}"
 
 
@@ -184,10 +185,10 @@ def choose(
     clears: Sequence[str] = (),
     **looks: Any,
 ) -> str:
-    """A picker of one of ``options`` (one or more): segments where few, else a list.
+    """Show a picker for one of ``options``: segments if few, otherwise a list.
 
-    ``default`` (the first option unless given) is what an address without the parameter, or with an
-    unknown value, means. A change removes the parameters ``clears``, which depend on it.
+    An address without a known value means ``default``, or the first option. A change removes the
+    dependent parameters ``clears``.
     """
     standard = options[0] if default is None or default not in options else default
     shown = chosen(name, options, default=standard)
@@ -196,22 +197,28 @@ def choose(
         kept = new if isinstance(new, str) and new != standard else None
         change({name: kept} | dict.fromkeys(clears))
 
-    given = widget_of(name, shown, pick)
+    arguments = widget_of(name, shown, pick)
     if looks or len(options) > _MOST_SEGMENTS:
-        st.selectbox(label, options, **given, **looks)
+        st.selectbox(label, options, **arguments, **looks)
     else:
-        st.segmented_control(label, options, required=True, format_func=plain, **given)
+        st.segmented_control(label, options, required=True, format_func=plain, **arguments)
     return shown
 
 
 def choose_number(name: str, label: str, count: int, otherwise: str, help_text: str) -> str:
-    """A picker of a number below ``count``, or of ``otherwise``, which an address without the
-    parameter means: a list, or where that would be long a field. Returns what is picked."""
+    """Show a picker for a number below ``count``, or ``otherwise`` as the default.
+
+    Uses a list, or a field if the list would be long. Returns the choice.
+    """
     if count <= _MOST_LISTED:
         numbers = [otherwise, *(str(number) for number in range(count))]
         return choose(name, label, numbers, width=120, help=help_text)
-    asked = value(name) or ""
-    picked = int(asked) if asked.isascii() and asked.isdigit() and int(asked) < count else None
+    parameter = value(name) or ""
+    picked = (
+        int(parameter)
+        if parameter.isascii() and parameter.isdigit() and int(parameter) < count
+        else None
+    )
 
     def pick(new: Any) -> None:
         change({name: None if new is None else str(int(new))})
@@ -233,9 +240,9 @@ def choose_number(name: str, label: str, count: int, otherwise: str, help_text: 
 def choose_several(
     name: str, label: str, options: Sequence[str], default: Sequence[str]
 ) -> list[str]:
-    """A picker of some of ``options``, in their order; ``default`` where the address names none."""
-    asked = parameters().get(name, [])
-    chosen = [option for option in options if option in asked] or list(default)
+    """Show a picker for some of ``options``; ``default`` if the address has none."""
+    requested = parameters().get(name, [])
+    selected = [option for option in options if option in requested] or list(default)
 
     def pick(new: Any) -> None:
         change({name: None if not new or set(new) == set(default) else list(new)})
@@ -245,13 +252,13 @@ def choose_several(
         options,
         selection_mode="multi",
         format_func=plain,
-        **widget_of(name, chosen, pick),
+        **widget_of(name, selected, pick),
     )
-    return chosen
+    return selected
 
 
 def search(name: str, label: str, placeholder: str) -> str:
-    """A field to search with; what is typed, in lower case."""
+    """Show a search field and return its text in lower case."""
 
     def pick(new: Any) -> None:
         change({name: new or None})

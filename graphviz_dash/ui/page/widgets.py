@@ -1,4 +1,4 @@
-"""Pieces of markup that several pages use, made from analysis results."""
+"""Format analysis results as markup shared by several pages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ARROW: Final = "\N{RIGHTWARDS ARROW}"
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
-    """Labels with values, side by side."""
+    """Format labels with values side by side."""
     return element(
         "div",
         "".join(
@@ -41,8 +41,7 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def tiles(cells: Iterable[tuple[str, str, str]], doubted: Container[str] = ()) -> str:
-    """Figures side by side: for each its label, its value, and a note below; values of the labels
-    ``doubted`` are struck out."""
+    """Format tiles of label, value and note; values of the labels ``doubted`` are struck out."""
     return element(
         "div",
         "".join(
@@ -60,12 +59,12 @@ def tiles(cells: Iterable[tuple[str, str, str]], doubted: Container[str] = ()) -
 
 
 def failure_notes(comparison: Comparison) -> str:
-    """What failed, with its place in the user's code; what failed alike in several runs once."""
-    alike: dict[tuple[str, str | None, str], list[str]] = {}
+    """Format failures with their code location; identical failures of several runs are merged."""
+    grouped: dict[tuple[str, str | None, str], list[str]] = {}
     for run in comparison.runs:
         for failure in run.failures:
             note = (when(failure), failure.location, cause_text(failure))
-            alike.setdefault(note, []).append(run.name)
+            grouped.setdefault(note, []).append(run.name)
     return "".join(
         element(
             "div",
@@ -74,12 +73,12 @@ def failure_notes(comparison: Comparison) -> str:
             + f"<br>{text(cause)}",
             "failed",
         )
-        for (during, location, cause), names in alike.items()
+        for (during, location, cause), names in grouped.items()
     )
 
 
 def doctor_notes(comparison: Comparison) -> str:
-    """The verdict of each doctor's report that found something."""
+    """Format the verdict of each doctor report with findings."""
     return "".join(
         element("div", f"<b>{text(name)}</b>: {text(report_verdict(report))}", "failed")
         for name, report in comparison.examinations
@@ -87,11 +86,11 @@ def doctor_notes(comparison: Comparison) -> str:
 
 
 def incomplete_notes(runs: Iterable[Run]) -> str:
-    """What is missing from the traces of ``runs``, whose figures lack it."""
+    """Format the data missing from the traces of ``runs``."""
     return "".join(
         element(
             "div",
-            f"<b>A trace of {text(run.name)} is not whole</b><br>{text(problem.text)}",
+            f"<b>A trace of {text(run.name)} is incomplete</b><br>{text(problem.text)}",
             "failed",
             role="note",
         )
@@ -101,7 +100,7 @@ def incomplete_notes(runs: Iterable[Run]) -> str:
 
 
 def difference_note(first: Run, second: Run) -> str:
-    """In what two runs of any experiments differ besides graphs; nothing where that is nothing."""
+    """Format differences of two runs besides graphs; empty if there are none."""
     differs = difference_text(first, second)
     return element("ul", element("li", text(differs)), "notes", role="note") if differs else ""
 
@@ -112,19 +111,23 @@ _HERO: Final = {
     Outcome.SLIGHTLY_FASTER: "big modest",
     Outcome.NO_SIGNIFICANT_DIFFERENCE: "big modest",
 }
-"""How large a speedup is written: one that is wrong is struck out."""
+"""CSS classes of the large speedup; wrong results are struck out."""
 
 
 def hero(best: RunComparison) -> str:
-    """The outcome of ``best`` in one large figure and what it means."""
+    """Format the outcome of ``best`` as one large value with its meaning."""
     speedup, saving = best.speedup, best.saving.value
-    own = best.step.value or 0.0
+    step_ns = best.step.value or 0.0
     slower = best.outcome is Outcome.SLOWER
     figure = speedup.metric.format(1 / (speedup.value or 1.0)) if slower else speedup.text
     verdict = outcome_text(best)
-    times = "" if saving is None else f"{format_ns(own + saving)} {ARROW} {format_ns(own)} per step"
+    times = (
+        ""
+        if saving is None
+        else f"{format_ns(step_ns + saving)} {ARROW} {format_ns(step_ns)} per step"
+    )
     if times and best.run.recording:
-        times += " in its own loop, recorded once"
+        times += ", as recorded"
     return element(
         "div",
         element("span", text(figure), _HERO.get(best.outcome, "big"))
@@ -136,24 +139,23 @@ def hero(best: RunComparison) -> str:
 
 
 def predicted_hero(prediction: Prediction) -> str:
-    """What one graph of an eager step is predicted to gain, in one large figure, its interval, and
-    what stops a capture."""
+    """Format the predicted gain as one large value with its interval and blockers."""
     stops = [blocker for blocker in prediction.blockers if blocker.certain]
     more = f", and {len(stops) - 1} more" if len(stops) > 1 else ""
-    found = f"What stops a capture: {blocker_text(stops[0])}{more}" if stops else ""
-    stopping = element("small", text(found)) if found else ""
+    blockers = f"Blocks capture: {blocker_text(stops[0])}{more}" if stops else ""
+    blocker_markup = element("small", text(blockers)) if blockers else ""
     speedup = prediction.speedup
     if isinstance(speedup, Missing):
         return element("p", text(prediction_verdict(prediction)), "uncompared")
-    what = f"predicted as one graph: {predicted_gain(prediction)}"
+    summary = f"predicted with CUDA graphs: {predicted_gain(prediction)}"
     return element(
         "div",
         element("span", text(format_ratio(speedup.value)), "big predicted")
         + element(
             "span",
-            element("b", text(what))
+            element("b", text(summary))
             + element("small", text(f"{predicted_times(prediction)} per step"), "mono")
-            + stopping,
+            + blocker_markup,
             "what",
         ),
         "hero",
@@ -161,20 +163,25 @@ def predicted_hero(prediction: Prediction) -> str:
 
 
 def uncompared(result: Comparison, *, reading: bool) -> str:
-    """What is predicted where nothing was compared, or why nothing is, which may hang on the
-    traces; what failed has its own note."""
+    """Format the prediction, or the reason that nothing was compared.
+
+    Failures have a separate note. While ``reading``, the traces may still provide the reason.
+    """
     predicted = result.predicted
     if predicted is not None and not isinstance(predicted.outlook, Missing):
         return predicted_hero(predicted.outlook)
     if any(run.failures for run in result.runs):
         return ""
-    reason = "Reading the traces…" if reading else answer_text(answer(result))
+    reason = "Loading the traces…" if reading else answer_text(answer(result))
     return element("p", text(reason), "uncompared")
 
 
 def why(result: Comparison, best: RunComparison | None, *, reading: bool = False) -> str:
-    """What changed from the baseline to ``best``, and what it cost; only the baseline's figures
-    where nothing was compared. While traces are read, what they tell keeps its place."""
+    """Format the changes from the baseline to ``best`` and their cost.
+
+    Without a comparison only the baseline's values. While ``reading``, placeholders keep the
+    layout.
+    """
     base = result[result.baseline] if result.baseline else None
     if best is not None:
         base = result[best.baseline] if best.baseline else None
@@ -203,7 +210,7 @@ def _change(base: RunComparison | None, best: RunComparison | None, metric: str)
 
 
 def _arrow(before: str | None, after: str | None, *, compared: bool) -> str:
-    """Both sides; a dash for one of them that is unknown, so that the other is not taken for it."""
+    """Format both sides; an unknown side is a dash."""
     if not compared or not (before or after):
         return before or after or ""
     return f"{before or '–'} {ARROW} {after or '–'}"
@@ -213,5 +220,5 @@ def _idle(run: RunComparison | None) -> str | None:
     if run is None or isinstance(run.where, Missing):
         return None
     where = run.where
-    # The traced work fills the clean step and more: how long the GPU is idle in it is not known.
-    return "not known" if where.idle_fraction is None else format_percent(where.idle_fraction)
+    # The traced work exceeds the clean step, so the idle time is unknown.
+    return "unknown" if where.idle_fraction is None else format_percent(where.idle_fraction)

@@ -1,1 +1,1 @@
-"""What the server holds: loaded runs, results, jobs, uploads."""
+"""State of the server: loaded runs, results, jobs, uploads."""

@@ -1,4 +1,4 @@
-"""Which experiments there are: under the folders given when the server started, and uploaded."""
+"""List experiments under the server's folders and the visitor's uploads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.ui.state.uploads import UPLOADS
 
 PATHS_VARIABLE: Final = "GRAPHVIZ_DASH_PATHS"
-"""Folders to look in, separated as PATH is; used when none are given after ``--``."""
+"""Folders to search, separated like PATH; used if none follow ``--``."""
 
 _VERSUS: Final = " vs "
 
@@ -27,40 +27,41 @@ _SAMPLES: Final = "sample_traces"
 
 
 class Entry(Struct, frozen=True, dict=True):
-    """An experiment by the name that addresses use, with its folder."""
+    """An experiment folder with its name in addresses."""
 
     name: str
     path: Path
     is_upload: bool = False
-    """Whether the visitor uploaded it."""
+    """True if the visitor uploaded it."""
     pair: tuple[Path, Path] | None = None
-    """The two runs that it is made of, of any experiments; None for a folder of runs."""
+    """Two runs of any experiments that are compared; None for a folder of runs."""
 
     @property
     def command_path(self) -> str | None:
-        """Its folder as a command names it that is typed where the server was started; of an upload
-        its name, for its visitor knows where it is. None for two runs, which no command takes."""
+        """Folder for use in a command typed in the server's start folder.
+
+        The name for an upload, whose location its visitor knows. None for two runs, which no
+        command accepts.
+        """
         if self.pair is not None:
             return None
         return self.path.name if self.is_upload else as_typed(self.path)
 
     @cached_property
     def key(self) -> str:
-        """The key in the store of what is in the folder when it is first asked for."""
+        """Key in the store, for the folder's content at first use."""
         return STORE.register(self.path) if self.pair is None else STORE.register_pair(self.pair)
 
 
 class Catalogue(Struct, frozen=True):
-    """All experiments that a visitor sees by name, the folders that were looked in besides that of
-    his uploads, and what was wrong with them."""
+    """Experiments visible to a visitor by name, the searched folders and their problems."""
 
     entries: dict[str, Entry]
     roots: tuple[Path, ...]
     problems: tuple[str, ...]
 
     def entry(self, name: str) -> Entry | None:
-        """The experiment called ``name``, or the pair of runs that :func:`pair_name` calls so; None
-        where there is neither."""
+        """Return the experiment, or the pair named by :func:`pair_name`; None if not found."""
         if name in self.entries:
             return self.entries[name]
         parts = name.split(_VERSUS)
@@ -72,7 +73,7 @@ class Catalogue(Struct, frozen=True):
         return None
 
     def runs(self) -> dict[str, Path]:
-        """All runs as ``experiment/run``; nothing of them is read."""
+        """Return all run folders by ``experiment/run`` without reading them."""
         return {
             f"{entry.name}/{folder.name}": folder
             for entry in self.entries.values()
@@ -80,7 +81,7 @@ class Catalogue(Struct, frozen=True):
         }
 
     def _run(self, name: str) -> Path | None:
-        """The folder of the run ``experiment/run``; only names that were listed lead anywhere."""
+        """Return the folder of the run ``experiment/run``; only listed names are valid."""
         experiment, _, run = name.rpartition("/")
         entry = self.entries.get(experiment)
         if entry is None:
@@ -89,38 +90,40 @@ class Catalogue(Struct, frozen=True):
 
 
 def as_typed(folder: Path) -> str:
-    """A folder as who started the server would type it."""
+    """Format a folder relative to the server's start folder."""
     here = Path(os.environ.get(STARTED_IN_VARIABLE) or Path.cwd())
     return str(folder.relative_to(here)) if folder.is_relative_to(here) else str(folder)
 
 
 def pair_name(first: str, second: str) -> str:
-    """The name of a pair of runs, each ``experiment/run``, the baseline first."""
+    """Return the name of a pair of runs, each ``experiment/run``, baseline first."""
     return f"{first}{_VERSUS}{second}"
 
 
 @cache
 def roots() -> tuple[Path, ...]:
-    """The folders to look in: given on the command line, else by PATHS_VARIABLE, else the samples
-    in the working folder or, without these, the working folder itself."""
-    given = [Path(argument) for argument in sys.argv[1:] if not argument.startswith("-")]
-    if not given and (listed := os.environ.get(PATHS_VARIABLE)):
-        given = [Path(part) for part in listed.split(os.pathsep) if part]
-    if not given:
-        given = [Path(_SAMPLES) if Path(_SAMPLES).is_dir() else Path()]
-    return tuple(path.resolve() for path in given)
+    """Return the folders to search.
+
+    The command line has precedence over PATHS_VARIABLE, then the samples in the working folder,
+    then the working folder itself.
+    """
+    folders = [Path(argument) for argument in sys.argv[1:] if not argument.startswith("-")]
+    if not folders and (variable := os.environ.get(PATHS_VARIABLE)):
+        folders = [Path(part) for part in variable.split(os.pathsep) if part]
+    if not folders:
+        folders = [Path(_SAMPLES) if Path(_SAMPLES).is_dir() else Path()]
+    return tuple(path.resolve() for path in folders)
 
 
 def catalogue(visitor: str) -> Catalogue:
-    """What there is now for ``visitor``; looks anew, so that an experiment collected meanwhile
-    appears."""
+    """List the experiments of ``visitor``, searching the folders again."""
     entries: dict[str, Entry] = {}
     problems = []
     uploads = UPLOADS.folder(visitor)
-    # What the visitor brought stands first.
+    # Uploads first.
     for root in (*([] if uploads is None else [uploads]), *roots()):
         try:
-            # An upload holds what came with it, no links.
+            # Uploads contain no links.
             found = look_for_experiments(root, links=root != uploads)
         except InputError as error:
             problems.append(str(error))
@@ -133,7 +136,7 @@ def catalogue(visitor: str) -> Catalogue:
 
 
 def launches() -> dict[str, Path]:
-    """The recordings of launch costs under the same folders by name, and those that ship."""
+    """Return the recordings of launch costs by name: under the folders, and built in."""
     recordings: dict[str, Path] = {}
     for root in roots():
         for path in find_launches(root):
@@ -145,7 +148,7 @@ def launches() -> dict[str, Path]:
 
 
 def _name(path: Path, root: Path, entries: dict[str, Entry]) -> str:
-    """The path below the root; made unique by a number where two roots hold the same."""
+    """Return the path below the root, with a number if two roots contain the same."""
     name = path.relative_to(root).as_posix() if path != root else path.name
     number = 2
     unique = name

@@ -1,4 +1,4 @@
-"""How much visitors have in the server's memory, where Streamlit keeps what they upload."""
+"""Track the memory of uploads that Streamlit holds for visitors."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ MAX_ALL_BYTES: Final = 4 << 30
 
 
 class HeldUploads:
-    """Sizes of the files that Streamlit holds, by visitor and path; safe to use from threads."""
+    """Sizes of the files that Streamlit holds, by visitor and path. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._sizes: defaultdict[str, dict[str, int]] = defaultdict(dict)
 
     def take(self, visitor: str, path: str, size: int) -> bool:
-        """Counts a file, if it is not too much; whether it was counted."""
+        """Register a file and return True, or return False if it exceeds a limit."""
         with self._lock:
-            others = sum(sum(held.values()) for held in self._sizes.values())
-            own = sum(self._sizes[visitor].values())
-            if own + size > MAX_VISITOR_BYTES or others + size > MAX_ALL_BYTES:
+            total = sum(sum(held.values()) for held in self._sizes.values())
+            visitor_total = sum(self._sizes[visitor].values())
+            if visitor_total + size > MAX_VISITOR_BYTES or total + size > MAX_ALL_BYTES:
                 return False
             self._sizes[visitor][path] = size
             return True
 
     def drop(self, visitor: str, path: str) -> None:
-        """Counts a file no more."""
+        """Unregister a file."""
         with self._lock:
             self._sizes[visitor].pop(path, None)
 
     def release(self, visitor: str) -> None:
-        """Counts nothing of a visitor any more."""
+        """Unregister all files of a visitor."""
         with self._lock:
             self._sizes.pop(visitor, None)
 

@@ -1,4 +1,4 @@
-"""Which version of an experiment lies in its folder, told without reading a bundle."""
+"""Identify the version of an experiment folder without reading a bundle."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _DIGEST_BYTES: Final = 16
 
 
 def identity_of(experiment: Path) -> bytes:
-    """A digest of the names of the runs directly in ``experiment``, and of inode, size and time of
-    change of their manifests and traces. It is another when a run arrives, goes or is written anew,
-    or a trace grows; a folder that is not there has one, too.
+    """Compute a digest of an experiment's run names and of its manifests and traces.
+
+    Uses inode, size and modification time. The digest changes when a run is added, removed or
+    rewritten, or a trace grows. A missing folder has a digest, too.
     """
     digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     for name in sorted(entry.name for entry in _entries(experiment)):
@@ -33,7 +34,7 @@ def identity_of(experiment: Path) -> bytes:
 
 
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """What lies in ``folder`` and is not hidden; nothing where that is none."""
+    """Yield the visible entries of ``folder``; none if it is not a folder."""
     try:
         with os.scandir(folder) as entries:
             yield from (entry for entry in entries if not entry.name.startswith("."))

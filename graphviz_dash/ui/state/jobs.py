@@ -1,7 +1,6 @@
-"""Long work on threads of its own: how far it is, whether it failed, and how to cancel it.
+"""Run long work on background threads with progress, errors and cancellation.
 
-What a job makes lands in the store, as when a page had asked for it; the job is how the reader
-sees that it goes on, and can end it.
+Results of a job go to the store, as if a page had requested them.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from graphviz_dash.errors import GraphvizDashError, printable
 from graphviz_dash.progress import CancelledError, subtask, watched
 
 Task = tuple[str, Callable[[], object]]
-"""What is done, as the reader sees it, and how."""
+"""Description for the user, and the function to call."""
 
 
 class State(StrEnum):
-    """Where a job stands."""
+    """State of a job."""
 
     RUNNING = "running"
     DONE = "done"
@@ -31,21 +30,23 @@ class State(StrEnum):
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """A job as seen from outside."""
+    """Status of a job."""
 
     state: State
-    """Where it stands."""
+    """State of the job."""
     what: str
-    """The task it is at, in words; empty when it is done."""
+    """Description of the current task; empty when done."""
     share: float
-    """How much of all its tasks is done, 0 to 1."""
+    """Completed share of all tasks, 0 to 1."""
     problem: str | None = None
-    """What ended it; None unless it failed."""
+    """Error message; None unless failed."""
 
 
 class Job:
-    """Tasks one after another on one thread. Cancelling takes effect where the work tells its
-    progress, or between two tasks."""
+    """Tasks that run in sequence on one thread.
+
+    Cancelling takes effect when a task reports progress, or between tasks.
+    """
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self._tasks = tasks
@@ -55,25 +56,25 @@ class Job:
         self._thread = threading.Thread(target=self._run, name="graphviz-dash job", daemon=True)
 
     def start(self) -> None:
-        """Begins the work."""
+        """Start the thread."""
         self._thread.start()
 
     @property
     def standing(self) -> Standing:
-        """Where the job stands now."""
+        """Current status."""
         return self._standing
 
     @property
     def ended(self) -> bool:
-        """Whether it runs no more, for whatever reason."""
+        """True once the job has stopped for any reason."""
         return self._standing.state is not State.RUNNING
 
     def cancel(self) -> None:
-        """Asks the work to end; it is told where it stands soon after."""
+        """Request cancellation; the status changes soon after."""
         self._stop.set()
 
     def wait(self, seconds: float) -> Standing:
-        """Where the job stands when it has ended, or after ``seconds``."""
+        """Wait until the job has ended, at most ``seconds``, and return its status."""
         self._ended.wait(seconds)
         return self._standing
 
@@ -93,9 +94,9 @@ class Job:
         finally:
             if self._standing.state is State.RUNNING:
                 self._standing = msgspec.structs.replace(
-                    self._standing, state=State.FAILED, problem="it ended unexpectedly"
+                    self._standing, state=State.FAILED, problem="ended unexpectedly"
                 )
-            # They hold what they work on, which may be closed long before this job is forgotten.
+            # Release the tasks' data, which may be closed long before this job is dropped.
             self._tasks = ()
             self._ended.set()
 
@@ -106,15 +107,17 @@ class Job:
 
 
 class Jobs:
-    """Jobs by what they are for; safe to use from threads."""
+    """Jobs by slot. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._jobs: dict[Hashable, Job] = {}
 
     def begin(self, slot: Hashable, tasks: Sequence[Task], *, again: bool = False) -> Job:
-        """The job of ``slot``, started if there is none. With ``again`` one that was cancelled or
-        failed is started anew."""
+        """Return the job of ``slot``, starting it if there is none.
+
+        ``again`` restarts a cancelled or failed job.
+        """
         with self._lock:
             job = self._jobs.get(slot)
             ended = job is not None and job.standing.state in (State.CANCELLED, State.FAILED)
@@ -124,12 +127,12 @@ class Jobs:
             return job
 
     def of(self, slot: Hashable) -> Job | None:
-        """The job of ``slot``, if one was ever begun."""
+        """Return the job of ``slot``; None if never started."""
         with self._lock:
             return self._jobs.get(slot)
 
     def clear(self) -> None:
-        """Drops all jobs that have ended, so that their work can be begun anew."""
+        """Drop all ended jobs, so that their work can be restarted."""
         with self._lock:
             for slot in [k for k, job in self._jobs.items() if job.ended]:
                 del self._jobs[slot]

@@ -1,4 +1,4 @@
-"""Which visitors have a page open, told by the sockets that pages hold."""
+"""Track visitors with open pages, through the websockets of their pages."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from typing import Final
 from graphviz_dash.ui.state.held_uploads import HELD
 
 GRACE_S: Final = 60.0
-"""How long a visitor without a page may come back: reloads, and pages of other sites, take him away
-for a moment."""
+"""Seconds that a visitor may be without a page, for example during a reload."""
 
 
 def _after_grace(act: Callable[[], None]) -> None:
-    """Has a thread do ``act`` in a while; called in the server's event loop."""
+    """Run ``act`` in a thread after the grace period; call it in the server's event loop."""
     loop = asyncio.get_running_loop()
     loop.call_later(GRACE_S, loop.run_in_executor, None, act)
 
 
 class Presence:
-    """Pages that are open by visitor."""
+    """Open pages by visitor."""
 
     def __init__(
         self,
@@ -38,8 +37,11 @@ class Presence:
 
     @contextmanager
     def page(self, visitor: str) -> Iterator[None]:
-        """A page of ``visitor``, open inside. Some time after the last one ``left(visitor)`` is
-        called, unless he came back."""
+        """Register a page of ``visitor`` while the block runs.
+
+        After the last page and the grace period, ``left(visitor)`` is called unless the visitor
+        returned.
+        """
         with self._lock:
             self._pages[visitor] += 1
         try:
@@ -61,7 +63,7 @@ class Presence:
 
 def _left(visitor: str) -> None:
     HELD.release(visitor)
-    # Who answers first of all does not wait for what reads uploads.
+    # Imports the upload reader, which the first response does not need.
     from graphviz_dash.ui.state.uploads import UPLOADS
 
     UPLOADS.leave(visitor)

@@ -1,4 +1,4 @@
-"""What analysis makes of an opened experiment, built once and shared by the pages and routes."""
+"""Cached analysis results of opened experiments, shared by pages and routes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from graphviz_dash.ui.state.store import COMPARISON, STORE
 
 
 def comparison(key: str) -> Comparison:
-    """The comparison of the experiment's runs against its default baseline."""
+    """Return the comparison of the experiment's runs with the default baseline."""
     return STORE.derived(
         key,
         COMPARISON,
@@ -36,12 +36,12 @@ def comparison(key: str) -> Comparison:
 
 
 def outcome(key: str) -> Comparison:
-    """The comparison as far as it is known without the traces."""
+    """Return the comparison without data from the traces."""
     return STORE.derived_bare(key, COMPARISON, compare)
 
 
 def traced_slowdowns(key: str) -> dict[str, float]:
-    """Traced over clean step time of each run that has both."""
+    """Return traced step time relative to clean step time, for runs with both."""
     return STORE.derived(
         key,
         "traced slowdowns",
@@ -54,7 +54,7 @@ def traced_slowdowns(key: str) -> dict[str, float]:
 
 
 def clean_times(key: str) -> dict[str, float]:
-    """The median clean step time, in ns, of each run that has one."""
+    """Return the median clean step time in ns, for runs that have one."""
     return STORE.derived(
         key,
         "clean times",
@@ -65,7 +65,7 @@ def clean_times(key: str) -> dict[str, float]:
 
 
 def traced_steps(key: str, run_name: str) -> tuple[Step, ...]:
-    """The steps of a run's trace; none for a run without one."""
+    """Return the steps of a run's trace; empty without a trace."""
     trace = STORE.run(key, run_name).replay_trace
     if trace is None:
         return ()
@@ -77,7 +77,7 @@ def _all_steps(key: str, experiment: Experiment) -> dict[str, tuple[Step, ...]]:
 
 
 def kernels(key: str) -> KernelTable:
-    """The kernels of the runs side by side."""
+    """Return the kernels of the runs side by side."""
     baseline = comparison(key).baseline
     return STORE.derived(
         key,
@@ -87,12 +87,12 @@ def kernels(key: str) -> KernelTable:
 
 
 def ranks(key: str) -> tuple[ModeRanks, ...]:
-    """The ranks of each mode; empty for an experiment without ranks."""
+    """Return the ranks of each mode; empty for an experiment without ranks."""
     return STORE.derived(key, "ranks", rank_comparison)
 
 
 def replays(key: str, run_name: str) -> ReplayMatch | None:
-    """The matched replays of a run; None for one without graphs or without a trace."""
+    """Return the matched replays of a run; None without graphs or trace."""
     run = STORE.run(key, run_name)
     trace = run.replay_trace
     if trace is None or not run.graphs:
@@ -103,13 +103,13 @@ def replays(key: str, run_name: str) -> ReplayMatch | None:
 
 
 def replays_known(key: str, run_name: str) -> bool:
-    """Whether ``replays`` would answer at once."""
+    """Return True if the result of :func:`replays` is cached or trivial."""
     run = STORE.run(key, run_name)
     return not run.graphs or run.replay_trace is None or STORE.has(key, ("replays", run_name))
 
 
 def work_pairs(key: str, first: str, second: str) -> WorkPairs | Missing:
-    """The work of two runs' typical steps, paired, or why it cannot be."""
+    """Return the paired work of two runs' typical steps, or the reason it is unavailable."""
     compared = {run.name: run for run in comparison(key).runs}
     waterfall = compared[second].waterfall if second in compared else None
     if isinstance(waterfall, Waterfall) and waterfall.baseline == first:
@@ -123,7 +123,7 @@ def work_pairs(key: str, first: str, second: str) -> WorkPairs | Missing:
 
 
 def _step_work(key: str, run_name: str) -> TypicalStep | Missing:
-    """The work of a run's typical step; the comparison has that of most runs."""
+    """Return the work of a run's typical step, reusing the comparison if possible."""
     for compared in comparison(key).runs:
         equation = compared.waterfall
         if isinstance(equation, Waterfall) and run_name in (compared.name, equation.baseline):
@@ -138,7 +138,7 @@ def _step_work(key: str, run_name: str) -> TypicalStep | Missing:
 
 
 def node_replays(key: str, run_name: str) -> ReplayMatch | None:
-    """The replays that times of nodes are taken from, of the traced pass or of the node-id pass."""
+    """Return the replays behind node times, from the traced pass or the node-id pass."""
     run = STORE.run(key, run_name)
     traced = replays(key, run_name)
     if not run.graphs:

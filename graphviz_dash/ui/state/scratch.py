@@ -1,4 +1,4 @@
-"""The folder in which the server keeps what shall not outlive it: uploads, exported traces."""
+"""Temporary folder of the server for uploads and exported traces."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from graphviz_dash.server_settings import SCRATCH_NAME
 
 
 class Scratch:
-    """A folder in the system's temporary folder, readable by this user only; made when first asked
-    for. Its lock goes with the process, so that one of a killed server is known as a leftover."""
+    """A private folder in the system's temporary folder, created on first use.
+
+    Its lock ends with the process, which identifies leftovers of killed servers.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -22,32 +24,32 @@ class Scratch:
 
     @property
     def folder(self) -> Path:
-        """The folder."""
+        """Path of the folder."""
         with self._lock:
             if self._staging is None:
                 self._staging = Staging(Path(tempfile.gettempdir()), SCRATCH_NAME)
             return self._staging.path
 
     def subfolder(self, name: str) -> Path:
-        """The folder called ``name`` in it, made if it is not there."""
+        """Create the subfolder ``name`` if necessary and return it."""
         folder = self.folder / name
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder
 
     def remove_subfolder(self, name: str) -> None:
-        """Removes the folder called ``name`` in it, if it is there."""
+        """Delete the subfolder ``name`` if it exists."""
         if self._staging is not None:
             shutil.rmtree(self._staging.path / name, ignore_errors=True)
 
     def remove(self) -> None:
-        """Removes the folder with all that is in it; one that is asked for later is another."""
+        """Delete the folder; later use creates another."""
         if self._staging is not None:
             self._staging.__exit__(None, None, None)
             self._staging = None
 
 
 def remove_scratch_of_killed() -> None:
-    """Removes what servers of this user left behind that were killed."""
+    """Delete folders of killed servers of this user."""
     remove_leftovers(Path(tempfile.gettempdir()), SCRATCH_NAME)
 
 

@@ -1,9 +1,9 @@
-"""The process-wide store of opened experiments, shared by the pages and the routes.
+"""Process-wide store of opened experiments, shared by pages and routes.
 
-Keys are opaque and cannot be guessed: a route never takes a path, and who was not given the key of
-an experiment, such as one that another visitor uploaded, does not reach it. A key is that of one
-version of the experiment's folder: what changes on disk gets another, and what was known of it is
-dropped. What analysis derives is built once per version.
+Keys are opaque and unguessable: routes never accept a path, and an experiment is inaccessible
+without its key, for example if another visitor uploaded it. A key identifies one version of the
+experiment's folder. A change on disk creates a new key and drops the old data. Derived results are
+built once per version.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from graphviz_dash.ui.state.scratch import SCRATCH
 T = TypeVar("T")
 
 COMPARISON: Final = "comparison"
-"""What is derived of an experiment first: its runs compared, for which its traces are read."""
+"""Slot of the comparison, the first derived result; it needs the traces."""
 
 
 _KEY_BYTES: Final = 16
@@ -43,26 +43,27 @@ class UnknownKeyError(KeyError):
 
 
 class ClosedError(UnknownKeyError):
-    """The experiment of this key is open no more: its folder changed, or it was removed."""
+    """The experiment of this key is closed: its folder changed or was removed."""
 
     def __init__(self) -> None:
-        super().__init__("This experiment changed on disk, or is gone: reload the page.")
+        super().__init__("This experiment changed on disk or was deleted. Reload the page.")
 
 
 class _Collection:
-    """The collection of cycles, put off while something is built. What is built is kept, has no
-    cycles, and is of hundreds of thousands of objects: to look through them again and again as they
-    grow takes longer than to make them, and Streamlit collects everything after each run of a page
-    (0.3 s for the graph of 50,000 nodes). So they are looked through once, when they are all made,
-    and left out of collections from then on; they are still freed when nothing holds them. That one
-    collection also frees the cycles that became garbage meanwhile: frozen, they would stay for
-    good. It sees only what was made since the one before.
+    """Garbage collection, deferred while something is built.
 
-    What else lives at that moment is left out with it, pages that are open among them, and these
-    are cycles that nothing frees once they are closed. So from time to time all is looked through.
+    Built values are kept, have no cycles and contain hundreds of thousands of objects. Scanning
+    them repeatedly while they grow costs more than building them, and Streamlit collects everything
+    after each run of a page (0.3 s for a graph of 50,000 nodes). So they are scanned once when
+    complete, and then frozen, which excludes them from collections. Reference counting still frees
+    them. The one collection also frees cycles created meanwhile, which would otherwise be frozen
+    forever. It scans only objects created since the previous one.
+
+    Other live objects, such as open pages, are frozen as well, and their cycles would never be
+    freed. So a full collection runs from time to time.
 
     Args:
-        clock: the time in seconds.
+        clock: current time in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -73,7 +74,7 @@ class _Collection:
 
     @contextmanager
     def put_off(self) -> Iterator[None]:
-        """No collection inside, in any thread."""
+        """Disable collection in all threads while the block runs."""
         with self._lock:
             self._builders += 1
             gc.disable()
@@ -96,15 +97,14 @@ COLLECTION: Final = _Collection()
 
 
 class Store:
-    """Opened experiments by key, and results derived from them; safe to use from threads.
+    """Opened experiments by key, and results derived from them. Thread-safe.
 
-    What was opened stays in memory while there is room: once the server takes more than
-    ``most_bytes``, what nobody has asked for the longest is dropped, experiment by experiment, and
-    read again when it is asked for.
+    Experiments stay in memory while there is room. Once the process uses more than ``most_bytes``,
+    the least recently used experiments are dropped, and loaded again on the next use.
 
     Args:
-        most_bytes: of memory that the process may take.
-        taken: how much it takes now; None where the system does not say, and nothing is dropped.
+        most_bytes: memory limit of the process.
+        taken: current memory use; None if unknown, then nothing is dropped.
     """
 
     def __init__(
@@ -125,40 +125,41 @@ class Store:
         self._values: dict[tuple[Hashable, ...], object] = {}
 
     def register(self, path: Path) -> str:
-        """The key of the experiment at ``path`` as it is now; it is loaded when first asked for.
-        What an earlier version of it had in memory is dropped."""
+        """Return the key of the current version of the experiment at ``path``.
+
+        It is loaded on first use. Data of earlier versions is dropped.
+        """
         resolved = path.resolve()
         version = identity_of(resolved)
-        named = repr((str(resolved), version)).encode()
-        key = hashlib.blake2b(named, key=self._secret, digest_size=_KEY_BYTES).hexdigest()
+        identity = repr((str(resolved), version)).encode()
+        key = hashlib.blake2b(identity, key=self._secret, digest_size=_KEY_BYTES).hexdigest()
         with self._lock:
-            former = self._keys.get(resolved)
+            previous = self._keys.get(resolved)
             self._keys[resolved] = key
             self._paths[key] = resolved
-        if former not in (None, key):
-            self._close(former)
+        if previous not in (None, key):
+            self._close(previous)
         return key
 
     def register_pair(self, pair: tuple[Path, Path]) -> str:
-        """The key of two run bundles of any experiments as one of their own."""
+        """Return the key of two run bundles as a separate experiment."""
         first, second = (path.resolve() for path in pair)
-        # No folder is called so: it stands for both.
+        # Not a real folder; it represents both runs.
         name = Path(f"{first} vs {second}")
         versions = [identity_of(path.parent) for path in (first, second)]
-        named = repr((str(first), str(second), versions)).encode()
-        key = hashlib.blake2b(named, key=self._secret, digest_size=_KEY_BYTES).hexdigest()
+        identity = repr((str(first), str(second), versions)).encode()
+        key = hashlib.blake2b(identity, key=self._secret, digest_size=_KEY_BYTES).hexdigest()
         with self._lock:
-            former = self._keys.get(name)
+            previous = self._keys.get(name)
             self._keys[name] = key
             self._paths[key] = name
             self._pairs[key] = (first, second)
-        if former not in (None, key):
-            self._close(former)
+        if previous not in (None, key):
+            self._close(previous)
         return key
 
     def close(self, path: Path) -> None:
-        """Drops all that is in memory of the experiment at ``path`` and of pairs of its runs, and
-        their keys."""
+        """Drop the data and keys of the experiment at ``path`` and of pairs with its runs."""
         folder = path.resolve()
         with self._lock:
             key = self._keys.pop(folder, None)
@@ -179,18 +180,20 @@ class Store:
         SCRATCH.remove_subfolder(key)
 
     def experiment(self, key: str) -> Experiment:
-        """The experiment of ``key``.
+        """Return the experiment of ``key``.
 
         Raises:
-            ClosedError: nothing is registered under it, or no more.
-            InputError: its folder does not hold readable bundles.
+            ClosedError: the key is not or no longer registered.
+            InputError: its folder has no readable bundles.
         """
         path = self._path(key)
         return self._once((key, "experiment"), lambda: self._whole(key, path))
 
     def bare(self, key: str) -> Experiment:
-        """The experiment of ``key`` without its traces, which is read in a fraction of the time;
-        raises as :meth:`experiment`."""
+        """Return the experiment without its traces, which loads much faster.
+
+        Raises like :meth:`experiment`.
+        """
         if self.is_loaded(key):
             whole = self.experiment(key)
             runs = [
@@ -202,16 +205,17 @@ class Store:
         return self._once((key, "bare"), lambda: self._without_traces(key, path))
 
     def outlines(self, key: str) -> tuple[Run, ...]:
-        """The runs of ``key`` with what was recorded of a program and its loop, and no more than
-        that: they are read in a fraction of the time that thousands of graphs take. Raises as
-        :meth:`experiment`."""
+        """Return the runs of ``key`` with only their recording and loop.
+
+        This loads much faster than thousands of graphs. Raises like :meth:`experiment`.
+        """
         path = self._path(key)
         if self._pair(key) is not None:
             return self.bare(key).runs
         return self._once((key, "outlines"), lambda: load_outlines(path))
 
     def loops(self, key: str) -> tuple[Run, ...]:
-        """Those of :meth:`outlines` that hold the loop of a program."""
+        """Return the :meth:`outlines` that have the loop of a program."""
         return tuple(run for run in self.outlines(key) if run.loop and run.recording)
 
     def _without_traces(self, key: str, path: Path) -> Experiment:
@@ -223,7 +227,7 @@ class Store:
     def _whole(self, key: str, path: Path) -> Experiment:
         pair = self._pair(key)
         whole = load_experiment(path) if pair is None else load_pair(pair)
-        # What was read without the traces holds the graphs a second time.
+        # The version without traces has a second copy of the graphs.
         self._drop((key, "bare"))
         return whole
 
@@ -239,40 +243,43 @@ class Store:
         return path
 
     def run(self, key: str, name: str) -> Run:
-        """The run called ``name`` in the experiment of ``key`` (UnknownKeyError if none)."""
+        """Return the run ``name`` of the experiment.
+
+        Raises:
+            UnknownKeyError: no such run.
+        """
         for run in self.experiment(key).runs:
             if run.name == name:
                 return run
         raise UnknownKeyError(name)
 
     def derived(self, key: str, what: Hashable, build: Callable[[Experiment], T]) -> T:
-        """``build(experiment)``, computed once for each ``what`` and kept."""
+        """Return ``build(experiment)``, computed once per ``what`` and cached."""
         experiment = self.experiment(key)
         return self._once((key, "derived", what), lambda: build(experiment))
 
     def derived_bare(self, key: str, what: Hashable, build: Callable[[Experiment], T]) -> T:
-        """As :meth:`derived`, from the experiment without its traces, and kept until these are
-        read."""
+        """Like :meth:`derived`, from the experiment without traces, until they are loaded."""
         experiment = self.bare(key)
         return self._once((key, "bare", what), lambda: build(experiment))
 
     def derived_loops(self, key: str, what: Hashable, build: Callable[[], T]) -> T:
-        """``build()``, made of :meth:`loops` alone, computed once for each ``what`` and kept."""
+        """Return ``build()``, computed once per ``what`` from :meth:`loops` and cached."""
         self._path(key)
         return self._once((key, "of loops", what), build)
 
     def has(self, key: str, what: Hashable) -> bool:
-        """Whether ``derived(key, what, ...)`` would answer at once."""
+        """Return True if the result of ``derived(key, what, ...)`` is cached."""
         with self._lock:
             return (key, "derived", what) in self._values
 
     def has_of_loops(self, key: str, what: Hashable) -> bool:
-        """Whether ``derived_loops(key, what, ...)`` would answer at once."""
+        """Return True if the result of ``derived_loops(key, what, ...)`` is cached."""
         with self._lock:
             return (key, "of loops", what) in self._values
 
     def is_loaded(self, key: str) -> bool:
-        """Whether the experiment of ``key`` is in memory."""
+        """Return True if the experiment of ``key`` is in memory."""
         with self._lock:
             return (key, "experiment") in self._values
 
@@ -285,7 +292,7 @@ class Store:
                     del slots[slot]
 
     def _once(self, slot: tuple[str, *tuple[Hashable, ...]], build: Callable[[], T]) -> T:
-        # One lock a slot: two pages that ask at once must not both parse the same trace.
+        # One lock per slot, so that two pages do not parse the same trace concurrently.
         with self._lock:
             self._asked[slot[0]] = next(self._clock)
             if slot in self._values:
@@ -298,21 +305,23 @@ class Store:
             with COLLECTION.put_off():
                 value = build()
             with self._lock:
-                # Closed meanwhile: nobody would ever drop it.
+                # If closed meanwhile, it would never be dropped.
                 if slot[0] in self._paths:
                     self._values[slot] = value
         self._make_room(slot[0])
         return value
 
     def _make_room(self, asked: str) -> None:
-        """Drops what was not asked for the longest, but for the experiment that is ``asked`` for
-        now, until the process takes no more than it may."""
+        """Drop least recently used experiments until memory use is below the limit.
+
+        Keeps the experiment ``asked`` for.
+        """
         with self._lock:
-            held = {slot[0] for slot in self._values} - {asked}
-            oldest = sorted(held, key=lambda key: self._asked.get(key, -1))
+            candidates = {slot[0] for slot in self._values} - {asked}
+            oldest = sorted(candidates, key=lambda key: self._asked.get(key, -1))
         for key in oldest:
-            taken = self._taken()
-            if taken is None or taken <= self._most_bytes:
+            used = self._taken()
+            if used is None or used <= self._most_bytes:
                 return
             self._drop((cast(str, key),))
             give_back()

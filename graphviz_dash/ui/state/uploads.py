@@ -1,8 +1,7 @@
-"""Experiments that visitors upload: a zip file, unpacked into a private folder of its visitor, or
-traces and graphs of other programs, imported there.
+"""Store experiments that visitors upload: zip files, or imported traces and graphs of other tools.
 
-Nothing in them is executed, and all of it is read in a process of its own, which is killed when it
-takes too long or too much memory. Each visitor sees his own alone, and they are gone when he is.
+Uploads are never executed. They are read in a separate process, which is killed if it exceeds time
+or memory limits. Each visitor sees only own uploads, which are deleted when the visitor leaves.
 """
 
 from __future__ import annotations
@@ -22,23 +21,22 @@ from graphviz_dash.ui.state.scratch import SCRATCH
 from graphviz_dash.ui.state.store import STORE
 
 MAX_UPLOAD_BYTES: Final = 4 << 30
-"""Of all files that are uploaded at once."""
+"""Total size of files uploaded together."""
 MAX_KEPT: Final = 20
-"""Experiments that a visitor may have uploaded at a time."""
+"""Maximum number of experiments per visitor."""
 MAX_KEPT_BYTES: Final = 4 << 30
-"""Of a visitor's experiments."""
+"""Total size of a visitor's experiments."""
 MAX_ALL_BYTES: Final = 16 << 30
-"""Of all visitors' experiments, which also leave as much of the disk free as they take."""
+"""Total size of all visitors' experiments, which also must leave the same size free on disk."""
 
 _AT_ONCE: Final = 4
-"""Uploads of all visitors that are read at once; more wait."""
+"""Maximum number of uploads read concurrently; further uploads wait."""
 _CHUNK: Final = 1 << 20
 _FOLDER_NAME: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Uploads:
-    """Folders of uploaded experiments by visitor, below the server's scratch folder; safe to use
-    from threads."""
+    """Folders of uploaded experiments by visitor. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -47,20 +45,20 @@ class Uploads:
         self._readers = threading.BoundedSemaphore(_AT_ONCE)
 
     def folder(self, visitor: str) -> Path | None:
-        """The folder of the experiments that ``visitor`` uploaded; None before the first."""
+        """Return the folder of a visitor's experiments; None before the first upload."""
         with self._lock:
             return self._folders.get(visitor)
 
     def add(self, visitor: str, name: str, content: IO[bytes]) -> Path:
-        """Unpacks the zip file ``content`` for ``visitor``; returns the folder of its experiment.
+        """Unpack the zip file ``content`` for ``visitor`` and return the experiment folder.
 
-        ``name`` is the file's name as uploaded; the experiment is called after it, or after the
-        folder inside that holds the runs.
+        The experiment is named after the uploaded file ``name``, or the folder inside that contains
+        the runs.
 
         Raises:
-            InputError: no zip file, no run bundle in it, a damaged one, or more than the limits.
+            InputError: not a zip file, no run bundle in it, a damaged bundle, or a limit exceeded.
         """
-        # The engine of tables, which the first page of all does not wait for.
+        # Imports the table engine, which the first page does not need.
         from graphviz_dash.importers.confined import unpack_confined
 
         label = name[:120]
@@ -73,11 +71,12 @@ class Uploads:
         return self._made(visitor, label, unpacked)
 
     def import_files(self, visitor: str, files: Sequence[tuple[str, IO[bytes]]]) -> Path:
-        """Makes an experiment of files by their names as uploaded, as ``graphviz-dash import``
-        does, and returns its folder; it is called after the first run.
+        """Import files as ``graphviz-dash import`` does and return the experiment folder.
+
+        The experiment is named after its first run.
 
         Raises:
-            InputError: a file that cannot be read, or more than the limits.
+            InputError: an unreadable file, or a limit exceeded.
         """
         from graphviz_dash.importers.confined import import_confined
 
@@ -87,14 +86,13 @@ class Uploads:
         return self._made(visitor, files[0][0][:120], imported)
 
     def remove(self, visitor: str, experiment: Path) -> None:
-        """Removes an experiment that ``visitor`` uploaded, from disk and from memory; nothing where
-        it is none of his."""
+        """Delete an experiment that ``visitor`` uploaded; other experiments are ignored."""
         folder = self.folder(visitor)
         if folder is not None and experiment.resolve().parent == folder.resolve():
             _removed(experiment)
 
     def leave(self, visitor: str) -> None:
-        """Removes all that ``visitor`` uploaded, once what is being read for him is read."""
+        """Delete all uploads of ``visitor``, after uploads in progress."""
         with self._turn(visitor):
             with self._lock:
                 folder = self._folders.pop(visitor, None)
@@ -106,8 +104,9 @@ class Uploads:
             self._turns.pop(visitor, None)
 
     def _made(self, visitor: str, label: str, make: Callable[[Path, Path], str]) -> Path:
-        """The experiment that ``make`` writes, given a folder for what it needs meanwhile and the
-        folder to make, and returns the name of."""
+        """Create an experiment with ``make``, which gets scratch and target folders and returns a
+        name.
+        """
         with self._turn(visitor), self._readers:
             folder = self._folder(visitor)
             if len(list(folder.iterdir())) >= MAX_KEPT:
@@ -122,18 +121,22 @@ class Uploads:
 
     def _check_quota(self, folder: Path, experiment: Path, label: str) -> None:
         size = _size(experiment)
-        own = _kept(folder) + size
-        if own > MAX_KEPT_BYTES:
-            raise _too_much(label, *_sizes(own, MAX_KEPT_BYTES))
-        everyones = sum(map(_kept, folder.parent.iterdir())) + size
-        most = min(MAX_ALL_BYTES, shutil.disk_usage(folder).free)
-        if everyones > most:
-            raise _too_much(label, *_sizes(everyones, most), "Others' uploads go when they leave.")
+        visitor_bytes = _kept(folder) + size
+        if visitor_bytes > MAX_KEPT_BYTES:
+            raise _too_much(label, *_sizes(visitor_bytes, MAX_KEPT_BYTES))
+        total_bytes = sum(map(_kept, folder.parent.iterdir())) + size
+        limit = min(MAX_ALL_BYTES, shutil.disk_usage(folder).free)
+        if total_bytes > limit:
+            raise _too_much(
+                label,
+                *_sizes(total_bytes, limit),
+                "Uploads of other visitors are deleted when they leave.",
+            )
 
     def _folder(self, visitor: str) -> Path:
         with self._lock:
             if visitor not in self._folders:
-                # The visitor is known by a word of his browser's, which is no name of a folder.
+                # Do not use the visitor id, a value from the browser, as a folder name.
                 folder = SCRATCH.subfolder("uploads") / secrets.token_hex(16)
                 folder.mkdir(mode=0o700)
                 self._folders[visitor] = folder
@@ -141,7 +144,6 @@ class Uploads:
 
     @contextmanager
     def _turn(self, visitor: str) -> Iterator[None]:
-        """One upload of a visitor after another."""
         with self._lock:
             turn = self._turns.setdefault(visitor, threading.Lock())
         with turn:
@@ -163,7 +165,6 @@ def _free(folder: Path, name: str) -> Path:
 
 
 def _kept(visitors: Path) -> int:
-    """The bytes of a visitor's experiments, without what is being read."""
     return sum(_size(path) for path in visitors.iterdir() if not path.name.startswith("."))
 
 
@@ -176,13 +177,17 @@ def _sizes(actual: int, most: int) -> tuple[str, str]:
 
 
 def _too_much(label: str, actual: str, most: str, advice: str = "") -> InputError:
-    return InputError(label, actual, most, advice or "Remove one on the Overview page first.")
+    return InputError(label, actual, most, advice or "Remove an upload on the Overview page first.")
 
 
 def _saved(files: Sequence[tuple[str, IO[bytes]]], folder: Path) -> list[Path]:
-    """The files by their names in ``folder``, made fit for it; InputError if they are too large."""
+    """Save the files in ``folder`` under safe names.
+
+    Raises:
+        InputError: the files are too large.
+    """
     folder.mkdir()
-    left = MAX_UPLOAD_BYTES
+    remaining = MAX_UPLOAD_BYTES
     paths = []
     for name, content in files:
         path = folder / (_FOLDER_NAME.sub("-", Path(name).name[-120:]).strip("-.") or "file")
@@ -190,10 +195,10 @@ def _saved(files: Sequence[tuple[str, IO[bytes]]], folder: Path) -> list[Path]:
             path = path.with_name(f"again-{path.name}")
         with path.open("xb") as target:
             while chunk := content.read(_CHUNK):
-                left -= len(chunk)
-                if left < 0:
-                    most = f"at most {MAX_UPLOAD_BYTES >> 30} GiB together"
-                    raise InputError(name[:120], "larger files", most)
+                remaining -= len(chunk)
+                if remaining < 0:
+                    limit = f"at most {MAX_UPLOAD_BYTES >> 30} GiB in total"
+                    raise InputError(name[:120], "larger files", limit)
                 target.write(chunk)
         paths.append(path)
     return paths

@@ -62,8 +62,8 @@ class TestLs:
         listed = json.loads(invoke("ls", "sample_traces", "--json").out)["experiments"][0]
         compared = json.loads(invoke("compare", "sample_traces/mlp-train", "--json").out)
         for run, other in zip(listed["runs"], compared["runs"], strict=True):
-            for metric, figure in run["figures"].items():
-                assert figure == other["figures"][metric]
+            for metric, figure in run["metrics"].items():
+                assert figure == other["metrics"][metric]
 
 
 class TestCompare:
@@ -74,7 +74,7 @@ class TestCompare:
         assert document["headline"] == headline(result)
         for run in result.runs:
             (found,) = [one for one in document["runs"] if one["name"] == run.name]
-            assert {name: one["value"] for name, one in found["figures"].items()} == {
+            assert {name: one["value"] for name, one in found["metrics"].items()} == {
                 figure.metric.id: figure.value for figure in run.figures
             }
 
@@ -82,8 +82,8 @@ class TestCompare:
     def test_show_has_the_figures_that_need_no_baseline(self, invoke: Invoke) -> None:
         compared = json.loads(invoke("compare", "sample_traces/mlp-train", "--json").out)
         shown = json.loads(invoke("show", "sample_traces/mlp-train/graph", "--json").out)
-        expected = compared["runs"][1]["figures"]
-        assert shown["figures"] == {
+        expected = compared["runs"][1]["metrics"]
+        assert shown["metrics"] == {
             name: figure
             for name, figure in expected.items()
             if name not in (*RELATIVE, *COMPILED, *EQUATION, *PREDICTED, *RECORDED_RELATIVE)

@@ -196,7 +196,7 @@ def uploaded(address: str, folder: Path, cookies: dict[str, str] | None = None) 
     """With an upload, whose page is open, and which lies in the temporary folder."""
     with Visitor(address, cookies) as visitor:
         visitor.open().upload([("graph.dot", DOT.encode())])
-        assert "opened here" in visitor.text
+        assert "uploaded by you" in visitor.text
         assert left_behind(folder)
         yield
 

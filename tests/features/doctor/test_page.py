@@ -118,7 +118,7 @@ def test_the_failed_run_is_shown_first_of_several(roots: Path) -> None:
 def test_without_a_report_it_says_how_to_get_one(roots: Path) -> None:
     make_run(roots / "toy", "graph")
     told = markup(shown("doctor", experiment="toy"))
-    assert "No doctor's report in this experiment" in told
+    assert "No doctor report in this experiment" in told
     assert "All captures succeeded" in told
     assert "graphviz-dash doctor --workload toy -o toy" in told
 
@@ -130,7 +130,7 @@ def test_a_mode_that_was_refused_needs_no_doctor(roots: Path) -> None:
         make_run(roots / "toy", name, failure=failure)
     told = markup(shown("doctor", experiment="toy"))
     each = "callables, partial each failed in its clean pass"
-    assert f"{each}: The step calls no module. Nothing" in told
+    assert f"{each}: The step calls no module. The doctor" in told
     assert not shown("compare", experiment="toy").code  # no lines of ours
     told = markup(shown("overview"))
     assert told.count("The step calls no module.") == 1

@@ -42,7 +42,7 @@ class TestExitCodes:
         result = invoke("gate", str(slow), "--baseline", str(baseline))
         assert result.code == 1
         assert result.err == ""
-        assert result.out.startswith("slow: failed, 2 of 11 figures more than 5% worse")
+        assert result.out.startswith("slow: failed, 2 of 11 metrics regressed by more than 5%")
         allowed = invoke("gate", str(slow), "--baseline", str(baseline), "--max-regression", "30%")
         assert allowed.code == 0
 
@@ -127,7 +127,9 @@ class TestSummary:
         result = invoke("gate", str(slow), "--baseline", str(baseline), "--summary", "s.md")
         assert result.code == 1
         text = (folder / "s.md").read_text()
-        assert text.startswith("### ❌ CUDA graph gate: failed, 2 of 11 figures more than 5% worse")
+        assert text.startswith(
+            "### ❌ CUDA graph gate: failed, 2 of 11 metrics regressed by more than 5%"
+        )
         rows = [line for line in text.splitlines() if line.startswith("| `")]
         assert len(rows) == 11
         assert rows[0].startswith("| `graph` | Step time | 100 µs | 120 µs | +20% | ")
@@ -139,7 +141,7 @@ class TestSummary:
         result = invoke("gate", str(slow), "--baseline", str(baseline), "--json")
         document = json.loads(result.out)
         assert (result.code, document["passed"], document["limit"]) == (1, False, 0.05)
-        worse = [one["metric"] for one in document["figures"] if one["verdict"] == "worse"]
+        worse = [one["metric"] for one in document["metrics"] if one["verdict"] == "worse"]
         assert worse == ["step_time", "step_interval"]
 
     def test_names_are_text(self, folder: Path, invoke: Invoke) -> None:

@@ -50,8 +50,8 @@ def test_text_names_what_was_added_and_why_an_update_is_refused(
 
 def test_the_document_says_the_same(two: tuple[str, str], invoke: Invoke) -> None:
     document = json.loads(invoke("diff", *two, "--json").out)
-    assert (document["schema"], document["version"]) == ("graphviz-dash/diff", 1)
-    assert document["same"] is False
+    assert (document["schema"], document["version"]) == ("graphviz-dash/diff", 2)
+    assert document["identical"] is False
     (graph,) = document["graphs"]
     assert graph["node_counts"] == {"added": 1, "removed": 0, "changed": 0, "moved": 0, "same": 5}
     (node,) = graph["nodes"]
@@ -62,7 +62,7 @@ def test_the_document_says_the_same(two: tuple[str, str], invoke: Invoke) -> Non
     assert predicted["accepted"] is False
     assert predicted["result"] == "ERROR_TOPOLOGY_CHANGED"
     assert document["update"]["recorded"] is None
-    assert document["update"]["agreed"] is None
+    assert document["update"]["prediction_correct"] is None
 
 
 def test_the_drivers_answer_stands_beside_the_prediction(invoke: Invoke) -> None:
@@ -72,7 +72,7 @@ def test_the_drivers_answer_stands_beside_the_prediction(invoke: Invoke) -> None
     assert "driver: refused, ERROR_TOPOLOGY_CHANGED" in out
     assert "not as predicted" not in out
     update = json.loads(invoke("diff", *pair, "--json").out)["update"]
-    assert update["agreed"] is True
+    assert update["prediction_correct"] is True
     assert len(update["recorded"]["update"]) == len(update["recorded"]["instantiate"]) == 20
 
 

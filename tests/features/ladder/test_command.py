@@ -41,7 +41,7 @@ def test_json(service: Path, invoke: Invoke) -> None:
     document = json.loads(invoke("ladder", str(service), "--graphs", "3", "--json").out)
     advice = document["advice"]
     assert len(advice["best"]["sizes"]) == 3
-    assert advice["bound"] == advice["best"]["time"]
+    assert advice["lower_bound"] == advice["best"]["time"]
     assert advice["ceiling"]["requests_above"] == 10
     assert [count for count, _ in advice["by_count"][:3]] == [0, 1, 2]
 

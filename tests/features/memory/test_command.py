@@ -40,12 +40,12 @@ def test_json(experiment: Path, invoke: Invoke) -> None:
     document = json.loads(invoke("memory", str(experiment), "--json").out)
     assert document["schema"] == "graphviz-dash/memory"
     assert document["experiment"] == {"name": "mlp", "path": "mlp"}
-    assert document["without"] == {"eager": "the bundle has no memory pass"}
+    assert document["unavailable"] == {"eager": "the bundle has no memory pass"}
     (run,) = document["runs"]
     assert sum(run["parts"].values()) == run["total"] == 9 << 20
     (pool,) = run["pools"]
     inside = ("exclusive", "shared", "unused", "workspaces")
-    assert sum(pool[part] for part in inside) + sum(pool["owned"].values()) == pool["reserved"]
+    assert sum(pool[part] for part in inside) + sum(pool["by_owner"].values()) == pool["reserved"]
     prose = PAGE.split("### graphviz-dash/memory")[1]
     described = set(re.findall(r"[a-z_]+", " ".join(re.findall(r"`([^`]+)`", prose))))
     for part in (run, *run["stages"], pool, *run["graphs"]):

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("folder")
 def test_a_bundle_is_predicted_from_its_clean_eager_step(invoke: Invoke) -> None:
     for place in ("sample_traces/mlp-train", "sample_traces/mlp-train/eager"):
         document = json.loads(invoke("predict", place, "--json").out)
-        assert document["eager_step"] == {"value": 400_000, "side": "clean"}
+        assert document["eager_step"] == {"value": 400_000, "basis": "clean"}
         low, value, high = (document["graphed_step"][key] for key in ("low", "value", "high"))
         assert low < value < high
 
@@ -48,7 +48,7 @@ def test_a_trace_alone_has_only_the_profiled_step(
     assert "(under the profiler)" in result.out.splitlines()[0]
     document = json.loads(invoke("predict", str(file), "--json").out)
     bundle = json.loads(invoke("predict", "sample_traces/mlp-train", "--json").out)
-    assert document["eager_step"]["side"] == "under the profiler"
+    assert document["eager_step"]["basis"] == "under the profiler"
     assert document["graphed_step"] == bundle["graphed_step"]
 
 

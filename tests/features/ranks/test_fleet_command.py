@@ -78,7 +78,7 @@ def test_json(invoke: Invoke, traces: Path) -> None:
     document = json.loads(result.out)
     (found,) = document["modes"]
     assert (found["mode"], found["ranks"]) == (None, RANKS)
-    assert [one["rank"] for one in found["slow"]] == [2, 5]
+    assert [one["rank"] for one in found["slow_ranks"]] == [2, 5]
     assert document["failed"][0]["source"].endswith("bad.json")
     assert "not read" not in result.out
 

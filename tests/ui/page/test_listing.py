@@ -33,7 +33,7 @@ def test_a_run_that_arrives_is_compared_and_told(roots: Path, name: str) -> None
     make_run(roots / "toy", "graph", wall_ns=100_000)
     page = rerun(page)
     assert "4.00x" in markup(page)
-    assert told(page) == ["toy changed on disk; this page shows what is there now."]
+    assert told(page) == ["toy changed on disk; showing the current version."]
     assert told(rerun(page)) == []
 
 
@@ -71,9 +71,9 @@ def test_experiments_that_come_and_go_are_told_on_the_overview(roots: Path) -> N
         make_experiment(roots / f"late-{name}")
     page = rerun(page)
     (arrival,) = told(page)
-    assert arrival.replace("\\", "") == "late-a, late-b, late-c and 1 more arrived on disk."
+    assert arrival.replace("\\", "") == "late-a, late-b, late-c and 1 more added."
     shutil.rmtree(roots / "toy")
-    assert told(rerun(page)) == ["toy went from disk."]
+    assert told(rerun(page)) == ["toy deleted."]
 
 
 def test_what_changes_while_its_page_is_made_is_shown_as_it_is_then(
@@ -111,5 +111,5 @@ def test_damaged_tables_in_the_cache_are_told_once(
     page = shown("compare", experiment="toy")
     (said,) = told(page)
     assert "graph/traces/replay.json.gz" in said.replace("\\", "")
-    assert said.endswith("had damaged tables in the cache; they were read anew from the trace.")
+    assert said.endswith("had a damaged cache and was read again from the trace.")
     assert told(rerun(page)) == []

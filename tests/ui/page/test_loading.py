@@ -18,9 +18,9 @@ def test_a_reading_that_was_stopped_can_begin_anew(roots: Path) -> None:
     page = shown("compare", experiment="toy")
     page.session_state[loading._STOPPED] = loading.STORE.register(roots / "toy")
     page = rerun(page)
-    assert "Reading was stopped" in markup(page)
+    assert "Loading cancelled" in markup(page)
     page = rerun(page.button(key="read-anew").click())
-    assert "Reading was stopped" not in markup(page)
+    assert "Loading cancelled" not in markup(page)
     assert not page.exception
 
 

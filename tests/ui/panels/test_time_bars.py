@@ -30,4 +30,4 @@ def test_where_gpu_work_fills_the_step_idle_time_is_not_known_not_none() -> None
     compared = compared_sample("fork-join")
     assert not isinstance(compared["graph"].where, Missing)
     assert compared["graph"].where.excess_ns is not None
-    assert "31.6% \N{RIGHTWARDS ARROW} not known" in why(compared, compared.best)
+    assert "31.6% \N{RIGHTWARDS ARROW} unknown" in why(compared, compared.best)

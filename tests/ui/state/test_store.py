@@ -35,7 +35,7 @@ def test_a_run_that_arrives_is_there_without_a_new_start(path: Path) -> None:
     best = comparison(after).best
     assert best is not None
     assert best["speedup"].value == 4
-    with pytest.raises(ClosedError, match="reload the page"):
+    with pytest.raises(ClosedError, match="Reload the page"):
         STORE.experiment(before)
 
 

@@ -195,7 +195,7 @@ def test_a_visitor_may_keep_so_many_and_no_more(
 ) -> None:
     monkeypatch.setattr(uploads, "MAX_KEPT", 2)
     first, _ = (opened.add(ME, "toy.zip", packed(experiment)) for _ in range(2))
-    with pytest.raises(InputError, match=r"the 3\. experiment.*at most 2.*Remove one"):
+    with pytest.raises(InputError, match=r"the 3\. experiment.*at most 2.*Remove an upload"):
         opened.add(ME, "toy.zip", packed(experiment))
     opened.add(OTHER, "toy.zip", packed(experiment))
     opened.remove(ME, first)
@@ -289,7 +289,7 @@ class TestForeignFiles:
     ) -> None:
         monkeypatch.setattr(uploads, "MAX_UPLOAD_BYTES", 100)
         parts = [(f"{n}.json", io.BytesIO(b"{" * 60)) for n in range(2)]
-        with pytest.raises(InputError, match="GiB together"):
+        with pytest.raises(InputError, match="GiB in total"):
             opened.import_files(ME, parts)
         assert not list(folder_of(opened).iterdir())
 

@@ -97,10 +97,10 @@ def test_every_page_tells_of_a_trace_that_is_cut(
     look_in: LookIn, toy: Path, cut: Path, name: str
 ) -> None:
     look_in(toy)
-    assert "is not whole" not in markup(shown(name))
+    assert "is incomplete" not in markup(shown(name))
     look_in(cut)
     told = markup(shown(name))
-    assert "A trace of graph is not whole" in told
+    assert "A trace of graph is incomplete" in told
     assert "The trace is truncated: gzip data ends unexpectedly" in told
 
 
@@ -118,7 +118,7 @@ def test_an_address_of_an_experiment_that_is_not_there_says_so(
 ) -> None:
     look_in(toy)
     told = markup(shown(name, experiment="<gone>"))
-    assert "This experiment is not here" in told
+    assert "Experiment not found" in told
     assert "&lt;gone&gt;" in told
 
 
@@ -133,8 +133,8 @@ def test_export_offers_the_trace_and_the_tables(
         "HTML report",
         "CSV",
         "Parquet",
-        "Nodes, CSV",
-        "Nodes, Parquet",
+        "Nodes (CSV)",
+        "Nodes (Parquet)",
         "Graphviz DOT",
     ]
     # Each word of a command keeps together, so that no line ends within "--graph".
@@ -163,10 +163,10 @@ def test_what_failed_is_shown_with_its_cause(look_in: LookIn, sync: Path, name: 
         assert page.code[0].value == FAILURE.traceback
         assert_answers(page, answer(compare(load_experiment(sync))))
     if name == "graph":
-        assert "This experiment holds no captured graph" in told
+        assert "No captured graph in this experiment" in told
         assert "graph failed in its clean pass at model.py:15: RuntimeError" in told
     if name == "export":
-        assert "This experiment holds no captured graph" in told
+        assert "No captured graph in this experiment" in told
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -178,13 +178,13 @@ def test_an_experiment_of_failures_alone_is_no_crash(
     expected = {
         "overview": "graph failed",
         "compare": "No kernels to show",
-        "graphs": "This experiment holds no recorded program",
-        "graph": "holds no captured graph",
-        "timeline": "This experiment holds no trace",
-        "memory": "No run of this experiment has a memory pass",
-        "ranks": "This experiment has no ranks to compare",
-        "doctor": "The bundle holds no doctor&#x27;s report",
-        "export": "This experiment holds no trace",
+        "graphs": "No recorded program in this experiment",
+        "graph": "No captured graph",
+        "timeline": "No trace in this experiment",
+        "memory": "No memory pass in this experiment",
+        "ranks": "No ranks in this experiment",
+        "doctor": "The bundle has no doctor report",
+        "export": "No trace in this experiment",
     }
     assert expected[name] in told
 
@@ -241,7 +241,7 @@ def test_an_eager_run_alone_shows_what_a_graph_would_gain(
         assert escape(prediction_verdict(outlook), quote=False) in unescape(told).replace(
             "</a>", ""
         ).replace('<a href="#predicted">', "")
-        assert "What would stop a capture" in told
+        assert "Capture blockers" in told
         assert "GPU idle" in told or name == "doctor"
 
 

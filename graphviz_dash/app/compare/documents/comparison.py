@@ -1,5 +1,7 @@
-"""The JSON of a comparison, as docs/cli.md describes it. Values are raw: nanoseconds, bytes,
-counts, fractions of one; what is absent is null and has a reason.
+"""Build the JSON of a comparison.
+
+Values are raw: nanoseconds, bytes, counts, fractions of one. A missing value is null and has a
+reason. docs/cli.md describes the fields.
 """
 
 from __future__ import annotations
@@ -52,14 +54,14 @@ from graphviz_dash.narrative.headline import headline, run_sentence
 
 
 class CostDocument(TypedDict):
-    """A part of the one-off cost."""
+    """A part of the one-time cost."""
 
     part: str
     ns: Ns
 
 
 class SavingDocument(TypedDict):
-    """What a replay saves, with its 95% interval."""
+    """Saving per replay with its 95% interval."""
 
     value: Ns
     low: Ns
@@ -67,7 +69,7 @@ class SavingDocument(TypedDict):
 
 
 class ReplaysDocument(TypedDict):
-    """After how many replays the cost is paid back; ``high`` is null where that may never be."""
+    """Replays needed to pay back the cost; ``high`` is null if that may never happen."""
 
     value: Count
     low: Count
@@ -75,7 +77,7 @@ class ReplaysDocument(TypedDict):
 
 
 class SavedByReplaysDocument(TypedDict):
-    """What so many replays have saved, less the one-off cost."""
+    """Saving after this many replays, net of the one-time cost."""
 
     replays: Count
     low: Ns
@@ -84,7 +86,7 @@ class SavedByReplaysDocument(TypedDict):
 
 
 class BreakEvenDocument(TypedDict):
-    """What a run costs once, and when that is paid back."""
+    """One-time cost of a run and the number of replays that pay it back."""
 
     one_off: Ns
     parts: list[CostDocument]
@@ -96,7 +98,7 @@ class BreakEvenDocument(TypedDict):
 
 
 class ScoredPredictionDocument(TypedDict):
-    """The prediction from the eager run alone, beside the measurement."""
+    """Prediction from the eager run alone, next to the measurement."""
 
     predicted: Ns
     low: Ns | None
@@ -106,7 +108,7 @@ class ScoredPredictionDocument(TypedDict):
 
 
 class NotCapturedDocument(TypedDict):
-    """Work of one operator that no graph launched, per traced step."""
+    """Work of one operator outside any graph, per traced step."""
 
     reason: str
     operator: str | None
@@ -116,22 +118,22 @@ class NotCapturedDocument(TypedDict):
 
 
 class CoverageDocument(TypedDict):
-    """What was not captured."""
+    """Work outside any graph."""
 
-    stayed_eager: list[NotCapturedDocument]
+    not_captured: list[NotCapturedDocument]
 
 
 class ComparedRunDocument(IdentityDocument):
-    """One run of a comparison."""
+    """A run of a comparison."""
 
     is_baseline: bool
     baseline: str | None
     sentence: Sentence
-    sound: bool
-    answer: Sentence | None
-    figures: dict[str, FigureDocument]
-    where: TimeByCategoryDocument | None
-    where_reason: Sentence | None
+    replays_match: bool
+    verdict: Sentence | None
+    metrics: dict[str, FigureDocument]
+    time_breakdown: TimeByCategoryDocument | None
+    time_breakdown_reason: Sentence | None
     coverage: CoverageDocument | None
     coverage_reason: Sentence | None
     waterfall: WaterfallDocument | None
@@ -143,14 +145,14 @@ class ComparedRunDocument(IdentityDocument):
     prediction: ScoredPredictionDocument | None
     prediction_reason: Sentence | None
     parallel: ParallelPlanDocument | None
-    outlook: PredictionDocument | None
-    outlook_reason: Sentence | None
-    weaknesses: list[WeaknessDocument]
-    unseen_graphs: UnseenGraphsDocument | None
+    eager_prediction: PredictionDocument | None
+    eager_prediction_reason: Sentence | None
+    caveats: list[WeaknessDocument]
+    missing_graphs: UnseenGraphsDocument | None
 
 
 class KernelUseDocument(TypedDict):
-    """A kernel in one run, per traced step; ``change`` is against the baseline, in ns."""
+    """A kernel in one run, per traced step; ``change`` is relative to the baseline, in ns."""
 
     count: float
     total: Ns
@@ -161,7 +163,7 @@ class KernelUseDocument(TypedDict):
 
 
 class KernelDocument(TypedDict):
-    """A kernel over the runs."""
+    """A kernel in each of the runs."""
 
     name: str
     kind: str
@@ -171,16 +173,16 @@ class KernelDocument(TypedDict):
 
 
 class KernelsDocument(TypedDict):
-    """The kernels of the runs; ``without``: runs that have none, and why."""
+    """Kernels of the runs; ``unavailable`` lists runs that have none, with the reason."""
 
     baseline: str | None
     rows: list[KernelDocument]
     total_rows: Count
-    without: dict[str, Sentence]
+    unavailable: dict[str, Sentence]
 
 
 class ComparisonDocument(TypedDict):
-    """The runs of an experiment against their baseline."""
+    """The runs of an experiment compared with their baseline."""
 
     experiment: ExperimentDocument
     baseline: str | None
@@ -191,18 +193,20 @@ class ComparisonDocument(TypedDict):
 
 
 def _run_document(run: RunComparison, *, compared: bool) -> ComparedRunDocument:
-    """One run of a comparison; ``compared``: any run of it was, so that none tells an outlook."""
+    """Build the document of one run; ``compared`` omits its outlook, which only an uncompared eager
+    run has.
+    """
     outlook = Missing(Fact.PREDICTION, "a run was compared with it") if compared else run.outlook
     return {
         **identity_document(run.run),
         "is_baseline": run.is_baseline,
         "baseline": run.baseline,
         "sentence": run_sentence(run),
-        "sound": run.replays_match,
-        "answer": answer_text(run_answer(run)) or None,
-        "figures": figures_document(run.figures),
-        "where": document_of(run.where, where_document),
-        "where_reason": reason_of(run.where),
+        "replays_match": run.replays_match,
+        "verdict": answer_text(run_answer(run)) or None,
+        "metrics": figures_document(run.figures),
+        "time_breakdown": document_of(run.where, where_document),
+        "time_breakdown_reason": reason_of(run.where),
         "coverage": document_of(run.coverage, _coverage_document),
         "coverage_reason": reason_of(run.coverage),
         "waterfall": document_of(run.waterfall, waterfall_document),
@@ -214,15 +218,16 @@ def _run_document(run: RunComparison, *, compared: bool) -> ComparedRunDocument:
         "prediction": _scored_document(run),
         "prediction_reason": reason_of(run.prediction),
         "parallel": None if run.run.parallel is None else plan_document(run.name, run.run.parallel),
-        "outlook": document_of(outlook, lambda value: prediction_document(value, shipped=True)),
-        "outlook_reason": reason_of(outlook),
-        "weaknesses": weaknesses_document(run),
-        "unseen_graphs": unseen_graphs_document(run),
+        "eager_prediction": document_of(
+            outlook, lambda value: prediction_document(value, shipped=True)
+        ),
+        "eager_prediction_reason": reason_of(outlook),
+        "caveats": weaknesses_document(run),
+        "missing_graphs": unseen_graphs_document(run),
     }
 
 
 def _scored_document(run: RunComparison) -> ScoredPredictionDocument | None:
-    """The prediction of the run's step beside the measurement, in ns; the error is a fraction."""
     prediction = run.prediction
     if isinstance(prediction, Missing):
         return None
@@ -236,7 +241,6 @@ def _scored_document(run: RunComparison) -> ScoredPredictionDocument | None:
 
 
 def _break_even_document(costs: BreakEven) -> BreakEvenDocument:
-    """What a run costs once, and what replays have saved, in ns."""
     return {
         "one_off": number(costs.one_off_ns),
         "parts": [{"part": name, "ns": number(ns)} for name, ns in costs.parts],
@@ -258,9 +262,8 @@ def _saved_document(costs: BreakEven, replays: int) -> SavedByReplaysDocument:
 
 
 def _coverage_document(coverage: Coverage) -> CoverageDocument:
-    """What was not captured, per traced step, in ns; the shares are among the figures."""
     return {
-        "stayed_eager": [
+        "not_captured": [
             {
                 "reason": group.reason.value,
                 "operator": group.operator,
@@ -274,17 +277,15 @@ def _coverage_document(coverage: Coverage) -> CoverageDocument:
 
 
 def _kernels_document(table: KernelTable, count: int | None = None) -> KernelsDocument:
-    """The table of kernels; ``count`` limits its rows."""
     return {
         "baseline": table.runs[table.baseline] if table.baseline is not None else None,
         "rows": [_kernel_document(row, table.runs) for row in table.rows[:count]],
         "total_rows": len(table.rows),
-        "without": table.without,
+        "unavailable": table.without,
     }
 
 
 def _kernel_document(row: KernelRow, runs: tuple[str, ...]) -> KernelDocument:
-    """One kernel over the runs."""
     return {
         "name": row.name,
         "kind": row.kind,
@@ -309,7 +310,7 @@ def _kernel_document(row: KernelRow, runs: tuple[str, ...]) -> KernelDocument:
 def comparison_document(
     comparison: Comparison, kernels: KernelTable, ranks: Sequence[ModeRanks]
 ) -> ComparisonDocument:
-    """The runs of an experiment against their baseline, their kernels and their ranks."""
+    """Build the document of an experiment's runs, kernels and ranks."""
     experiment = comparison.experiment
     return {
         "experiment": {"name": experiment.name, "path": shown(experiment.path)},

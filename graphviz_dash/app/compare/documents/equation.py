@@ -1,4 +1,4 @@
-"""The JSON of where the difference of two steps went, as docs/cli.md describes it, in ns."""
+"""Build the JSON of the difference between two steps, in ns, as described in docs/cli.md."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class StepTimesDocument(TypedDict):
 
 
 class SavedTimesDocument(TypedDict):
-    """What was saved in all and by cause, in ns."""
+    """Savings in total and by cause, in ns."""
 
     total: Ns
     gaps: Ns
@@ -49,21 +49,21 @@ class SavedTimesDocument(TypedDict):
 
 
 class ScalesDocument(TypedDict):
-    """By what the instants of the CPU were scaled on each side."""
+    """Factors applied to the CPU timestamps of each side."""
 
     before: Ratio
     after: Ratio
 
 
 class WorkCountsDocument(TypedDict):
-    """Pieces of work on each side."""
+    """Number of work items on each side."""
 
     before: Count
     after: Count
 
 
 class ShareDocument(TypedDict):
-    """What a module or an operator has of the equation."""
+    """Contribution of a module or an operator."""
 
     label: str
     saved: SavedTimesDocument
@@ -73,10 +73,10 @@ class ShareDocument(TypedDict):
 
 
 class PairedStepDocument(TypedDict):
-    """The typical step of a side: on how many traced steps it rests."""
+    """The typical step of one side and the number of traced steps behind it."""
 
-    like: Count
-    taken: Count
+    matching_steps: Count
+    traced_steps: Count
     work: Count
 
 
@@ -88,7 +88,7 @@ class PairedStepsDocument(TypedDict):
 
 
 class PairsDocument(TypedDict):
-    """How the work of both steps was paired."""
+    """Pairing of the work of both steps."""
 
     counts: dict[str, Count]
     methods: dict[str, Count]
@@ -96,8 +96,10 @@ class PairsDocument(TypedDict):
 
 
 class WaterfallDocument(TypedDict):
-    """The equation: ``saved`` is ``before`` less ``after`` by cause; ``basis`` is ``clean`` or
-    ``traced``, for steps without a profiler and under one."""
+    """Step time before and after, by cause; ``saved`` is ``before`` minus ``after``.
+
+    ``basis`` is ``clean`` for unprofiled steps or ``traced`` for profiled ones.
+    """
 
     baseline: str
     basis: str
@@ -112,7 +114,7 @@ class WaterfallDocument(TypedDict):
 
 
 class CompilePartsDocument(TypedDict):
-    """What compiling saved and what graphs saved on top, which add up to the equation."""
+    """Savings from compiling and from graphs, which add up to the total."""
 
     without_graphs: str
     compiling: SavedTimesDocument
@@ -120,7 +122,7 @@ class CompilePartsDocument(TypedDict):
 
 
 def waterfall_document(waterfall: Waterfall) -> WaterfallDocument:
-    """The equation, in ns: ``saved`` is ``before`` less ``after`` by cause."""
+    """Build the document of a step-time difference, in ns."""
     return {
         "baseline": waterfall.baseline,
         "basis": waterfall.basis.value,
@@ -143,7 +145,11 @@ def waterfall_document(waterfall: Waterfall) -> WaterfallDocument:
 
 
 def _paired_step_document(step: TypicalStep) -> PairedStepDocument:
-    return {"like": step.matching_steps, "taken": step.traced_steps, "work": len(step.items)}
+    return {
+        "matching_steps": step.matching_steps,
+        "traced_steps": step.traced_steps,
+        "work": len(step.items),
+    }
 
 
 def _share_document(share: StepShare) -> ShareDocument:
@@ -169,7 +175,7 @@ def _by_cause(times: CauseTimes) -> CauseTimesDocument:
 
 
 def compile_parts_document(parts: CompileParts) -> CompilePartsDocument:
-    """What compiling and what graphs saved, by cause, in ns."""
+    """Build the savings from compiling and from graphs, in ns."""
     return {
         "without_graphs": parts.without_graphs,
         "compiling": {"total": parts.compiling.total, **_by_cause(parts.compiling)},

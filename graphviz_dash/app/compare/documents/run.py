@@ -1,4 +1,4 @@
-"""A run as JSON: its work, environment, group and graphs."""
+"""Build the JSON of a run: its work, environment, group and graphs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from graphviz_dash.narrative.low_confidence import low_confidence_notes
 
 
 class WorkDocument(TypedDict):
-    """What a step computes, as its workload says."""
+    """Work of a step, as declared by its workload."""
 
     model_flops: Count
     tokens: Count | None
@@ -47,7 +47,7 @@ class WorkDocument(TypedDict):
 
 
 class EnvironmentDocument(TypedDict):
-    """The machine and the versions that a run was made with; null where unknown."""
+    """Machine and software versions of a run; null if unknown."""
 
     gpu: str | None
     compute_capability: list[int] | None
@@ -68,7 +68,7 @@ class EnvironmentDocument(TypedDict):
 
 
 class GroupDocument(TypedDict):
-    """The ranks that ran with this one."""
+    """The ranks that ran together with this one."""
 
     world_size: Count
     device: int
@@ -76,23 +76,23 @@ class GroupDocument(TypedDict):
 
 
 class FailureDocument(TypedDict):
-    """What failed while a run was collected."""
+    """A failure during collection."""
 
-    during: str
+    stage: str
     error: str
     message: str
     location: str | None
 
 
 class AbsentFactDocument(TypedDict):
-    """A fact that a run does not have."""
+    """A fact missing from a run."""
 
     fact: str
     reason: Sentence
 
 
 class IdentityDocument(TypedDict):
-    """What a run is, what failed in it and what it lacks."""
+    """Identity of a run, its failures and its missing facts."""
 
     name: str
     path: FilePath
@@ -108,7 +108,7 @@ class IdentityDocument(TypedDict):
 
 
 class WeaknessDocument(TypedDict):
-    """Why the confidence in metrics is low, and what to do."""
+    """A reason for low confidence in metrics, and the advice."""
 
     code: str
     text: Sentence
@@ -117,29 +117,34 @@ class WeaknessDocument(TypedDict):
 
 
 class UnseenGraphsDocument(TypedDict):
-    """Launches in the trace of graphs that the run does not hold, of so many of all graphs, and
-    their part of the GPU time; null where it is not known which launches they are."""
+    """Traced launches of graphs missing from the run, out of ``total_launches``.
+
+    ``time_share`` is their share of the GPU time; null if the launches cannot be identified.
+    """
 
     launches: Count
-    of: Count
+    total_launches: Count
     time_share: Fraction | None
 
 
 class TimeByCategoryDocument(TypedDict):
-    """A step in parts, in ns; ``waiting`` is for other ranks, ``excess`` busy time beyond the step;
-    ``profiled``: the step is one under the profiler, for nothing was timed without it."""
+    """A step in parts, in ns.
+
+    ``rank_wait`` is time spent waiting for other ranks, ``excess`` is busy time beyond the step.
+    ``profiled`` is true if only profiled steps were timed.
+    """
 
     step: Ns
     busy: Ns
     parts: dict[str, Ns]
-    waiting: Ns
+    rank_wait: Ns
     idle: Ns | None
     excess: Ns | None
     profiled: bool
 
 
 class SingleRunDocument(IdentityDocument):
-    """One run by itself."""
+    """A single run."""
 
     sentence: Sentence
     factory: str
@@ -153,17 +158,16 @@ class SingleRunDocument(IdentityDocument):
     tool_version: str
     environment: EnvironmentDocument
     group: GroupDocument | None
-    figures: dict[str, FigureDocument]
-    where: TimeByCategoryDocument | None
-    where_reason: Sentence | None
-    weaknesses: list[WeaknessDocument]
-    unseen_graphs: UnseenGraphsDocument | None
+    metrics: dict[str, FigureDocument]
+    time_breakdown: TimeByCategoryDocument | None
+    time_breakdown_reason: Sentence | None
+    caveats: list[WeaknessDocument]
+    missing_graphs: UnseenGraphsDocument | None
     graphs: list[GraphDocument]
     node_ids: AgreementDocument | None
 
 
 def _work_document(work: StepWork | None) -> WorkDocument | None:
-    """What a typical step does; None where no step was traced."""
     if work is None:
         return None
     return {
@@ -175,7 +179,6 @@ def _work_document(work: StepWork | None) -> WorkDocument | None:
 
 
 def _environment_document(run: Run) -> EnvironmentDocument:
-    """The machine and the versions that a run was collected on."""
     machine = run.manifest.environment
     return {
         "gpu": machine.gpu.name if machine.gpu else None,
@@ -198,7 +201,6 @@ def _environment_document(run: Run) -> EnvironmentDocument:
 
 
 def _group_document(manifest: Manifest) -> GroupDocument | None:
-    """The group of ranks that a run belongs to; None for a run of one process."""
     group = manifest.group
     if group is None:
         return None
@@ -210,7 +212,7 @@ def _group_document(manifest: Manifest) -> GroupDocument | None:
 
 
 def identity_document(run: Run) -> IdentityDocument:
-    """What a run is, what failed in it and what it lacks; without figures."""
+    """Build the identity of a run, without metric values."""
     manifest = run.manifest
     return {
         "name": run.name,
@@ -224,7 +226,7 @@ def identity_document(run: Run) -> IdentityDocument:
         "recorded": manifest.recorded,
         "failures": [
             {
-                "during": failure.during.value,
+                "stage": failure.during.value,
                 "error": failure.error,
                 "message": failure.message,
                 "location": failure.location,
@@ -236,7 +238,7 @@ def identity_document(run: Run) -> IdentityDocument:
 
 
 def weaknesses_document(run: RunComparison) -> list[WeaknessDocument]:
-    """Why the confidence in the run's metrics is low."""
+    """Build the reasons for low confidence in the run's metrics."""
     return [
         {
             "code": note.code,
@@ -249,21 +251,25 @@ def weaknesses_document(run: RunComparison) -> list[WeaknessDocument]:
 
 
 def unseen_graphs_document(run: RunComparison) -> UnseenGraphsDocument | None:
-    """The launches of graphs that the run does not hold; None where there are none."""
+    """Build the launches of graphs missing from the run; None if there are none."""
     for reason in run.low_confidence:
         if isinstance(reason, UnseenGraphs):
             share = reason.time_share
-            return {"launches": reason.count, "of": reason.launches, "time_share": share}
+            return {
+                "launches": reason.count,
+                "total_launches": reason.launches,
+                "time_share": share,
+            }
     return None
 
 
 def where_document(where: TimeByCategory) -> TimeByCategoryDocument:
-    """Where the time of a step goes, in ns."""
+    """Build the breakdown of a step's time, in ns."""
     return {
         "step": number(where.step_ns),
         "busy": number(where.busy_ns),
         "parts": {part.category.value: part.ns for part in where.parts},
-        "waiting": number(where.waiting_ns),
+        "rank_wait": number(where.waiting_ns),
         "idle": number(where.idle_ns),
         "excess": number(where.excess_ns),
         "profiled": where.profiled,
@@ -278,15 +284,15 @@ def single_run_document(
     parallel: Mapping[str, ParallelPrediction | Missing],
     count: int,
 ) -> SingleRunDocument:
-    """One run by itself.
+    """Build the document of a single run.
 
     Args:
-        result: the run, compared with nothing.
-        figures: those of its figures that need no baseline.
-        tables: the nodes of each of its graphs.
-        measured: the concurrency of graphs by their id, or why it could not be measured.
-        parallel: what each would take on several streams, or why that is not known.
-        count: how many nodes of each graph are listed, the longest first.
+        result: the run, without a comparison.
+        figures: metric values that need no baseline.
+        tables: nodes of each graph.
+        measured: concurrency by graph id, or the reason it is unavailable.
+        parallel: prediction on several streams by graph id, or the reason it is unavailable.
+        count: number of nodes listed per graph, longest first.
     """
     manifest = result.run.manifest
     work = manifest.workload
@@ -304,11 +310,11 @@ def single_run_document(
         "tool_version": manifest.tool_version,
         "environment": _environment_document(result.run),
         "group": _group_document(manifest),
-        "figures": figures_document(figures),
-        "where": document_of(result.where, where_document),
-        "where_reason": reason_of(result.where),
-        "weaknesses": weaknesses_document(result),
-        "unseen_graphs": unseen_graphs_document(result),
+        "metrics": figures_document(figures),
+        "time_breakdown": document_of(result.where, where_document),
+        "time_breakdown_reason": reason_of(result.where),
+        "caveats": weaknesses_document(result),
+        "missing_graphs": unseen_graphs_document(result),
         "graphs": [
             graph_document(
                 result.run,

@@ -1,4 +1,4 @@
-"""The charts of the Compare page: where the time goes, every iteration, break-even."""
+"""Show the charts of the Compare page: time breakdown, iterations, break-even."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from graphviz_dash.units import format_ns
 
 
 def comparison_charts(key: str, result: Comparison, run: RunComparison | None) -> None:
-    """The charts of the experiment ``key`` in the store; break-even is that of ``run``."""
+    """Show the charts of the experiment ``key``, with the break-even of ``run``."""
     where = figure(key, "where", partial(where_time_goes_chart, result))
     if where is not None:
-        st.header("Where the time of a step goes", anchor=Evidence.WHERE.value)
+        st.header("Step time breakdown", anchor=Evidence.WHERE.value)
         draw(where, "where")
         show(*(element("p", text(_longer(run)), "muted") for run in result.runs))
     left, right = st.columns(2, gap="large")
@@ -36,10 +36,11 @@ def comparison_charts(key: str, result: Comparison, run: RunComparison | None) -
             draw(iterations, "iterations")
             if any(run.run.recording for run in result.runs):
                 st.caption(
-                    "Recorded steps are from one boundary to the next on the CPU, which runs ahead "
-                    "of the GPU until its queue is full; the step in the program's loop is their "
-                    "sum and the wait at the end, over their number; where the program ended "
-                    "before it, the mean time from one step of its families of graphs to the next."
+                    "A recorded step lasts from one CPU boundary to the next. The CPU runs "
+                    "ahead of the GPU until its queue is full. The step time in the program's "
+                    "loop is the sum of these steps and the final wait, divided by their "
+                    "number. If the program ended before that wait, it is the mean interval "
+                    "between steps of its graph families."
                 )
     chart = None
     if run is not None:
@@ -53,20 +54,20 @@ def comparison_charts(key: str, result: Comparison, run: RunComparison | None) -
 
 
 def _longer(run: RunComparison) -> str:
-    """Why a bar shows no idle time; nothing where it may."""
+    """Explain a bar without idle time; empty if it has one."""
     where = run.where
     if isinstance(where, Missing) or where.excess_ns is None:
         return ""
-    ranks = "" if run.run.manifest.rank_of_several is None else ", waiting for other ranks included"
+    ranks = "" if run.run.manifest.rank_of_several is None else ", including waits for other ranks"
     return (
-        f"{run.name}: under the profiler its GPU work takes {format_ns(where.busy_ns)}{ranks}, "
-        f"longer than its step of {format_ns(where.step_ns)}, which the bar divides: how long the "
-        "GPU is idle is not known."
+        f"{run.name}: profiled GPU work lasts {format_ns(where.busy_ns)}{ranks}, longer than "
+        f"the step of {format_ns(where.step_ns)} shown by the bar. The GPU idle time is "
+        "unknown."
     )
 
 
 def _iterations_title(result: Comparison) -> str:
     clean = any(run.run.clean for run in result.runs)
     recorded = any(run.run.recording for run in result.runs)
-    kinds = " and ".join(["clean iteration"] * clean + ["recorded step"] * recorded)
-    return f"Every {kinds}"
+    kinds = " and ".join(["Step times, unprofiled"] * clean + ["Recorded steps"] * recorded)
+    return f"{kinds}"

@@ -1,5 +1,6 @@
-"""The equation of a run on the Compare page: the picture, what each module or operator saved, and
-the matched kernels of both steps."""
+"""Show the step time difference of a run: waterfall, savings by module or operator, and matched
+kernels.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +26,14 @@ from graphviz_dash.ui.page.markup import element, plain, show, text
 from graphviz_dash.units import format_count
 
 _MOST_PAIRS: Final = 10_000
-"""Rows of the table of pairs; a browser needs no more at once."""
+"""Maximum number of rows in the table of pairs."""
 
 
 def answer_markup(pieces: tuple[Piece, ...], there: frozenset[Evidence]) -> str:
-    """The answer as a paragraph; each figure leads to its evidence, where the page has it, and what
-    is a figure of its own to its row in their table. No markup without an answer."""
+    """Format the answer as a paragraph whose values link to their evidence.
+
+    Metric values link to their row in the metrics table. Empty without an answer.
+    """
     if not pieces:
         return ""
     parts = []
@@ -38,35 +41,35 @@ def answer_markup(pieces: tuple[Piece, ...], there: frozenset[Evidence]) -> str:
         if piece.evidence is None:
             parts.append(text(piece.text))
             continue
-        goal = (piece.evidence if piece.evidence in there else Evidence.FIGURES).value
+        anchor = (piece.evidence if piece.evidence in there else Evidence.FIGURES).value
         if piece.metric is not None:
-            goal = figure_anchor(piece.metric)
-        parts.append(element("a", text(piece.text), href=f"#{goal}"))
+            anchor = figure_anchor(piece.metric)
+        parts.append(element("a", text(piece.text), href=f"#{anchor}"))
     return element("p", "".join(parts), "answer")
 
 
 def shown_evidence(result: Comparison, run: RunComparison | None) -> frozenset[Evidence]:
-    """What the Compare page shows of the evidence of the answer for ``run``."""
-    lacking = set()
+    """Return the evidence that the Compare page shows for ``run``."""
+    unavailable = set()
     if run is None or isinstance(run.waterfall, Missing):
-        lacking.add(Evidence.WATERFALL)
+        unavailable.add(Evidence.WATERFALL)
     if result.predicted is None:
-        lacking.add(Evidence.PREDICTED)
+        unavailable.add(Evidence.PREDICTED)
     if all(isinstance(compared.where, Missing) for compared in result.runs):
-        lacking.add(Evidence.WHERE)
+        unavailable.add(Evidence.WHERE)
     if run is None or run["break_even"].value is None:
-        lacking.add(Evidence.BREAK_EVEN)
-    return frozenset(Evidence) - lacking
+        unavailable.add(Evidence.BREAK_EVEN)
+    return frozenset(Evidence) - unavailable
 
 
 def figure_anchor(metric: str) -> str:
-    """The anchor of a metric's row among the figures."""
+    """Return the anchor of a metric's row in the metrics table."""
     return f"figure-{metric}"
 
 
 def equation_panel(key: str, result: Comparison, run: RunComparison) -> None:
-    """The whole of it; ``key`` is the experiment's in the store."""
-    st.header(f"Where the time went vs {plain(run.baseline)}", anchor=Evidence.WATERFALL.value)
+    """Show the panel; ``key`` is the experiment's key in the store."""
+    st.header(f"Step time difference vs {plain(run.baseline)}", anchor=Evidence.WATERFALL.value)
     waterfall = run.waterfall
     if isinstance(waterfall, Missing) or run.baseline is None:
         reason = waterfall.reason if isinstance(waterfall, Missing) else "it is the baseline"
@@ -91,11 +94,11 @@ def equation_panel(key: str, result: Comparison, run: RunComparison) -> None:
 def _shares(shares: tuple[StepShare, ...], by: str) -> None:
     data: dict[str, list[Any]] = {
         by.capitalize(): [short_name(printable(share.label)) for share in shares],
-        "Difference, µs": [-share.saved.total / 1e3 for share in shares],
+        "Difference (µs)": [-share.saved.total / 1e3 for share in shares],
     }
     config: dict[str, Any] = {
         by.capitalize(): st.column_config.TextColumn(width="medium", pinned=True),
-        "Difference, µs": st.column_config.NumberColumn(format="%+.2f"),
+        "Difference (µs)": st.column_config.NumberColumn(format="%+.2f"),
     }
     _add_causes(data, config, [share.saved for share in shares])
     for column_index, side in enumerate(("before", "after")):
@@ -106,20 +109,19 @@ def _shares(shares: tuple[StepShare, ...], by: str) -> None:
         hide_index=True,
         height=254 if len(shares) > 6 else "content",
         placeholder="–",
-        alt=f"What each {by} contributes to the difference, by cause",
+        alt=f"Contribution of each {by} to the difference, by cause",
     )
 
 
 def _compile_parts(parts: CompileParts) -> None:
-    """What compiling and what graphs saved, a row each, by cause."""
     saved = [parts.compiling, parts.graphs]
     data: dict[str, list[Any]] = {
-        "Saved by": [f"compiling ({printable(parts.without_graphs)})", "graphs on top"],
-        "Difference, µs": [-part.total / 1e3 for part in saved],
+        "Saved by": [f"compiling ({printable(parts.without_graphs)})", "graphs in addition"],
+        "Difference (µs)": [-part.total / 1e3 for part in saved],
     }
     config: dict[str, Any] = {
         "Saved by": st.column_config.TextColumn(pinned=True),
-        "Difference, µs": st.column_config.NumberColumn(format="%+.2f"),
+        "Difference (µs)": st.column_config.NumberColumn(format="%+.2f"),
     }
     _add_causes(data, config, saved)
     st.dataframe(
@@ -128,19 +130,19 @@ def _compile_parts(parts: CompileParts) -> None:
         hide_index=True,
         height="content",
         placeholder="–",
-        alt="What compiling and graphs each contribute to the difference, by cause",
+        alt="Contributions of compiling and of graphs to the difference, by cause",
     )
 
 
 def _add_causes(
     data: dict[str, list[Any]], config: dict[str, Any], saved: Sequence[CauseTimes]
 ) -> None:
-    """Adds a column for each cause that any of the rows has, in µs; a saving is negative."""
+    """Add a column in µs for each cause with values; savings are negative."""
     for column_index, cause in enumerate(Cause):
         values = [part.items()[column_index][1] for part in saved]
         if not any(values):
             continue
-        column = f"{cause.value.capitalize()}, µs"
+        column = f"{cause.value.capitalize()} (µs)"
         data[column] = [-value / 1e3 if value else None for value in values]
         config[column] = st.column_config.NumberColumn(format="%+.2f")
 
@@ -150,10 +152,10 @@ def _pairs(waterfall: Waterfall) -> None:
     kind_counts = ", ".join(f"{format_count(n)} {kind.value}" for kind, n in counts.items() if n)
     with st.expander(f"Matched kernels: {kind_counts}", icon=":material/compare_arrows:"):
         kinds = [kind.value for kind in PairKind if counts[kind]]
-        chosen = kinds
+        selected = kinds
         if len(kinds) > 1:
-            chosen = url_state.choose_several("pairs", "What became of it", kinds, kinds)
-        rows = [row for row in waterfall.pairs.rows if row.kind.value in chosen]
+            selected = url_state.choose_several("pairs", "Outcome", kinds, kinds)
+        rows = [row for row in waterfall.pairs.rows if row.kind.value in selected]
         _pair_table(waterfall, rows[:_MOST_PAIRS])
         show(
             element(
@@ -162,7 +164,7 @@ def _pairs(waterfall: Waterfall) -> None:
                     f"{format_count(min(len(rows), _MOST_PAIRS))} of "
                     f"{format_count(len(waterfall.pairs.rows))} rows. Durations are medians over "
                     "the traced steps; matched by: "
-                    + ", ".join(f"{how} {n:,}" for how, n in waterfall.pairs.methods.items())
+                    + ", ".join(f"{method} {n:,}" for method, n in waterfall.pairs.methods.items())
                 ),
                 "muted",
             )
@@ -175,30 +177,31 @@ def _pair_table(waterfall: Waterfall, rows: list[PairRow]) -> None:
     times = [(_took(before, row.before), _took(after, row.after)) for row in rows]
     st.dataframe(
         {
-            "What": [
-                row.kind.value + (", other launch" if row.launch_differs else "") for row in rows
+            "Outcome": [
+                row.kind.value + (", different launch" if row.launch_differs else "")
+                for row in rows
             ],
             f"In {base}": [_names(before, row.before) for row in rows],
             f"In {run}": [_names(after, row.after) for row in rows],
             "Node": [_node(after, row) for row in rows],
             "Operator": [_operator(before, after, row) for row in rows],
             "Module": [_module(before, after, row) for row in rows],
-            f"{base}, µs": [time for time, _ in times],
-            f"{run}, µs": [time for _, time in times],
+            f"{base} (µs)": [time for time, _ in times],
+            f"{run} (µs)": [time for _, time in times],
             "Matched by": [row.method for row in rows],
             "Confidence": [row.confidence or None for row in rows],
         },
         column_config={
             f"In {base}": st.column_config.TextColumn(width="medium"),
             f"In {run}": st.column_config.TextColumn(width="medium"),
-            f"{base}, µs": st.column_config.NumberColumn(format="%.2f"),
-            f"{run}, µs": st.column_config.NumberColumn(format="%.2f"),
+            f"{base} (µs)": st.column_config.NumberColumn(format="%.2f"),
+            f"{run} (µs)": st.column_config.NumberColumn(format="%.2f"),
             "Confidence": st.column_config.NumberColumn(format="percent"),
         },
         hide_index=True,
         height=420,
         placeholder="–",
-        alt="Each kernel, memcpy and memset of the baseline's step beside that of the run's",
+        alt="Kernels, memcpy and memset of the baseline's step next to those of the run's step",
     )
 
 

@@ -1,4 +1,4 @@
-"""The kernels of the runs of an experiment side by side, as a table to search."""
+"""Show the kernels of an experiment's runs side by side."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from graphviz_dash.ui.page.frame import empty
 
 
 def kernels_section(kernel_rows: KernelTable, run: RunComparison | None) -> None:
-    """The kernels, and what ``run`` does without graphs; None where no run is compared."""
+    """Show the kernels, and the work of ``run`` outside graphs; None without a comparison."""
     kernels_panel(kernel_rows, run)
     if run is not None:
         not_captured_panel(run)
 
 
 def kernels_panel(kernel_rows: KernelTable, run: RunComparison | None) -> None:
-    """The kernels of the baseline and of ``run``, or of all runs where none is compared."""
+    """Show the kernels of the baseline and ``run``, or of all runs without a comparison."""
     if not kernel_rows.rows:
-        reasons = [f"{name}: {why}" for name, why in kernel_rows.without.items()]
+        reasons = [f"{name}: {reason}" for name, reason in kernel_rows.without.items()]
         empty("No kernels to show", *(reasons or ["No kernel ran in the traced steps."]))
         return
-    wanted = url_state.search("kernel", "Search kernels", "Search by name or category")
+    query = url_state.search("kernel", "Search kernels", "Search by name or category")
     columns = _columns(kernel_rows, run)
     rows = [
         row
         for row in kernel_rows.rows
         if any(row.uses[column] for column in columns)
-        and (wanted in row.name.lower() or wanted == row.category.value)
+        and (query in row.name.lower() or query == row.category.value)
     ]
     changing = [column for column in columns if kernel_rows.changes(column)]
     if changing:
-        # The table's own order is by all runs; these are two of them.
+        # The table is ordered by all runs, but only two are shown.
         rows.sort(key=lambda row: -abs(row.changes[changing[-1]] or 0.0))
     data: dict[str, list[Any]] = {
         "Kernel": [short_name(printable(row.name)) for row in rows],
@@ -49,13 +49,13 @@ def kernels_panel(kernel_rows: KernelTable, run: RunComparison | None) -> None:
     for column in columns:
         name = printable(kernel_rows.runs[column])
         uses = [row.uses[column] for row in rows]
-        data[f"{name}, count"] = [use.count if use else None for use in uses]
-        data[f"{name}, µs"] = [use.total_ns / 1e3 if use else None for use in uses]
-        config[f"{name}, count"] = st.column_config.NumberColumn(format="%d")
-        config[f"{name}, µs"] = st.column_config.NumberColumn(format="%.2f")
+        data[f"{name} (count)"] = [use.count if use else None for use in uses]
+        data[f"{name} (µs)"] = [use.total_ns / 1e3 if use else None for use in uses]
+        config[f"{name} (count)"] = st.column_config.NumberColumn(format="%d")
+        config[f"{name} (µs)"] = st.column_config.NumberColumn(format="%.2f")
         if kernel_rows.changes(column):
-            data["Change, µs"] = [_us(row.changes[column]) for row in rows]
-            config["Change, µs"] = st.column_config.NumberColumn(format="%+.2f")
+            data["Change (µs)"] = [_us(row.changes[column]) for row in rows]
+            config["Change (µs)"] = st.column_config.NumberColumn(format="%+.2f")
     data["Full name"] = [printable(row.name) for row in rows]
     st.dataframe(
         data,
@@ -68,19 +68,19 @@ def kernels_panel(kernel_rows: KernelTable, run: RunComparison | None) -> None:
     order = "largest change" if changing else "longest"
     seldom = seldom_sentence(kernel_rows)
     st.caption(
-        f"{len(rows)} of {len(kernel_rows.rows)} kernels, memcpy and memset, {order} first. Counts "
-        "and times are medians over the traced steps; their sums exceed the busy time where work "
-        f"overlaps. {seldom}{seldom and ' '}Click a heading to sort."
+        f"{len(rows)} of {len(kernel_rows.rows)} kernels, memcpy and memset, {order} first. "
+        "Counts and times are medians over the traced steps; times of overlapping work add up "
+        f"to more than the busy time. {seldom}{seldom and ' '}Click a heading to sort."
     )
 
 
 def _columns(kernel_rows: KernelTable, run: RunComparison | None) -> list[int]:
-    """The columns of the table to show: the baseline and the run, or all where none is compared."""
-    wanted = {run.baseline, run.name} if run else set(kernel_rows.runs)
+    """Return the columns to show: baseline and run, or all without a comparison."""
+    names = {run.baseline, run.name} if run else set(kernel_rows.runs)
     return [
         column
         for column, name in enumerate(kernel_rows.runs)
-        if name in wanted and name not in kernel_rows.without
+        if name in names and name not in kernel_rows.without
     ]
 
 

@@ -1,4 +1,4 @@
-"""All metrics of the runs of an experiment side by side."""
+"""Show all metrics of an experiment's runs side by side."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphviz_dash.ui.page.markup import element, show, table, text
 
 
 def metrics_section(result: Comparison) -> None:
-    """A row for each metric that any run has, a column for each run; nothing where none has any."""
+    """Show a row per available metric and a column per run; nothing without metrics."""
     groups = [
         (text(section), [_row(result, metric) for metric in metrics if _anywhere(result, metric)])
         for section, metrics in SECTIONS.items()
@@ -26,8 +26,8 @@ def metrics_section(result: Comparison) -> None:
     st.header("Metrics", anchor=Evidence.FIGURES.value)
     show(element("div", table(head, [group for group in groups if group[1]], "figures"), "scroll"))
     st.caption(
-        "Spreads are the 25th to the 75th percentile unless they say 95%. Hover a name for its "
-        "definition. Clean figures come from processes to which no profiler was ever attached."
+        "Spreads are the 25th to 75th percentile unless marked 95%. Hover over a name for its "
+        "definition. Clean values come from processes without a profiler."
     )
 
 
@@ -62,8 +62,10 @@ def _cell(figure: Figure, is_best: bool) -> str:
 
 
 def _best_value(result: Comparison, metric: Metric) -> str | None:
-    """The best value, as it is shown, of the runs whose replays do the work of the step; None where
-    there is nothing to be better at, and where all that is shown is alike."""
+    """Return the best displayed value among the runs with correct replays.
+
+    None if the metric has no direction or all displayed values are equal.
+    """
     values = [
         (run[metric.id].value, run[metric.id].text) for run in result.runs if run.replays_match
     ]

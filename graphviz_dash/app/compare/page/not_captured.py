@@ -1,4 +1,4 @@
-"""What a run with graphs still does without them, and why a run has none."""
+"""Show the work of a run outside its graphs, and the reasons."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from graphviz_dash.units import format_count, format_ns, format_percent
 
 
 def not_captured_panel(run: RunComparison) -> None:
-    """Work of the traced steps that no graph launch started, by the reason for it."""
+    """Show work of the traced steps that no graph launched, by reason."""
     st.header(f"Not captured in {plain(run.name)}", anchor=False)
     if isinstance(run.coverage, Missing):
         st.caption(plain(run.coverage.reason))
         return
     if not run.coverage.eager:
-        st.caption("Nothing: graph launches started all GPU work of the traced steps.")
+        st.caption("None: graphs launched all GPU work of the traced steps.")
         return
     by_reason: dict[str, list[list[str]]] = {}
     for group in run.coverage.eager:
@@ -32,10 +32,10 @@ def not_captured_panel(run: RunComparison) -> None:
             ]
         )
     groups = [(text(reason.capitalize()), rows) for reason, rows in by_reason.items()]
-    head = ["Operator", "Work per step", "Time per step", "Of GPU time"]
+    head = ["Operator", "Work per step", "Time per step", "Share of GPU time"]
     show(element("div", table(head, groups, "figures runs"), "scroll"))
     st.caption(
         f"{run['graph_work_share'].text} of the kernels, memcpy and memset and "
-        f"{run['graph_time_share'].text} of their time ran from graphs. By the operators and "
-        "ranges around each launch of the traced pass."
+        f"{run['graph_time_share'].text} of their time ran from graphs. Reasons come from the "
+        "operators and ranges around each launch in the traced pass."
     )

@@ -1,4 +1,4 @@
-"""What failed, what is weak and what was predicted, beside the metrics of a comparison."""
+"""Show failures, caveats and predictions next to the metrics of a comparison."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from graphviz_dash.ui.page.markup import element, plain, show, text
 
 
 def tracebacks(result: Comparison) -> None:
-    """The traceback of each failure that has one and is no refusal."""
+    """Show the traceback of each failure that has one, except refused captures."""
     for run in result.runs:
         for number, failure in enumerate(run.failures):
             if failure.traceback and not refused(failure):
@@ -35,7 +35,7 @@ def tracebacks(result: Comparison) -> None:
 
 
 def low_confidence_panel(result: Comparison) -> None:
-    """Metrics that are less sure than they look, and what to do about each."""
+    """Show low-confidence metrics with advice."""
     notes = [
         element("li", text(f"{run.name}: {note.sentence}"))
         for run in result.runs
@@ -47,8 +47,7 @@ def low_confidence_panel(result: Comparison) -> None:
 
 
 def parallel_plans(result: Comparison) -> None:
-    """What came of each run that was captured on several streams: verdict, check, and the plans by
-    memory and time."""
+    """Show verdict, check and plans of each run captured on several streams."""
     for run in result.runs:
         plan = run.run.parallel
         if plan is None:
@@ -72,8 +71,7 @@ def parallel_plans(result: Comparison) -> None:
 
 
 def predictions(result: Comparison, run: RunComparison | None) -> None:
-    """What the trace of an eager run predicts where nothing was compared; else what was predicted
-    of the chosen ``run``, beside what was measured."""
+    """Show the prediction for an eager run, or that for ``run`` next to its measurement."""
     predicted = result.predicted
     if predicted is not None and not isinstance(predicted.outlook, Missing):
         prediction_panel(predicted.name, predicted.outlook)
@@ -81,11 +79,11 @@ def predictions(result: Comparison, run: RunComparison | None) -> None:
         return
     if isinstance(run.prediction, Missing):
         if run.prediction.fact is Fact.SAME_WORK:
-            st.caption(plain(f"{run.name} is not predicted: {run.prediction.reason}."))
+            st.caption(plain(f"No prediction for {run.name}: {run.prediction.reason}."))
         return
-    st.subheader(f"{plain(run.name)} as predicted from the eager trace", anchor="scored")
+    st.subheader(f"{plain(run.name)}: prediction from the eager trace", anchor="scored")
     show(element("p", text(scored_text(run.prediction, run["step_time"].value))))
     st.caption(
-        "From the kernels of the eager trace, the order of its streams and a calibration of the "
-        "GPU; no graph was looked at. `graphviz-dash predict` gives the reasons in numbers."
+        "Based on the kernels and stream order of the eager trace and a calibration of the "
+        "GPU; uses the eager trace only. `graphviz-dash predict` prints the breakdown."
     )

@@ -1,4 +1,4 @@
-"""Compare: the runs of one experiment side by side, figure by figure and kernel by kernel."""
+"""Compare: metrics and kernels of an experiment's runs side by side."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from graphviz_dash.ui.state.results import comparison, kernels
 
 
 def render() -> None:
-    """The page."""
+    """Render the page."""
     chosen = chosen_experiment(warned=True)
     result = comparison(chosen.key)
     with st.container(horizontal=True, vertical_alignment="bottom", key="compare-head"):
@@ -41,16 +41,16 @@ def render() -> None:
     if notes := failure_notes(result) + doctor_notes(result):
         show(element("div", notes, id=Evidence.FAILURES.value))
     runs = chosen.experiment.runs
-    examined = [each for each in runs if each.doctor and each.doctor.findings]
+    examined = [entry for entry in runs if entry.doctor and entry.doctor.findings]
     for examined_run in examined:
-        which = f" in {examined_run.name}" if len(examined) > 1 else ""
+        suffix = f" in {examined_run.name}" if len(examined) > 1 else ""
         query = {url_state.EXPERIMENT: chosen.entry.name, "run": examined_run.name}
-        link("doctor", f"What the doctor reports{which}, and what to write instead", query)
+        link("doctor", f"Doctor findings{suffix}, and how to fix them", query)
     tracebacks(result)
     if run is not None:
-        heads = summary_tiles(result, run)
-        cells = [(tile.label, tile.value, tile.note) for tile in heads]
-        show(tiles(cells, {tile.label for tile in heads if tile.doubted}))
+        summary = summary_tiles(result, run)
+        cells = [(tile.label, tile.value, tile.note) for tile in summary]
+        show(tiles(cells, {tile.label for tile in summary if tile.doubted}))
         link(
             "memory",
             "Memory breakdown",
@@ -59,7 +59,7 @@ def render() -> None:
         equation_panel(chosen.key, result, run)
     predictions(result, run)
     if run is None:
-        # What there is to do stands before what there is to read.
+        # Actions before details.
         remedies_panel(runs)
     parallel_plans(result)
     comparison_charts(chosen.key, result, run)
@@ -73,14 +73,18 @@ def render() -> None:
 
 
 def _run(result: Comparison) -> RunComparison | None:
-    """The run that is held against the baseline: of those that could be, the chosen one."""
+    """Return the selected comparable run; None if nothing is comparable."""
     best = result.best
     if best is None:
         return None
     names = [run.name for run in result.runs if run.speedup.value is not None]
     if len(names) == 1:
         return best
-    # Each of several ranks is held against the baseline of its own.
+    # Ranks are compared with the baseline of the same rank.
     baselines = {result[name].baseline for name in names}
-    label = f"Against {plain(best.baseline)}" if len(baselines) == 1 else "Against its own rank"
+    label = (
+        f"Compared with {plain(best.baseline)}"
+        if len(baselines) == 1
+        else "Compared with the same rank"
+    )
     return result[url_state.choose("run", label, names, default=best.name)]

@@ -1,4 +1,4 @@
-"""What the recorder saw of programs that are not ours: their steps and their captures."""
+"""Show the steps and captures of recorded programs."""
 
 from __future__ import annotations
 
@@ -15,29 +15,28 @@ from graphviz_dash.ui.page.markup import element, show, table, text
 from graphviz_dash.units import counted, format_count, format_ns
 
 SHOWN: Final = 40
-"""Captures listed of one run; a program may make hundreds."""
+"""Maximum number of listed captures per run; a program may have hundreds."""
 _FEW: Final = 12
-"""Captures that are read before the kernels; more stand folded."""
+"""Maximum number of captures shown unfolded."""
 
 
 def remedies_panel(runs: Sequence[Run]) -> None:
-    """How to get what ``runs`` lack, each with the command to run."""
+    """Show how to collect missing data, with the commands."""
     lines = [
         element("li", text(lead) + (element("pre", text(command)) if command else ""))
         for lead, command in remedy_lines(runs)
     ]
     if lines:
-        st.header("How to get what is missing", anchor=False)
+        st.header("Collect missing data", anchor=False)
         show(element("ul", "".join(lines), "notes"))
 
 
 def recorded_panel(result: Comparison) -> None:
-    """What the steps of each recorded run were, and a table of its captures: folded where there are
-    many, which the page of graphs tells more of; nothing without any recorded run."""
+    """Show the steps and captures of each recorded run, folded if there are many."""
     recordings = [(run, run.run.recording) for run in result.runs if run.run.recording is not None]
     if not recordings:
         return
-    st.header("What the recorder saw", anchor=False)
+    st.header("Captures and replays", anchor=False)
     captures = sum(len(recording.graphs) for _, recording in recordings)
     if captures <= _FEW:
         groups = [(_heading(run, made), _rows(made)) for run, made in recordings]
@@ -49,22 +48,33 @@ def recorded_panel(result: Comparison) -> None:
 
 
 def _captures(groups: list[tuple[str, list[list[str]]]]) -> str:
-    head = ("graph", "captured at", "after step", "nodes", "replays", "in the window", "capture")
+    head = (
+        "graph",
+        "captured at",
+        "after step",
+        "nodes",
+        "replays",
+        "replays in window",
+        "capture time",
+    )
     return element("div", table(head, groups, "figures captures"), "scroll")
 
 
 def _heading(run: RunComparison, recording: Recording) -> str:
     if recording.boundary_kind is None:
-        steps = "nothing in the program looked like a step"
+        steps = "no steps detected in the program"
     else:
         steps = (
-            f"{format_count(recording.steps)} steps seen, of which {len(recording.step_ns):,} "
-            f"timed and {recording.marked:,} traced; a step ends at: {recording.boundary}"
+            f"{format_count(recording.steps)} steps, {len(recording.step_ns):,} timed, "
+            f"{recording.marked:,} traced; a step ends at: {recording.boundary}"
         )
-    left_out = len(recording.graphs) - SHOWN
-    more = f"; {left_out:,} more captures are not listed" if left_out > 0 else ""
+    omitted = len(recording.graphs) - SHOWN
+    more = f"; {omitted:,} more captures not listed" if omitted > 0 else ""
     earlier = (
-        f"; {format_count(recording.earlier_replays)} replays of graphs captured before it began"
+        (
+            f"; {format_count(recording.earlier_replays)} replays of graphs captured before "
+            "the recording"
+        )
         if recording.earlier_replays
         else ""
     )
@@ -73,19 +83,19 @@ def _heading(run: RunComparison, recording: Recording) -> str:
 
 def _rows(recording: Recording) -> list[list[str]]:
     if not recording.graphs:
-        why = "the program was not seen to capture a graph while it was recorded"
-        return [[element("span", "no capture", "absent", title=why), *[""] * 6]]
+        reason = "the program captured no graph while it was recorded"
+        return [[element("span", "no capture", "absent", title=reason), *[""] * 6]]
     return [_row(graph) for graph in recording.graphs[:SHOWN]]
 
 
 def _row(graph: RecordedGraph) -> list[str]:
-    caller = graph.captured_at[0] if graph.captured_at else "a thread of torch's own"
-    where = element("code", text(caller), title=" called from ".join(graph.captured_at))
+    caller = graph.captured_at[0] if graph.captured_at else "internal torch thread"
+    location = element("code", text(caller), title=" called from ".join(graph.captured_at))
     if graph.problem is not None:
-        where += element("span", text(graph.problem), "spread")
+        location += element("span", text(graph.problem), "spread")
     return [
         text(graph.graph),
-        where,
+        location,
         _number(graph.step),
         _number(graph.nodes),
         _number(graph.replays),

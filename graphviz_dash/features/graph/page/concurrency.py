@@ -1,4 +1,4 @@
-"""What the critical path and the concurrency of a graph come to, below its picture."""
+"""Show the critical path and concurrency of a graph below its drawing."""
 
 from __future__ import annotations
 
@@ -28,18 +28,17 @@ _MOST_CONTENTIONS: Final = 40
 
 
 def streams_panel(address: GraphAddress, whole: WholeGraph, theme: Theme) -> None:
-    """What a graph would take on several streams, beside what it took where that was tried, and
-    what it loses there to contention."""
+    """Show predicted and measured times on several streams, and the time lost to contention."""
     prediction, plan = parallel(*address), tried_plan(*address[:2])
     st.header("On several streams", anchor="streams")
     if isinstance(prediction, Missing):
-        st.caption(plain(f"Not predicted: {prediction.reason}."))
+        st.caption(plain(f"No prediction: {prediction.reason}."))
         return
-    captured_so = own_plan(*address[:2])
-    sentences = parallel_sentences(address[1], captured_so, prediction)
+    captured_plan = own_plan(*address[:2])
+    sentences = parallel_sentences(address[1], captured_plan, prediction)
     findings = element("ul", "".join(element("li", text(line)) for line in sentences), "findings")
     measured = {} if plan is None else measured_streams(plan)
-    if captured_so is not None or (len(prediction.rows) == 1 and not measured):
+    if captured_plan is not None or (len(prediction.rows) == 1 and not measured):
         show(findings)
         return
     left, right = st.columns([0.62, 0.38], gap="medium")
@@ -49,14 +48,14 @@ def streams_panel(address: GraphAddress, whole: WholeGraph, theme: Theme) -> Non
         draw(streams_chart(prediction, measured, theme), "streams")
     slowed = contentions(prediction, _MOST_CONTENTIONS)
     if slowed:
-        lost = st.expander(
+        expander = st.expander(
             "Time lost to contention",
             icon=":material/compress:",
             key="contention",
             on_change="rerun",
         )
-        if lost.open:
-            with lost:
+        if expander.open:
+            with expander:
                 _contentions(slowed, whole)
 
 
@@ -65,34 +64,34 @@ def _contentions(slowed: Sequence[Contention], whole: WholeGraph) -> None:
         return f"{node} {node_lines(whole.table.rows[node])[0]}"
 
     data: dict[str, list[Any]] = {
-        "Node": [label(each.node) for each in slowed],
-        "Slowed by, µs": [each.slowed_ns / 1e3 for each in slowed],
-        "Its part of the GPU": [each.share for each in slowed],
-        "Beside it": [", ".join(label(node) for node in each.beside) for each in slowed],
+        "Node": [label(entry.node) for entry in slowed],
+        "Slowdown (µs)": [entry.slowed_ns / 1e3 for entry in slowed],
+        "GPU share": [entry.share for entry in slowed],
+        "Concurrent with": [", ".join(label(node) for node in entry.beside) for entry in slowed],
     }
     st.dataframe(
         data,
         column_config={
             "Node": st.column_config.TextColumn(width="medium"),
-            "Slowed by, µs": st.column_config.NumberColumn(format="%.2f"),
-            "Its part of the GPU": st.column_config.NumberColumn(format="percent"),
-            "Beside it": st.column_config.TextColumn(width="large"),
+            "Slowdown (µs)": st.column_config.NumberColumn(format="%.2f"),
+            "GPU share": st.column_config.NumberColumn(format="percent"),
+            "Concurrent with": st.column_config.TextColumn(width="large"),
         },
         hide_index=True,
         height="content" if len(slowed) <= 12 else 420,
-        alt="Nodes that others slow down in the predicted plan, most first",
+        alt="Nodes slowed down by others in the predicted plan, largest slowdown first",
     )
     st.caption(
-        "As the plan is simulated: of kernels that together ask for more than all of the "
-        "multiprocessors none gets more than another that has less than it asks for."
+        "Simulation of the plan: if concurrent kernels request more multiprocessors than "
+        "there are, they share them fairly."
     )
 
 
 def concurrency_panel(outcome: Concurrency | Missing, whole: WholeGraph, theme: Theme) -> None:
-    """The sentences, the schedules, and the dependencies with the time lost in each."""
+    """Show findings, schedules, and dependencies with the time lost in each."""
     st.header("Critical path and concurrency", anchor="critical-path")
     if isinstance(outcome, Missing):
-        st.caption(plain(f"Not known: {outcome.reason}."))
+        st.caption(plain(f"Not available: {outcome.reason}."))
         return
     chart = schedule_chart(outcome.measured, theme)
     sentences = concurrency_sentences(outcome)
@@ -107,14 +106,14 @@ def concurrency_panel(outcome: Concurrency | Missing, whole: WholeGraph, theme: 
             draw(chart, "schedules")
     if not outcome.measured.edges:
         return
-    lost = st.expander(
+    expander = st.expander(
         "Time lost between dependent nodes",
         icon=":material/hourglass_empty:",
         key="lost-time",
         on_change="rerun",
     )
-    if lost.open:
-        with lost:
+    if expander.open:
+        with expander:
             _edges(outcome, whole)
 
 
@@ -133,25 +132,25 @@ def _edges(outcome: Concurrency, whole: WholeGraph) -> None:
     data: dict[str, list[Any]] = {
         "From": [label(edge.source) for edge in edges],
         "To": [label(edge.target) for edge in edges],
-        "Lost, µs": [edge.lost_ns / 1e3 for edge in edges],
-        "Gap, µs": [edge.gap_ns / 1e3 for edge in edges],
+        "Lost (µs)": [edge.lost_ns / 1e3 for edge in edges],
+        "Gap (µs)": [edge.gap_ns / 1e3 for edge in edges],
         "On the critical path": [{edge.source, edge.target} <= measured.critical for edge in edges],
-        "Without need": [(edge.source, edge.target) in needless for edge in edges],
+        "Redundant": [(edge.source, edge.target) in needless for edge in edges],
     }
     st.dataframe(
         data,
         column_config={
             "From": st.column_config.TextColumn(width="medium"),
             "To": st.column_config.TextColumn(width="medium"),
-            "Lost, µs": st.column_config.NumberColumn(format="%.2f"),
-            "Gap, µs": st.column_config.NumberColumn(format="%.2f"),
+            "Lost (µs)": st.column_config.NumberColumn(format="%.2f"),
+            "Gap (µs)": st.column_config.NumberColumn(format="%.2f"),
         },
         hide_index=True,
         height="content" if len(edges) <= 12 else 420,
         alt="Dependencies with the time lost in each, longest first",
     )
     st.caption(
-        f"{len(edges)} of {len(measured.edges)} dependencies, drawn through nodes that the trace "
-        "does not show. The gap is the median from the end of the first to the start of the "
-        "second; it is lost where the second waited for nothing else by then."
+        f"{len(edges)} of {len(measured.edges)} dependencies, including those through nodes "
+        "missing from the trace. The gap is the median from the end of the first node to the "
+        "start of the second. It counts as lost if the second node waited for nothing else."
     )

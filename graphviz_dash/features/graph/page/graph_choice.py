@@ -1,4 +1,4 @@
-"""The choices at the top of the Graph page: run, graph, an earlier graph, and what colours say."""
+"""Show the pickers of the Graph page: run, graph, earlier graph and colours."""
 
 from __future__ import annotations
 
@@ -26,36 +26,35 @@ _CHANGE: Final = "change"
 
 
 class GraphChoice(Struct, frozen=True):
-    """The graph that the page shows, and how."""
+    """The selected graph and its presentation."""
 
     run: Run
-    """The run that captured it."""
+    """Run that captured the graph."""
     address: GraphAddress
-    """Where the graph is."""
+    """Address of the graph."""
     pair: tuple[GraphAddress, GraphAddress] | None
-    """It and the graph that it is compared with, the one captured earlier first; None where there
-    is no comparison."""
+    """The compared graphs, the earlier capture first; None without a comparison."""
     colour: str
-    """What colours say: a value of charts.dag.view.ColourBy."""
+    """Meaning of colours: a value of charts.dag.view.ColourBy."""
 
     @property
     def identity(self) -> str:
-        """A key that tells widgets of this choice from those of others."""
-        return "-".join((*self.address, *(part for each in self.pair or () for part in each)))
+        """Key that distinguishes the widgets of this choice."""
+        return "-".join((*self.address, *(part for address in self.pair or () for part in address)))
 
     @property
     def drawn(self) -> GraphAddress:
-        """The graph that is drawn: of two the later one, with what became of the other in it."""
+        """Graph that is drawn: the later of two, which also shows the differences."""
         return self.pair[1] if self.pair else self.address
 
     @property
     def against(self) -> GraphAddress | None:
-        """The earlier graph of two; None where there is no comparison."""
+        """Earlier graph of two; None without a comparison."""
         return self.pair[0] if self.pair else None
 
 
 def choose_graph(chosen: Chosen, runs: Sequence[Run]) -> GraphChoice:
-    """The pickers, in one row, of a graph of one of ``runs``, which hold one each at least."""
+    """Show the pickers for a graph of ``runs``, each of which has at least one."""
     runs = list(runs)
     row = st.container(
         horizontal=True, gap="medium", vertical_alignment="bottom", key="graph-choice"
@@ -73,7 +72,7 @@ def choose_graph(chosen: Chosen, runs: Sequence[Run]) -> GraphChoice:
 
 
 def _choose_id(key: str, run: Run) -> str:
-    # What lies in another graph is shown there.
+    # Nested graphs are shown in their outer graph.
     labels = graph_titles(key, run.name)
     if len(labels) == 1:
         return next(iter(labels))
@@ -88,8 +87,10 @@ def _choose_id(key: str, run: Run) -> str:
 
 
 def _fastest(chosen: Chosen, runs: Sequence[Run]) -> str | None:
-    """The fastest run, if it has a graph; of recorded programs rather one whose captures lead to
-    lines."""
+    """Return the fastest run, if it has a graph.
+
+    For recorded programs, prefer a run with source lines.
+    """
     best = comparison(chosen.key).best
     if best is None or best.name not in {run.name for run in runs}:
         return None
@@ -99,7 +100,6 @@ def _fastest(chosen: Chosen, runs: Sequence[Run]) -> str | None:
 
 
 def _colours(chosen: Chosen, other: GraphAddress | None) -> dict[str, str]:
-    """What colours can say, with its label."""
     labels = {"category": "kernel category"}
     labels |= {name: name for name in ("kind", "op", "module", "phase", "time", "slack", "stream")}
     labels |= {"op": "operator", "stream": "planned stream"}
@@ -109,21 +109,20 @@ def _colours(chosen: Chosen, other: GraphAddress | None) -> dict[str, str]:
 
 
 def _redirect_to_outer_graph(chosen: Chosen, run: Run) -> None:
-    """An address that names a graph inside another leads to the node's row in the outer one."""
     by_id = {graph.id: graph for graph in run.graphs}
-    named = by_id.get(url_state.value("graph") or "")
-    if named is None or named.parent is None:
+    requested = by_id.get(url_state.value("graph") or "")
+    if requested is None or requested.parent is None:
         return
-    outer = named
+    outer = requested
     while outer.parent is not None:
         outer = by_id[outer.parent[0]]
-    index = asked_node(len(named.nodes))
-    row = whole(chosen.key, run.name, outer.id).place(named.id, index or 0)
+    index = asked_node(len(requested.nodes))
+    row = whole(chosen.key, run.name, outer.id).place(requested.id, index or 0)
     node = None if index is None or row is None else str(row)
     url_state.change({"graph": outer.id, "node": node})
 
 
 def asked_node(count: int) -> int | None:
-    """The node that the address names, if it is one of ``count``."""
+    """Return the node in the address, if it is below ``count``."""
     value = url_state.value("node") or ""
     return int(value) if value.isdecimal() and len(value) < 10 and int(value) < count else None

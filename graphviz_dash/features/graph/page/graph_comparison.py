@@ -1,4 +1,4 @@
-"""Two graphs compared on the Graph page: the choice of the earlier one, the outcome, the table."""
+"""Compare two graphs on the Graph page: picker, outcome and tables."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _NOTHING: Final = "nothing"
 
 
 def choose_other(key: str, runs: Sequence[Run], of: GraphAddress) -> GraphAddress | None:
-    """The picker of the graph that the one shown is compared with, which is ``?against=``."""
-    places: dict[str, GraphAddress] = {}
+    """Show the picker of the compared graph, stored as ``?against=``."""
+    addresses: dict[str, GraphAddress] = {}
     names: dict[str, str] = {_NOTHING: _NOTHING}
     for run in runs:
         titles = (
@@ -49,11 +49,11 @@ def choose_other(key: str, runs: Sequence[Run], of: GraphAddress) -> GraphAddres
         for graph in run.graphs:
             address = (key, run.name, graph.id)
             if graph.parent is None and address != of:
-                places[f"{run.name}:{graph.id}"] = address
+                addresses[f"{run.name}:{graph.id}"] = address
                 names[f"{run.name}:{graph.id}"] = f"{run.name} · {titles[graph.id]}"
-    if not places:
+    if not addresses:
         return None
-    chosen = url_state.choose(
+    selected = url_state.choose(
         AGAINST,
         "Compare with",
         list(names),
@@ -61,33 +61,32 @@ def choose_other(key: str, runs: Sequence[Run], of: GraphAddress) -> GraphAddres
         width=250,
         format_func=lambda name: printable(names[name]),
     )
-    return places.get(chosen)
+    return addresses.get(selected)
 
 
 def outcome(earlier: str, later: str, pair: GraphPair) -> None:
-    """What differs between two graphs, called ``earlier`` and ``later``, and whether an executable
-    of the earlier could be updated to the later."""
-    unseen = text(uncompared_sentence(pair.diff))
+    """Show the differences of two graphs, and whether the earlier can be updated to the later."""
+    not_compared = text(uncompared_sentence(pair.diff))
     lines = [
         f"Updating an executable of {text(earlier)} to {text(later)} (cudaGraphExecUpdate).",
-        f"<b>By its rules:</b> {text(prediction_sentence(pair.prediction))}",
+        f"<b>Documented rules:</b> {text(prediction_sentence(pair.prediction))}",
     ]
     if pair.recorded is not None:
-        lines.append(f"<b>The driver:</b> {text(answer_sentence(pair.recorded))}")
+        lines.append(f"<b>Driver:</b> {text(answer_sentence(pair.recorded))}")
     if pair.agreed is False:
-        lines.append("The driver did not answer as predicted.")
+        lines.append("The driver's result differs from the prediction.")
     show(
         element(
             "p",
             f"From {text(earlier)}, captured earlier, to {text(later)}: "
-            f"<b>{text(diff_sentence(pair.diff))}</b> {unseen}",
+            f"<b>{text(diff_sentence(pair.diff))}</b> {not_compared}",
         ),
         element("p", "<br>".join(lines)),
     )
 
 
 def differences(pair: GraphPair, first: NodeTable, second: NodeTable, identity: str) -> None:
-    """The nodes and edges that differ, as tables."""
+    """Show the changed nodes and edges as tables."""
     for diff in pair.diff.whole:
         _nodes(diff, (first, second) if diff is pair.diff else None, identity)
         _edges(diff, identity)
@@ -112,15 +111,15 @@ def _nodes(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None, identity
             "Later": [node.b for node in nodes],
             "Node": [_title(node, tables) for node in nodes],
             "Kernel": [short_name(printable(node.label)) for node in nodes],
-            "What differs": [printable(node_changes(node)) for node in nodes],
-            "Earlier, µs": [None if median is None else median / 1e3 for median in before],
-            "Later, µs": [None if median is None else median / 1e3 for median in after],
+            "Difference": [printable(node_changes(node)) for node in nodes],
+            "Earlier (µs)": [None if median is None else median / 1e3 for median in before],
+            "Later (µs)": [None if median is None else median / 1e3 for median in after],
         },
         column_config={
-            "Earlier, µs": st.column_config.NumberColumn(format="%.2f"),
-            "Later, µs": st.column_config.NumberColumn(format="%.2f"),
+            "Earlier (µs)": st.column_config.NumberColumn(format="%.2f"),
+            "Later (µs)": st.column_config.NumberColumn(format="%.2f"),
             "Node": st.column_config.TextColumn(width="medium"),
-            "What differs": st.column_config.TextColumn(width="large"),
+            "Difference": st.column_config.TextColumn(width="large"),
         },
         hide_index=True,
         height="content" if len(nodes) <= 12 else 420,
@@ -130,7 +129,7 @@ def _nodes(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None, identity
 
 
 def _title(node: NodeDiff, tables: tuple[NodeTable, NodeTable] | None) -> str | None:
-    """The node's operator or module, as the graph says that has it last; None in a body."""
+    """Return the node's operator or module from the later graph that has it; None in a body."""
     if tables is None:
         return None
     row = tables[0].rows[node.a] if node.b is None and node.a is not None else None
@@ -142,7 +141,7 @@ def _edges(diff: GraphDiff, identity: str) -> None:
     edges = [edge for edge in diff.edges if edge.change is not Change.SAME]
     if not edges:
         return
-    with st.expander(f"{len(edges):,} edges that differ", icon=":material/timeline:"):
+    with st.expander(f"{len(edges):,} changed edges", icon=":material/timeline:"):
         st.dataframe(
             {
                 "Change": [edge.change.value for edge in edges],

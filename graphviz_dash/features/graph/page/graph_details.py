@@ -1,4 +1,4 @@
-"""What stands beside and under the drawing of a graph: the card of a node, tables, concurrency."""
+"""Show the panels next to and below the drawing of a graph."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from graphviz_dash.ui.page.navigation import carry, link
 from graphviz_dash.ui.state.results import node_replays
 
 PANEL_PX: Final = 640
-"""Height of the panel beside the drawing, until style.css makes both as tall as the window."""
+"""Height of the side panel until style.css stretches both to the window height."""
 
 
 def graph_details(
     chosen: Chosen, choice: GraphChoice, side: DeltaGenerator, selected: int | None
 ) -> None:
-    """The node ``selected`` in ``side``, and the tables of the graph under its drawing."""
+    """Show the node ``selected`` in ``side``, and the tables below the drawing."""
     shown = whole(*choice.address)
     with side, st.container(border=True, height=PANEL_PX, key="node-panel"):
         if selected is None:
@@ -58,12 +58,11 @@ def graph_details(
 
 
 def find_in_graph(wanted: str) -> None:
-    """Searches the drawing, by the address."""
+    """Search the drawing, through the address."""
     url_state.change({FIND: wanted or None})
 
 
 def _node(chosen: Chosen, owner: tuple[str, str, int]) -> None:
-    """The card of a node, and the way to it in the timeline."""
     run, graph, index = owner
     matched = node_replays(chosen.key, run)
     durations = matched.samples(graph, index) if matched else np.zeros(0)
@@ -81,24 +80,24 @@ def _node(chosen: Chosen, owner: tuple[str, str, int]) -> None:
     )
     show(node_panel(card, theme()))
     query = {"select": f"{run}/{graph}#{index}"}
-    # The timeline shows the same slice, however it is gone to.
+    # Navigation to the timeline also shows this slice.
     carry("timeline", query)
     link("timeline", "Show in the timeline", {"experiment": chosen.entry.name} | query)
     source = table.rows[index].origin.source
     if source is not None:
         st.button(
-            "Find all of its source line",
+            "Find all nodes of this source line",
             icon=":material/code:",
             key="same-line",
             type="tertiary",
             on_click=url_state.while_here(find_in_graph),
             args=(source,),
-            help="Marks the nodes in the graph that the same line launched.",
+            help="Highlights the nodes launched by the same line.",
         )
 
 
 def _outer_graph(chosen: Chosen, run_name: str, graph_id: str) -> str:
-    """The graph that is launched when this one runs: itself, or the one that holds it."""
+    """Return the graph launched when this one runs: itself, or the one that contains it."""
     parents = {
         graph.id: graph.parent
         for run in chosen.experiment.runs

@@ -1,5 +1,7 @@
-"""The tables under a graph: all its nodes, and the source lines that they come from. The row of the
-chosen node stands first and is selected; a row selected here is what the graph shows."""
+"""Show the tables below a graph: nodes and source lines.
+
+The row of the selected node is first and selected. Selecting a row updates the graph.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +19,17 @@ from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.picked_row import picking
 
 FIND: Final = "find"
-"""The parameter of the address that says what is searched for in the drawing."""
+"""URL parameter of the search in the drawing."""
 
 _HEIGHT: Final = 420
 _PICKED: Final = "picked-in-table"
 
 
 def node_table(whole: WholeGraph, identity: str, selected: int | None) -> None:
-    """All nodes, searched by ``?search=``; a click on a row chooses its node."""
-    # A row for each of 50,000 nodes is built and sent only where it is seen.
+    """Show all nodes, filtered by ``?search=``; selecting a row selects its node."""
+    # Build and send up to 50,000 rows only if the expander is open.
     table = st.expander(
-        "All nodes as a table",
+        "All nodes",
         icon=":material/table_rows:",
         expanded=url_state.value("search") is not None,
         key=f"table-{identity}",
@@ -36,24 +38,23 @@ def node_table(whole: WholeGraph, identity: str, selected: int | None) -> None:
     if not table.open:
         return
     with table:
-        wanted = url_state.search(
+        query = url_state.search(
             "search", "Search nodes", "Search by name, operator, module or source line"
         )
-        rows = [row for row in whole.table.rows if not wanted or _says(row, wanted)]
+        rows = [row for row in whole.table.rows if not query or _says(row, query)]
         first = _first(f"{_PICKED}-{identity}", selected)
         rows = _brought_first(rows, [row.node.index == first for row in rows])
-        key = f"nodes-{identity}-{wanted}-{first}"
+        key = f"nodes-{identity}-{query}-{first}"
         _shown(whole, rows, key, first, f"{_PICKED}-{identity}")
 
 
 def _says(row: NodeRow, wanted: str) -> bool:
-    searched = (row.node.label, row.origin.op, row.origin.module, row.origin.source)
-    return any(wanted in (part or "").lower() for part in searched)
+    fields = (row.node.label, row.origin.op, row.origin.module, row.origin.source)
+    return any(wanted in (part or "").lower() for part in fields)
 
 
 def _first(slot: str, selected: int | None) -> int | None:
-    """The node whose row is brought to the top: the chosen one, unless it was chosen in the table,
-    whose order then stays."""
+    """Return the node moved to the top: the selected one, unless selected in the table itself."""
     return selected if selected != st.session_state.get(slot) else st.session_state.get(f"{slot}+")
 
 
@@ -74,7 +75,7 @@ def _shown(
             "Operator": [printable(row.origin.op or "") for row in rows],
             "Module": [printable(row.origin.module or "") for row in rows],
             "Kernel": [work_name(row.node) for row in rows],
-            "Median, µs": [
+            "Median (µs)": [
                 None if row.times.median_ns is None else row.times.median_ns / 1e3 for row in rows
             ],
             "Kind": [row.node.kind.value for row in rows],
@@ -84,7 +85,7 @@ def _shown(
             "Confidence": [row.times.confidence for row in rows],
         },
         column_config={
-            "Median, µs": st.column_config.NumberColumn(format="%.2f"),
+            "Median (µs)": st.column_config.NumberColumn(format="%.2f"),
             "Confidence": st.column_config.NumberColumn(format="percent"),
             "Kernel": st.column_config.TextColumn(width="medium"),
         },
@@ -92,17 +93,16 @@ def _shown(
         height=_HEIGHT,
         key=key,
         on_select=picking(
-            key, lambda row: _pick([each.node.index for each in rows], row, first, slot)
+            key, lambda row: _pick([entry.node.index for entry in rows], row, first, slot)
         ),
         selection_mode="single-cell",
         selection_default=_cell(first is not None and bool(rows) and rows[0].node.index == first),
         placeholder="–",
-        alt="All nodes of the graph; a selected row is the chosen node",
+        alt="All nodes of the graph; the selected row is the selected node",
     )
 
 
 def _cell(chosen: bool) -> Any:
-    """The first row as what is selected."""
     return {"selection": {"cells": [(0, "Node")]}} if chosen else None
 
 
@@ -114,38 +114,37 @@ def _pick(nodes: list[int], row: int | None, first: int | None, slot: str) -> No
 
 
 def _name(whole: WholeGraph, row_index: int) -> str:
-    """A node's index, with its graph where that lies inside the one shown."""
     graph, index = whole.owner[row_index]
     return str(index) if row_index < len(whole.top) else f"{index} of {graph}"
 
 
 def line_table(whole: WholeGraph, identity: str, selected: int | None) -> None:
-    """The source lines that launched the nodes; a click on a row finds its nodes in the drawing."""
+    """Show the source lines of the nodes; selecting a row highlights its nodes in the drawing."""
     table = st.expander(
         "Source lines", icon=":material/code:", key=f"lines-{identity}", on_change="rerun"
     )
     if not table.open:
         return
-    own = None if selected is None else whole.table.rows[selected].origin.source
+    selected_line = None if selected is None else whole.table.rows[selected].origin.source
     lines: list[LineShare] = list(source_lines(whole))
     with table:
         if not lines:
-            st.caption("No source line is known of any node.")
+            st.caption("No node has a source line.")
             return
-        lines = _brought_first(lines, [line.source == own for line in lines])
-        key = f"lines-{identity}-{own}"
+        lines = _brought_first(lines, [line.source == selected_line for line in lines])
+        key = f"lines-{identity}-{selected_line}"
         st.dataframe(
             {
                 "Source line": [printable(line.source) for line in lines],
                 "Nodes": [line.nodes for line in lines],
-                "Time, µs": [
+                "Time (µs)": [
                     None if line.work_ns is None else line.work_ns / 1e3 for line in lines
                 ],
                 "Share": [line.share for line in lines],
                 "Operators": [printable(", ".join(line.operators)) for line in lines],
             },
             column_config={
-                "Time, µs": st.column_config.NumberColumn(format="%.2f"),
+                "Time (µs)": st.column_config.NumberColumn(format="%.2f"),
                 "Share": st.column_config.NumberColumn(format="percent"),
                 "Source line": st.column_config.TextColumn(width="medium"),
                 "Operators": st.column_config.TextColumn(width="large"),
@@ -155,9 +154,11 @@ def line_table(whole: WholeGraph, identity: str, selected: int | None) -> None:
             key=key,
             on_select=picking(key, lambda row: _pick_line([line.source for line in lines], row)),
             selection_mode="single-cell",
-            selection_default={"selection": {"cells": [(0, "Source line")]}} if own else None,
+            selection_default={"selection": {"cells": [(0, "Source line")]}}
+            if selected_line
+            else None,
             placeholder="–",
-            alt="The source lines that the graph's nodes come from, with their time",
+            alt="Source lines of the graph's nodes with their time",
         )
 
 

@@ -1,4 +1,4 @@
-"""The panel beside a graph: the card of the chosen node, or the longest nodes to choose from."""
+"""Show the side panel of a graph: the card of the selected node, or the longest nodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST: Final = 14
 
 
 def node_panel(card: NodeCard, theme: Theme) -> str:
-    """Everything that is known of one node."""
+    """Format all details of one node."""
     colour = shade(CATEGORY[Category(card.category)], theme)
     pieces = [
         element(
@@ -44,9 +44,9 @@ def node_panel(card: NodeCard, theme: Theme) -> str:
 
 
 def longest_nodes(nodes: NodeTable, identity: str) -> None:
-    """The nodes that take longest, to choose from; ``identity`` tells this graph from others."""
-    seen = (row for row in nodes.rows if row.times.median_ns is not None)
-    rows = nsmallest(_LONGEST, seen, key=lambda row: -(row.times.median_ns or 0.0))
+    """Show the longest nodes for selection; ``identity`` distinguishes graphs."""
+    timed = (row for row in nodes.rows if row.times.median_ns is not None)
+    rows = nsmallest(_LONGEST, timed, key=lambda row: -(row.times.median_ns or 0.0))
     rows = rows or list(nodes.rows[:_LONGEST])
     heading = "Longest nodes" if nodes.replays else "First nodes"
     show(
@@ -64,7 +64,7 @@ def longest_nodes(nodes: NodeTable, identity: str) -> None:
     key = f"longest-{identity}"
     st.dataframe(
         {
-            # Columns that would say nothing, or the same again, leave their room to the names.
+            # Omit empty and duplicate columns.
             **({"µs": times} if any(time is not None for time in times) else {}),
             "Node": names,
             **({"Module": modules} if any(modules) else {}),
@@ -78,7 +78,7 @@ def longest_nodes(nodes: NodeTable, identity: str) -> None:
         hide_index=True,
         height="content",
         key=key,
-        on_select=picking(key, lambda row: _select([each.node.index for each in rows], row)),
+        on_select=picking(key, lambda row: _select([entry.node.index for entry in rows], row)),
         selection_mode="single-cell",
         placeholder="–",
         alt="The longest nodes of the graph with their median time",
@@ -92,7 +92,7 @@ def _select(nodes: Sequence[int], row: int | None) -> None:
 
 def _pair(field: Field) -> str:
     note = element("small", text(field.note)) if field.note else ""
-    # A path that does not fit breaks after a folder, not within its line number.
+    # Break long paths after a folder, not within the line number.
     value = text(field.text).replace("/", "/<wbr>")
     return element("span", text(field.label)) + element("b", value + note)
 

@@ -1,4 +1,4 @@
-"""Graph: a captured graph as a DAG, the card of the chosen node, and the nodes as a table."""
+"""Graph: a captured graph as a DAG, the card of the selected node, and the nodes as a table."""
 
 from __future__ import annotations
 
@@ -37,41 +37,41 @@ from graphviz_dash.units import counted
 
 _FOLD: Final = "fold"
 _ASKING_S: Final = 0.4
-"""How long a new drawing may take to ask for its view before what stands beside it is sent."""
+"""Seconds that a new drawing may need to request its view before the other panels are sent."""
 _DRAWING_S: Final = 0.1
-"""How long the browser then has to draw it."""
+"""Seconds that the browser then has to draw it."""
 
 
 def render() -> None:
-    """The page."""
+    """Render the page."""
     chosen = chosen_experiment()
     runs = [run for run in chosen.experiment.runs if run.graphs]
     if not runs:
-        every = chosen.experiment.runs
-        reasons = why_no_graph(every)
-        if any(run.manifest.sources for run in every):
+        all_runs = chosen.experiment.runs
+        reasons = why_no_graph(all_runs)
+        if any(run.manifest.sources for run in all_runs):
             reasons.append(
-                "An imported run has its graphs from the trace of their capture, imported together "
-                "with one of their replays, or from the driver's debug DOT."
+                "For imported runs, graphs come from a trace of their capture, imported "
+                "together with a trace of their replays, or from the driver's debug DOT."
             )
-        nothing("graph", every, "This experiment holds no captured graph", *reasons)
+        nothing("graph", all_runs, "No captured graph in this experiment", *reasons)
         return
     _graph(chosen, choose_graph(chosen, runs))
 
 
 def _graph(chosen: Chosen, choice: GraphChoice) -> None:
     count = nodes_of(choice.run, choice.address[2])
-    # A large graph that nobody has seen yet is prepared by the drawing, which says how far it is.
+    # The drawing prepares a large graph on first use and shows the progress.
     fold = _fold()
     ready = count < LARGE or any(is_ready(choice.drawn, choice.against, order) for order in FoldBy)
     if not ready:
         begin(choice.drawn, choice.against, FoldBy(fold))
     with st.container(key="graph-said", gap="small"):
-        drawn = _introduction(choice, count, ready=ready)
+        drawn_count = _introduction(choice, count, ready=ready)
     left, right = st.columns([0.7, 0.3], gap="small")
     first_view = None if _key(choice) in st.session_state else next_view(choice.drawn)
     with left:
-        selected = _drawing(choice, drawn, fold, ready=ready)
+        selected = _drawing(choice, drawn_count, fold, ready=ready)
     _select(selected)
     if not ready:
         _waiting(right)
@@ -82,12 +82,17 @@ def _graph(chosen: Chosen, choice: GraphChoice) -> None:
 
 
 def _introduction(choice: GraphChoice, count: int, *, ready: bool) -> int:
-    """What stands above the drawing; returns how many nodes that has, ``count`` those of the graph
-    by itself."""
+    """Show the summary above the drawing and return the number of drawn nodes.
+
+    ``count`` is the number of nodes of the graph alone.
+    """
     if not ready:
-        show(element("p", f"{counted(count, 'node')}, being prepared", "muted"))
-        show(element("p", "Where they come from and what they take is shown in a moment.", "muted"))
-        return sum(nodes_of(STORE.run(*each[:2]), each[2]) for each in choice.pair or ()) or count
+        show(element("p", f"{counted(count, 'node')}, preparing…", "muted"))
+        show(element("p", "Origins and times will appear shortly.", "muted"))
+        return (
+            sum(nodes_of(STORE.run(*address[:2]), address[2]) for address in choice.pair or ())
+            or count
+        )
     if choice.pair is not None:
         earlier, later = choice.pair
         outcome(*_names(earlier, later), graph_pair(later, earlier))
@@ -97,7 +102,6 @@ def _introduction(choice: GraphChoice, count: int, *, ready: bool) -> int:
 
 
 def _names(earlier: GraphAddress, later: GraphAddress) -> tuple[str, str]:
-    """Two graphs as they are told from each other: by their runs too where these differ."""
     return (
         (earlier[2], later[2])
         if earlier[1] == later[1]
@@ -106,7 +110,6 @@ def _names(earlier: GraphAddress, later: GraphAddress) -> tuple[str, str]:
 
 
 def _drawing(choice: GraphChoice, count: int, fold: str, *, ready: bool) -> int | None:
-    """The graph of ``count`` nodes as it is drawn; returns the node that is selected in it."""
     return dag_view(
         *choice.drawn,
         against=choice.against,
@@ -123,19 +126,18 @@ def _drawing(choice: GraphChoice, count: int, fold: str, *, ready: bool) -> int 
 
 
 def _key(choice: GraphChoice) -> str:
-    """The drawing's; in the session from when it is on the page until it is not."""
+    """Return the key of the drawing, in the session while it is on the page."""
     return f"dag-{choice.identity}"
 
 
 def _waiting(side: DeltaGenerator) -> None:
     with side, st.container(border=True, height=PANEL_PX, key="node-panel"):
-        show(element("p", "The longest nodes are listed here in a moment.", "muted"))
+        show(element("p", "The longest nodes will appear shortly.", "muted"))
 
 
 def _fold() -> str:
-    """What the fold begins with, by the address."""
-    asked = url_state.value(_FOLD)
-    return asked if asked in list(FoldBy) else FoldBy.ORDER.value
+    requested = url_state.value(_FOLD)
+    return requested if requested in list(FoldBy) else FoldBy.ORDER.value
 
 
 def _refold(fold: str) -> None:

@@ -1,4 +1,4 @@
-"""The button that opens the traced launches of a graph in Perfetto."""
+"""Open the traced launches of a graph in Perfetto."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphviz_dash.ui.state.store import STORE
 
 
 def perfetto_launches(address: GraphAddress) -> None:
-    """The button; nothing for a graph whose run has no trace of replays."""
+    """Show a button for the graph's launches; nothing without a trace of replays."""
     key, run_name, graph_id = address
     if STORE.run(key, run_name).replay_trace is None:
         return
@@ -18,7 +18,7 @@ def perfetto_launches(address: GraphAddress) -> None:
         perfetto_button(
             key,
             TracePart(((run_name, None),), graph_id),
-            label="Open its launches in Perfetto",
+            label="Open launches in Perfetto",
             small=True,
             key=f"perfetto-{'-'.join(address)}",
         )

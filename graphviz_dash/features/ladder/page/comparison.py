@@ -1,4 +1,4 @@
-"""One family in several runs, size by size."""
+"""Compare a graph family between runs, size by size."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from graphviz_dash.ui.page.markup import element, plain, show, table, text
 from graphviz_dash.units import format_count, format_ns, format_signed_percent
 
 _ROWS: Final = 60
-"""Sizes that are listed."""
+"""Maximum number of listed sizes."""
 
 
 def comparison_panel(key: str, reports: Sequence[LoopReport], family: str) -> None:
-    """The family of that name in all runs that have it; nothing where one alone has."""
-    compared = next((each for each in compare_sizes(reports) if each.family == family), None)
+    """Show the family in all runs that have it; nothing if only one does."""
+    compared = next((sizes for sizes in compare_sizes(reports) if sizes.family == family), None)
     if compared is None:
         return
     st.header(f"{plain(family)} in {len(compared.families)} runs", anchor=False)
@@ -43,15 +43,15 @@ def _table(compared: SizeComparison) -> str:
         for run in runs:
             member = row.members.get(run)
             if member is None or member.gpu is None:
-                why = "not captured there, or no replay of it was timed"
-                cells.append(element("span", "–", "absent", title=why))
+                reason = "not captured in this run, or no replay was timed"
+                cells.append(element("span", "–", "absent", title=reason))
                 continue
             change = row.change(runs[0], run) if run != runs[0] else None
-            said = "" if change is None else format_signed_percent(change)
+            change_label = "" if change is None else format_signed_percent(change)
             cells.append(
                 element("span", text(format_ns(member.gpu.median)), "num")
-                + (element("span", text(said), "spread") if said else "")
+                + (element("span", text(change_label), "spread") if change_label else "")
             )
         rows.append(cells)
     head = [text(compared.axis), *(text(run) for run in runs)]
-    return table(head, [("GPU time of a replay", rows)], "figures runs")
+    return table(head, [("GPU time per replay", rows)], "figures runs")

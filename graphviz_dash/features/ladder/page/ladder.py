@@ -1,4 +1,4 @@
-"""Which sizes to capture: the best ladder within budgets that the visitor sets."""
+"""Recommend capture sizes within budgets that the user sets."""
 
 from __future__ import annotations
 
@@ -31,14 +31,16 @@ _MOST_GRAPHS: Final = 512
 
 @st.fragment
 def ladder_panel(key: str, run: int, family: int, report: FamilyReport) -> None:
-    """The advice for a family, by its places in the reports of the experiment ``key``. A fragment:
-    another budget draws it anew, and nothing else of the page."""
-    st.header("Which sizes to capture", anchor=False)
+    """Show the advice for a family, given by its indices in the reports of the experiment ``key``.
+
+    A fragment: a changed budget redraws only this panel.
+    """
+    st.header("Recommended capture sizes", anchor=False)
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom", key="budgets"):
         today = len({member.size for member in report.members if member.size})
-        graphs = _limit("graphs", "Sizes at most", f"{today}, as today", 1)
-        memory = _limit("memory", "Memory at most, MiB", "any", 1)
-        startup = _limit("startup", "Start-up at most, ms", "any", 1)
+        graphs = _limit("graphs", "Max sizes", f"{today} (current)", 1)
+        memory = _limit("memory", "Max memory (MiB)", "any", 1)
+        startup = _limit("startup", "Max startup (ms)", "any", 1)
     budget = Budget(
         None if graphs is None else min(graphs, _MOST_GRAPHS),
         None if memory is None else memory << 20,
@@ -52,25 +54,29 @@ def ladder_panel(key: str, run: int, family: int, report: FamilyReport) -> None:
     left, right = st.columns([0.5, 0.5], gap="medium")
     with left:
         show(element("div", _uses(result), "scroll"))
-        # Not Streamlit's, which fetches the colours of all languages for it.
+        # Not st.code, which downloads syntax colours for all languages.
         sizes = element("code", text(sizes_text(result.ladder.sizes)))
-        show(element("pre", sizes, "sizes", tabindex="0", title="The best sizes, to be copied"))
+        show(element("pre", sizes, "sizes", tabindex="0", title="Copy sizes"))
     with right:
-        what = ("ladder", run, family, budget)
-        chart = loop_figure(key, what, lambda seen: ladder_chart(result, seen))
+        chart_key = ("ladder", run, family, budget)
+        chart = loop_figure(key, chart_key, lambda seen: ladder_chart(result, seen))
         if chart is not None:
             draw(chart, f"ladder-{key}-{run}-{family}-{budget}")
     notes = (ceiling_sentence(result), interpolation_sentence(result), bound_sentence(result))
     show(*(element("p", text(note), "said") for note in notes if note))
     show(element("p", text(pool_method(report.node_bytes)), "muted"))
-    # The page's own end, where the address is kept, does not come after a fragment.
+    # The end of the page script, which stores the address, does not run after a fragment.
     url_state.remember("graphs")
 
 
 def _limit(name: str, label: str, otherwise: str, least: int) -> int | None:
-    """A field for a limit, which is a parameter of the address; None where it is empty."""
-    asked = url_state.value(name) or ""
-    number = int(asked) if asked.isascii() and asked.isdecimal() and len(asked) < 9 else None
+    """Show a field for a limit stored as a URL parameter; None if empty."""
+    parameter = url_state.value(name) or ""
+    number = (
+        int(parameter)
+        if parameter.isascii() and parameter.isdecimal() and len(parameter) < 9
+        else None
+    )
     limit = number if number is None or number >= least else least
 
     def pick(new: Any) -> None:
@@ -92,18 +98,18 @@ def _uses(result: LadderAdvice) -> str:
     uses = (result.today_use, result.use)
     rows = [
         ("Sizes", [format_count(len(s)) for s in (result.today, result.ladder.sizes)]),
-        ("GPU time of a request", [_request(result, use) for use in uses]),
-        ("of it padding", [format_ns(use.padding_ns / result.requests) for use in uses]),
-        ("Without a graph", [format_count(round(use.fallbacks)) for use in uses]),
-        ("Sizes a second", [_rate(result, use) for use in uses]),
+        ("GPU time per request", [_request(result, use) for use in uses]),
+        ("of which padding", [format_ns(use.padding_ns / result.requests) for use in uses]),
+        ("Fallbacks", [format_count(round(use.fallbacks)) for use in uses]),
+        ("Throughput", [_rate(result, use) for use in uses]),
         ("Memory", [format_bytes(use.memory_bytes) for use in uses]),
-        ("Start-up", [format_ns(use.startup_ns) for use in uses]),
+        ("Startup", [format_ns(use.startup_ns) for use in uses]),
     ]
     cells = [
         [text(name), *(element("span", text(value), "num") for value in values)]
         for name, values in rows
     ]
-    return table(["", "today", "best"], [("For the requests of this run", cells)], "figures runs")
+    return table(["", "current", "best"], [("Requests of this run", cells)], "figures runs")
 
 
 def _request(result: LadderAdvice, use: LadderUse) -> str:

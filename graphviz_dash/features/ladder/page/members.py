@@ -1,4 +1,4 @@
-"""The graphs of a family as a table, each of which leads to its drawing."""
+"""List the graphs of a family in a table that links to their drawings."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ from graphviz_dash.ui.state.catalogue import Entry
 
 _MIB: Final = 1 << 20
 _MEMBER: Final = "member"
-"""The parameter of the address that says which row is chosen."""
+"""URL parameter of the selected row."""
 
 
 @st.fragment
 def members_table(entry: Entry, report: LoopReport, family: FamilyReport) -> None:
-    """What each member of ``family`` costs; the chosen row leads to its graph. A fragment: another
-    row draws its links anew, and nothing else of the page."""
+    """Show the cost of each member of ``family``; the selected row links to its graph.
+
+    A fragment: selecting a row redraws only its links.
+    """
     members = family.members
-    chosen = _chosen(members)
+    selected = _chosen(members)
     columns = _columns(family)
     key = f"members-{entry.key}-{report.run}-{family.index}"
     st.dataframe(
@@ -38,7 +40,7 @@ def members_table(entry: Entry, report: LoopReport, family: FamilyReport) -> Non
         column_config={
             name: st.column_config.NumberColumn(format="%.2f")
             for name in columns
-            if name.endswith(("µs", "ms", "MiB"))
+            if name.endswith(("(µs)", "(ms)", "(MiB)"))
         },
         hide_index=True,
         height="content" if len(members) <= 12 else 420,
@@ -46,34 +48,34 @@ def members_table(entry: Entry, report: LoopReport, family: FamilyReport) -> Non
         on_select=picking(key, _pick),
         selection_mode="single-cell",
         placeholder="–",
-        alt="Graphs of the family; a selected row leads to its drawing",
+        alt="Graphs of the family; selecting a row links to its drawing",
     )
     methods = {member.member.method for member in members if member.member.method}
-    said = "; ".join(KEY_METHODS[method] for method in methods)
-    method = f"Keys are known by {said}. " if said else "Keys are not known. "
+    sources = "; ".join(KEY_METHODS[method] for method in methods)
+    method = f"Keys come from {sources}. " if sources else "Keys are unknown. "
     show(
         element(
             "p",
             text(
-                f"{method}Select a row for its graph. GPU time is the median of sampled replays "
-                "between CUDA events. Own memory: what its capture left allocated in the pool, "
-                f"and {node_bytes_words(family.node_bytes)}."
+                f"{method}Select a row for its graph. GPU time is the median of sampled "
+                "replays between CUDA events. Own memory is the pool memory left allocated by "
+                f"the capture, plus {node_bytes_words(family.node_bytes)}."
             ),
             "muted",
         )
     )
-    graphs = [] if chosen is None else list(dict.fromkeys(members[chosen].member.graphs))
-    # Without a row too: a fragment draws in the bar only where it drew when the page was made.
+    graphs = [] if selected is None else list(dict.fromkeys(members[selected].member.graphs))
+    # Also without a row: a fragment can only redraw elements that the full run created.
     carry("graph", {"run": report.run, "graph": graphs[0]} if graphs else {})
-    if chosen is not None:
-        _lead(entry, report, graphs, member_title(family.family, members[chosen].member))
-    # The page's own end, where the address is kept, does not come after a fragment.
+    if selected is not None:
+        _lead(entry, report, graphs, member_title(family.family, members[selected].member))
+    # The end of the page script, which stores the address, does not run after a fragment.
     url_state.remember("graphs")
 
 
 def _columns(family: FamilyReport) -> dict[str, list[Any]]:
     members = family.members
-    own = [
+    own_memory = [
         None
         if member.own_bytes is None and member.executable_bytes is None
         else ((member.own_bytes or 0) + (member.executable_bytes or 0)) / _MIB
@@ -82,19 +84,21 @@ def _columns(family: FamilyReport) -> dict[str, list[Any]]:
     return {
         "Key": [printable(key_text(family.family, member.member)) for member in members],
         "Steps": [member.steps for member in members],
-        "GPU time, µs": [member.gpu.median / 1e3 if member.gpu else None for member in members],
+        "GPU time (µs)": [member.gpu.median / 1e3 if member.gpu else None for member in members],
         "Samples": [len(member.gpu_ns) for member in members],
-        "Launch, µs": [member.launch.median / 1e3 if member.launch else None for member in members],
-        "To the next step, µs": [
+        "Launch (µs)": [
+            member.launch.median / 1e3 if member.launch else None for member in members
+        ],
+        "Step interval (µs)": [
             member.period.median / 1e3 if member.period else None for member in members
         ],
-        "Capture, ms": [member.capture_ns / 1e6 for member in members],
-        "First launch, µs": [
+        "Capture (ms)": [member.capture_ns / 1e6 for member in members],
+        "First launch (µs)": [
             None if member.first_launch_ns is None else member.first_launch_ns / 1e3
             for member in members
         ],
-        "Own memory, MiB": own,
-        "Pool grew, MiB": [
+        "Own memory (MiB)": own_memory,
+        "Pool growth (MiB)": [
             None if member.pool_added_bytes is None else member.pool_added_bytes / _MIB
             for member in members
         ],
@@ -114,7 +118,7 @@ def _pick(row: int | None) -> None:
 
 
 def _lead(entry: Entry, report: LoopReport, graphs: list[str], title: str) -> None:
-    """Links to the graphs of the chosen row, the first of many segments."""
+    """Show links to the graphs of the selected row, at most eight segments."""
     with st.container(horizontal=True, key="member-links"):
         for number, graph in enumerate(graphs[:8], 1):
             query = {"run": report.run, "graph": graph}

@@ -1,4 +1,4 @@
-"""Graphs: the families of a program with many graphs, what each size costs, and which sizes pay."""
+"""Graphs: the graph families of a program, cost per size, and recommended sizes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,11 @@ _RECORD: Final = "graphviz-dash collect -o FOLDER -- python server.py"
 
 
 def render() -> None:
-    """The page. What the loop tells is drawn at once; the graphs, which may be of a million nodes,
-    are read beside the page when that stands."""
+    """Render the page.
+
+    The loop is drawn immediately. The graphs, which may have a million nodes, are read in the
+    background afterwards.
+    """
     entry = chosen_entry()
     reports = () if entry is None else _reports(entry)
     if entry is None or not reports:
@@ -60,7 +63,7 @@ def render() -> None:
     comparison_panel(entry.key, reports, family.family.name)
     strip = None
     if family.is_segmented:
-        st.header("A step in its segments", anchor=False)
+        st.header("Anatomy of a step", anchor=False)
         strip = st.container()
     st.header("All graphs", anchor=False)
     members_table(entry, report, family)
@@ -68,30 +71,28 @@ def render() -> None:
         with strip:
             segments_panel(entry, report, family)
     if slots is not None:
-        # Last, for the graphs are read for it.
+        # Last, because it reads the graphs.
         mark_other_kernels(entry.key, number, family_index, family, slots)
 
 
 def _nothing(chosen: Chosen) -> None:
-    """Why there is no family to be shown."""
     recorded = [run for run in chosen.experiment.runs if run.recording is not None]
     if not recorded:
         empty(
-            "This experiment holds no recorded program",
-            "Which of many graphs a program replays, at what size and how often, is seen where the "
-            "program itself is recorded:",
+            "No recorded program in this experiment",
+            "Record the program to see which of its graphs it replays, at what size and how often:",
             command=_RECORD,
         )
     elif any(run.loop is None and run.recording.graphs[1:] for run in recorded if run.recording):
         empty(
-            "This recording does not tell which graph a step replayed",
-            "It was made before bundle format 4. Record the program again:",
+            "Recording without graph information per step",
+            "The recording is older than bundle format 4. Record the program again:",
             command=_RECORD,
         )
     else:
         empty(
-            "No program of this experiment replays many graphs",
-            "A family of graphs for several sizes, or segments of a step, would be shown here.",
+            "No program in this experiment replays many graphs",
+            "This page shows families of graphs for several sizes, or segments of a step.",
         )
 
 
@@ -99,7 +100,7 @@ def _reports(entry: Entry) -> tuple[LoopReport, ...]:
     try:
         return loop_reports(entry.key)
     except InputError:
-        # The page of the whole experiment says what is wrong.
+        # The page of the loaded experiment reports the error.
         return ()
 
 
@@ -112,7 +113,7 @@ def _choose_run(reports: tuple[LoopReport, ...]) -> int:
 
 def _choose_family(report: LoopReport) -> int:
     names = [family.family.name for family in report.families]
-    # Two of one name are told by their numbers.
+    # Number families with the same name.
     labels = [
         name if names.count(name) == 1 else f"{name} ({number})"
         for number, name in enumerate(names, 1)

@@ -1,4 +1,4 @@
-"""A step as its segments, with the eager work between them."""
+"""Show a step as graph segments with the eager work between them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphviz_dash.ui.state.store import STORE
 
 
 def segments_panel(entry: Entry, report: LoopReport, family: FamilyReport) -> None:
-    """What a step of ``family`` replays, and a traced step as a strip."""
+    """Show the replays of a step of ``family``, and a traced step as a strip."""
     show(element("p", text(segments_sentence(family)), "said"))
     try:
         step = traced_segments(entry.key, report.run)
@@ -26,7 +26,7 @@ def segments_panel(entry: Entry, report: LoopReport, family: FamilyReport) -> No
         show(element("p", text(f"The trace cannot be read: {error}"), "trouble-text"))
         return
     if isinstance(step, Missing):
-        show(element("p", text(f"No step is drawn: {step.reason}."), "muted"))
+        show(element("p", text(f"Not available: {step.reason}."), "muted"))
         return
     show(element("p", text(strip_sentence(step)), "said"))
     names = graph_keys(STORE.run(entry.key, report.run).loop)

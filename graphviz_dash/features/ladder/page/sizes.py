@@ -1,4 +1,4 @@
-"""Times, requests and losses over the sizes of a family, and what its graphs cost."""
+"""Show times, requests and losses by size, and the graph costs of a family."""
 
 from __future__ import annotations
 
@@ -27,53 +27,57 @@ from graphviz_dash.ui.state.jobs import Job
 from graphviz_dash.units import format_count
 
 _SHOWN: Final = 30
-"""Changes of kernels that are listed."""
+"""Maximum number of listed kernel changes."""
 _REPLACEMENTS: Final = 12
-"""Replacements listed of each."""
+"""Maximum number of replacements listed per change."""
 _BETWEEN: Final = 0.4
-"""Seconds between two looks at whether the graphs are read."""
+"""Seconds between checks whether the graphs are loaded."""
 
 
 class Slots(Struct, frozen=True):
-    """Places on the page that are filled once the graphs are read."""
+    """Placeholders filled once the graphs are loaded."""
 
     picture: DeltaGenerator
-    """Of the picture over size, which then has marks."""
+    """Chart over size, which then gets marks."""
     words: DeltaGenerator
-    """Below it, of what is said of kernels."""
+    """Text about kernels below the chart."""
 
 
 def size_panel(key: str, number: int, family_index: int, family: FamilyReport) -> Slots | None:
-    """Replay time, requests and losses over size of the family at the place ``family_index`` of the
-    report at the place ``number``; None where nothing is left to be marked."""
-    st.header("Replay time, requests and what they lose, by size", anchor=False)
-    said = " ".join(filter(None, (loss_sentence(family), sizes_sentence(family))))
-    show(element("p", text(said), "said"))
+    """Show replay time, requests and losses by size.
+
+    The indices select a report and a family in it. Returns None if there is nothing left to mark.
+    """
+    st.header("Replay time, requests and overhead by size", anchor=False)
+    sentences = " ".join(filter(None, (loss_sentence(family), sizes_sentence(family))))
+    show(element("p", text(sentences), "said"))
     slots = Slots(st.empty(), st.container())
-    known = changes_known(key, number, family_index)
-    marks = changes(key, number, family_index) if known else ()
+    is_ready = changes_known(key, number, family_index)
+    marks = changes(key, number, family_index) if is_ready else ()
     with slots.picture:
         _picture(key, number, family, marks)
-    if known:
+    if is_ready:
         _say(slots, marks)
     show(element("p", text(step_sentence(family)), "muted"))
-    return None if known else slots
+    return None if is_ready else slots
 
 
 def _picture(key: str, number: int, family: FamilyReport, marks: tuple[KernelChange, ...]) -> None:
-    what = ("family", number, family.index, len(marks))
-    drawn = loop_figure(key, what, lambda seen: family_chart(family, marks, seen))
-    if drawn is None:
-        show(element("p", "No replay of a known size was timed on the GPU.", "muted"))
+    chart_key = ("family", number, family.index, len(marks))
+    chart = loop_figure(key, chart_key, lambda seen: family_chart(family, marks, seen))
+    if chart is None:
+        show(element("p", "No replay of a known size was timed on the GPU", "muted"))
     else:
-        draw(drawn, f"family-{key}-{family.index}-{len(marks)}")
+        draw(chart, f"family-{key}-{family.index}-{len(marks)}")
 
 
 def mark_other_kernels(
     key: str, number: int, family_index: int, family: FamilyReport, slots: Slots
 ) -> None:
-    """Marks where other kernels are chosen: at once, or where the graphs are large when they were
-    read beside the page, which answers meanwhile."""
+    """Mark sizes where the kernel selection changes.
+
+    Large graphs are loaded in the background while the page stays responsive.
+    """
     with slots.words:
         try:
             job = changes_job(key, number, family_index)
@@ -91,17 +95,16 @@ def mark_other_kernels(
 
 
 def _await_changes(job: Job) -> None:
-    """Draws the page anew when the graphs are read."""
     if job.ended:
         st.rerun()
-    show(element("p", "Comparing kernels: the graphs are being read.", "muted"))
+    show(element("p", "Loading the graphs to compare kernels…", "muted"))
 
 
 def _say(slots: Slots, marks: tuple[KernelChange, ...]) -> None:
     with slots.words:
         show(element("p", text(changes_sentence(marks)), "said"))
         if marks:
-            with st.expander("Which kernel replaces which", icon=":material/swap_horiz:"):
+            with st.expander("Kernel changes", icon=":material/swap_horiz:"):
                 show(element("div", _changes_table(marks), "scroll"))
 
 
@@ -120,20 +123,20 @@ def _changes_table(marks: tuple[KernelChange, ...]) -> str:
         )
         for change in marks[:_SHOWN]
     ]
-    return table(["places", "smaller size", "larger size"], rows, "figures kernels")
+    return table(["nodes", "smaller size", "larger size"], rows, "figures kernels")
 
 
 def _kernel(name: str | None) -> str:
     if name is None:
-        return element("span", "nothing", "absent", title="this size has no kernel there")
+        return element("span", "none", "absent", title="no kernel at this position")
     return element("abbr", text(short_name(name)), title=name, tabindex="0")
 
 
 def costs_panel(key: str, number: int, family: FamilyReport) -> None:
-    """Memory and start-up as stairs."""
-    st.header("What the graphs cost", anchor=False)
+    """Show memory and startup time as step charts."""
+    st.header("Graph costs", anchor=False)
     show(element("p", text(costs_sentence(family)), "said"))
-    what = ("stairs", number, family.index)
-    chart = loop_figure(key, what, lambda seen: stairs_chart(family, seen))
+    chart_key = ("stairs", number, family.index)
+    chart = loop_figure(key, chart_key, lambda seen: stairs_chart(family, seen))
     if chart is not None:
         draw(chart, f"stairs-{key}-{family.index}")

@@ -1,4 +1,4 @@
-"""What analysis makes of the families of graphs of an opened experiment, built once."""
+"""Cached analysis of the graph families of opened experiments."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ from graphviz_dash.ui.state.store import STORE
 
 
 def loop_reports(key: str) -> tuple[LoopReport, ...]:
-    """The loop of each run of an experiment that replays many graphs, that with the most steps
-    first; made without reading the graphs, and the trace only where it may tell real sizes."""
+    """Return the loops of runs that replay many graphs, most steps first.
+
+    Built without reading the graphs. The trace is read only if it may contain real sizes.
+    """
     runs = STORE.loops(key)
 
     def build() -> tuple[LoopReport, ...]:
@@ -43,7 +45,7 @@ def loop_reports(key: str) -> tuple[LoopReport, ...]:
 
 
 def advice(key: str, run: int, family: int, budget: Budget) -> LadderAdvice | Missing:
-    """The best ladder of the ``family`` at that place of the report at the place ``run``."""
+    """Return the best ladder of a family, by index of its report and index in it."""
     basis = _basis(key, run, family)
     if isinstance(basis, Missing):
         return basis
@@ -61,8 +63,9 @@ def _basis(key: str, run: int, family: int) -> LadderBasis | Missing:
 
 
 def changes(key: str, run: int, family: int) -> tuple[KernelChange, ...]:
-    """Where other kernels are chosen along the sizes of a family: of its graphs the names of their
-    nodes are read, and nothing else.
+    """Return the kernel changes along the sizes of a family; reads only the node names of its
+    graphs.
+
 
     Raises:
         InputError: a graph cannot be read.
@@ -78,13 +81,13 @@ def changes(key: str, run: int, family: int) -> tuple[KernelChange, ...]:
 
 
 def changes_known(key: str, run: int, family: int) -> bool:
-    """Whether :func:`changes` answers at once."""
+    """Return True if the result of :func:`changes` is cached."""
     return STORE.has_of_loops(key, _changes_slot(run, family))
 
 
 def changes_job(key: str, run: int, family: int) -> Job | None:
-    """What finds :func:`changes` out where the graphs are too large for a page to wait for them;
-    None where they are not.
+    """Start a job that computes :func:`changes` for large graphs; None if they are small.
+
 
     Raises:
         InputError: the run's manifest cannot be read.
@@ -92,7 +95,7 @@ def changes_job(key: str, run: int, family: int) -> Job | None:
     if graph_bytes(_folder(key, run)) < LARGE_BYTES:
         return None
     act = partial(changes, key, run, family)
-    return JOBS.begin((key, *_changes_slot(run, family)), [("Reading the graphs", act)])
+    return JOBS.begin((key, *_changes_slot(run, family)), [("Loading the graphs", act)])
 
 
 def _changes_slot(run: int, family: int) -> tuple[str, int, int]:
@@ -101,12 +104,13 @@ def _changes_slot(run: int, family: int) -> tuple[str, int, int]:
 
 def _folder(key: str, run: int) -> Path:
     name = loop_reports(key)[run].run
-    return next(each.path for each in STORE.loops(key) if each.name == name)
+    return next(loop_run.path for loop_run in STORE.loops(key) if loop_run.name == name)
 
 
 def traced_segments(key: str, run_name: str) -> SegmentedStep | Missing:
-    """A traced step of a run as its replays and the eager work between them, or why there is
-    none."""
+    """Return a traced step as replays and the eager work between them, or the reason for its
+    absence.
+    """
     run = STORE.run(key, run_name)
     trace, match = run.replay_trace, replays(key, run_name)
     if trace is None or match is None:

@@ -1,4 +1,4 @@
-"""The Launch page below the synthetic graphs: own graphs, recordings compared, published."""
+"""Show captured graphs, compared recordings and published times on the Launch page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TABLE_PX: Final = 420
 
 
 def own_answer(experiment: str, graphs: Sequence[OwnGraph]) -> None:
-    """Whether the launches of an experiment's graphs are as they should be."""
+    """Show whether an experiment's graphs launch as fast as expected."""
     st.header(f"Your graphs: {plain(experiment)}", anchor=False)
     if not graphs:
         st.caption(words.NO_OWN_GRAPHS)
@@ -36,15 +36,15 @@ def own_answer(experiment: str, graphs: Sequence[OwnGraph]) -> None:
 
 
 def own_table(graphs: Sequence[OwnGraph]) -> None:
-    """The life of every captured graph of an experiment, beside a chain of its size."""
+    """Show launch times of an experiment's graphs next to a chain of the same size."""
     if graphs:
-        with st.expander("Every graph of yours: shape, launches, a chain of its size"):
+        with st.expander("All your graphs: shape, launch times, chain of the same size"):
             _own_table(graphs)
 
 
 def _own_table(graphs: Sequence[OwnGraph]) -> None:
     measures = [
-        measure for measure in LaunchMeasure if any(measure in own.timings for own in graphs)
+        measure for measure in LaunchMeasure if any(measure in graph.timings for graph in graphs)
     ]
     data: dict[str, list[Any]] = {
         "Run": [own.run for own in graphs],
@@ -54,16 +54,16 @@ def _own_table(graphs: Sequence[OwnGraph]) -> None:
         "Roots": [own.shape.roots if own.shape else None for own in graphs],
         "Width": [own.shape.width if own.shape else None for own in graphs],
         "Depth": [own.shape.depth if own.shape else None for own in graphs],
-        "Repeat, of a chain": [own.chain.measured if own.chain else None for own in graphs],
-        "Chain, µs": [own.chain.ns / 1e3 if own.chain else None for own in graphs],
-        "Chain and roots, µs": [
+        "Repeat vs chain": [own.chain.measured if own.chain else None for own in graphs],
+        "Chain (µs)": [own.chain.ns / 1e3 if own.chain else None for own in graphs],
+        "Chain and roots (µs)": [
             own.chain.with_roots / 1e3 if own.chain and own.chain.with_roots else None
             for own in graphs
         ],
     }
     config = _own_columns()
     for measure in measures:
-        name = f"{words.MEASURE_TITLES[measure]}, µs"
+        name = f"{words.MEASURE_TITLES[measure]} (µs)"
         data[name] = [
             own.timings[measure].summary.median / 1e3 if measure in own.timings else None
             for own in graphs
@@ -82,12 +82,11 @@ def _own_table(graphs: Sequence[OwnGraph]) -> None:
     missing = sorted({own.expected.reason for own in graphs if isinstance(own.expected, Missing)})
     st.caption(
         plain(
-            "Times of the clean pass, to which no profiler was attached; what a graph does once "
-            "was measured once. "
+            "Times of the unprofiled pass. One-time operations were measured once. "
             + " ".join(
                 (
                     *words.untimed_sentences(graphs),
-                    *(f"Without a chain: {measure}." for measure in missing),
+                    *(f"No chain: {reason}." for reason in missing),
                 )
             )
         )
@@ -99,29 +98,32 @@ def _own_columns() -> dict[str, Any]:
         "Run": st.column_config.TextColumn(pinned=True),
         "Graph": st.column_config.TextColumn(pinned=True),
         "Linear": st.column_config.NumberColumn(
-            format="percent", help="Share of the nodes that lies on linear chains"
+            format="percent", help="Share of the nodes on linear chains"
         ),
         "Width": st.column_config.NumberColumn(help="Most nodes at one depth"),
         "Depth": st.column_config.NumberColumn(help="Nodes on the longest path"),
-        "Repeat, of a chain": st.column_config.NumberColumn(
-            format="%.2fx", help="CPU time of a repeat launch over that of a chain of its size"
+        "Repeat vs chain": st.column_config.NumberColumn(
+            format="%.2fx", help="CPU time of a repeat launch relative to a chain of the same size"
         ),
-        "Chain, µs": st.column_config.NumberColumn(
+        "Chain (µs)": st.column_config.NumberColumn(
             format="%.2f",
-            help="CPU time of a repeat launch of a linear chain of as many empty kernels",
+            help=(
+                "CPU time of a repeat launch of a linear chain with the same number of empty "
+                "kernels"
+            ),
         ),
-        "Chain and roots, µs": st.column_config.NumberColumn(
-            format="%.2f", help="The same, and what as many roots cost synthetic graphs"
+        "Chain and roots (µs)": st.column_config.NumberColumn(
+            format="%.2f", help="The same, plus the cost of as many roots in synthetic graphs"
         ),
     }
 
 
 def comparison_panel(recordings: Mapping[str, LaunchCosts]) -> None:
-    """Recordings compared: medians, ratios, and whether they lie within their spread."""
+    """Show medians and ratios of recordings, and whether they agree within their spread."""
     comparison = compare_launches(recordings)
     if comparison is None:
         return
-    with st.expander("Recordings compared"):
+    with st.expander("Comparison of recordings"):
         show(element("p", text(words.comparison_sentence(comparison))))
         _comparison_table(comparison)
 
@@ -135,29 +137,29 @@ def _comparison_table(comparison: LaunchComparison) -> None:
     }
     config: dict[str, Any] = {}
     for column, name in enumerate(comparison.names):
-        data[f"{name}, µs"] = [difference.medians[column] / 1e3 for difference in differences]
-        config[f"{name}, µs"] = st.column_config.NumberColumn(format="%.2f")
+        data[f"{name} (µs)"] = [difference.medians[column] / 1e3 for difference in differences]
+        config[f"{name} (µs)"] = st.column_config.NumberColumn(format="%.2f")
         if column:
-            data[f"{name}, ratio"] = [difference.ratios[column] for difference in differences]
-            config[f"{name}, ratio"] = st.column_config.NumberColumn(format="%.2fx")
-    data["Apart, µs"] = [difference.largest_gap / 1e3 for difference in differences]
-    data["Spread, µs"] = [difference.spread / 1e3 for difference in differences]
+            data[f"{name} (ratio)"] = [difference.ratios[column] for difference in differences]
+            config[f"{name} (ratio)"] = st.column_config.NumberColumn(format="%.2fx")
+    data["Difference (µs)"] = [difference.largest_gap / 1e3 for difference in differences]
+    data["Spread (µs)"] = [difference.spread / 1e3 for difference in differences]
     data["Within"] = [difference.within for difference in differences]
-    for name in ("Apart, µs", "Spread, µs"):
+    for name in ("Difference (µs)", "Spread (µs)"):
         config[name] = st.column_config.NumberColumn(format="%.3f")
     st.dataframe(
         data,
         column_config=config,
         hide_index=True,
         height=_TABLE_PX,
-        alt="Medians of the recordings, their ratios, and whether they lie within their spread",
+        alt="Medians of the recordings, their ratios, and whether they agree within their spread",
     )
 
 
 def published_panel(recordings: Mapping[str, LaunchCosts]) -> None:
-    """What NVIDIA published, with its source, beside the recordings."""
+    """Show NVIDIA's published times next to the recordings."""
     published = published_launch()
-    with st.expander("Compared with what NVIDIA published"):
+    with st.expander("Comparison with NVIDIA's published times"):
         show(
             element(
                 "p",
@@ -171,25 +173,25 @@ def published_panel(recordings: Mapping[str, LaunchCosts]) -> None:
         data: dict[str, list[Any]] = {
             "Measure": [words.MEASURE_TITLES[row.measure] for row in rows],
             "Chains": [row.chains for row in rows],
-            "Nodes of each": [row.length for row in rows],
-            "Toolkit 11.8, µs": [_us(row.before) for row in rows],
-            "Toolkit 12.6, µs": [_us(row.after) for row in rows],
+            "Nodes per chain": [row.length for row in rows],
+            "Toolkit 11.8 (µs)": [_us(row.before) for row in rows],
+            "Toolkit 12.6 (µs)": [_us(row.after) for row in rows],
         }
         config: dict[str, Any] = {
             name: st.column_config.NumberColumn(format="%.2f")
-            for name in ("Toolkit 11.8, µs", "Toolkit 12.6, µs")
+            for name in ("Toolkit 11.8 (µs)", "Toolkit 12.6 (µs)")
         }
         for name in recordings:
             medians = [row.medians[name] for row in rows]
-            data[f"{name}, µs"] = [_us(median) for median in medians]
-            config[f"{name}, µs"] = st.column_config.NumberColumn(format="%.2f")
-        data["From"] = [row.source for row in rows]
+            data[f"{name} (µs)"] = [_us(median) for median in medians]
+            config[f"{name} (µs)"] = st.column_config.NumberColumn(format="%.2f")
+        data["Source"] = [row.source for row in rows]
         st.dataframe(
             data,
             column_config=config,
             hide_index=True,
             placeholder="–",
-            alt="Published times of linear and parallel chains beside the recordings",
+            alt="Published times of linear and parallel chains next to the recordings",
         )
         st.caption(plain(" ".join(published.statements)))
 

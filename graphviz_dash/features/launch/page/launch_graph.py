@@ -1,4 +1,4 @@
-"""The chart of launch costs over the size of the graph, with its pickers."""
+"""Show the chart of launch cost over graph size with its pickers."""
 
 from __future__ import annotations
 
@@ -27,15 +27,17 @@ _MEASURES: Final = {title: measure for measure, title in MEASURE_TITLES.items()}
 def launch_graph(
     recordings: dict[str, LaunchCosts], own: tuple[OwnGraph, ...], made_of: tuple[str, ...]
 ) -> None:
-    """The chart of ``recordings`` by name, with the ``own`` graphs of an experiment over it; both
-    are known by ``made_of``."""
+    """Draw the chart of ``recordings`` by name, overlaid with an experiment's graphs.
+
+    ``made_of`` is the cache key of both.
+    """
     with st.container(horizontal=True, vertical_alignment="bottom"):
         standard = MEASURE_TITLES[LaunchMeasure.REPEAT_LAUNCH_CPU]
         title = url_state.choose("measure", "Measure", [*_MEASURES], default=standard, width=260)
         scale = url_state.choose("scale", "Scale", [_LOG, _LINEAR])
-        beside = url_state.choose_several("beside", "Overlay", [_OWN, _PUBLISHED], [_OWN])
+        overlays = url_state.choose_several("beside", "Overlay", [_OWN, _PUBLISHED], [_OWN])
     measure = _MEASURES[title]
-    figure = _figure(made_of, measure, theme(), scale, tuple(beside), recordings, own)
+    figure = _figure(made_of, measure, theme(), scale, tuple(overlays), recordings, own)
     if figure is None:
         empty("Not measured", f"No recording has samples of: {MEASURE_MEANINGS[measure]}.")
         return
@@ -44,7 +46,7 @@ def launch_graph(
     st.caption(f"{title}: {MEASURE_MEANINGS[measure]}.")
 
 
-# Built once, for Plotly takes 30 ms for it; shared as it is, and drawn from only.
+# Cached because building a Plotly figure costs 30 ms; shared read-only.
 @st.cache_resource(max_entries=32, show_spinner=False)
 def _figure(
     made_of: tuple[str, ...],

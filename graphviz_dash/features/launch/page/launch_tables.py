@@ -1,4 +1,4 @@
-"""A recording of launch costs in figures: tiles, fits, and medians of every graph."""
+"""Show launch costs of a recording: tiles, fits and medians."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from graphviz_dash.units import format_count, format_ns
 
 
 def launch_tiles(costs: LaunchCosts) -> str:
-    """The fits of the most asked measures as tiles, as far as they were recorded."""
+    """Format the fits of the main measures as tiles, if recorded."""
     repeat = costs.lines.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
     instantiate = costs.lines.get(LaunchMeasure.INSTANTIATION)
     device = costs.lines.get(LaunchMeasure.REPEAT_LAUNCH_DEVICE)
     cells = []
     if repeat is not None:
-        until = f"up to {format_count(repeat.knee)} nodes" if repeat.knee else "at no nodes"
-        cells.append(("Repeat launch, CPU", format_ns(repeat.base_ns), until))
+        range_text = f"up to {format_count(repeat.knee)} nodes" if repeat.knee else "at no nodes"
+        cells.append(("Repeat launch, CPU", format_ns(repeat.base_ns), range_text))
         cells.append(
             (
                 "Per extra node",
@@ -54,8 +54,8 @@ def launch_tiles(costs: LaunchCosts) -> str:
 
 
 def fits_table(name: str, costs: LaunchCosts) -> None:
-    """The fits as a table: every measure over lines, and the launch over chains."""
-    with st.expander(f"How each measure of {plain(name)} grows: base and slope with 95% intervals"):
+    """Show the fits of every measure over linear chains, and of the launch over parallel chains."""
+    with st.expander(f"Fits of {plain(name)}: base and slope with 95% intervals"):
         chains = {family_name(family): fits for family, fits in costs.chains.items()}
         families = {"linear chains": costs.lines, **chains}
         rows = [
@@ -65,40 +65,40 @@ def fits_table(name: str, costs: LaunchCosts) -> None:
         ]
         st.dataframe(
             {
-                "Over": [family for family, _, _ in rows],
+                "Topology": [family for family, _, _ in rows],
                 "Measure": [MEASURE_TITLES[measure] for _, measure, _ in rows],
-                "Base, µs": [fit.base_ns / 1e3 for *_, fit in rows],
+                "Base (µs)": [fit.base_ns / 1e3 for *_, fit in rows],
                 "Base, 95%": [interval_text(fit.base_interval) for *_, fit in rows],
-                "A node, ns": [fit.slope_ns for *_, fit in rows],
-                "A node, 95%": [interval_text(fit.slope_interval) for *_, fit in rows],
-                "From nodes": [fit.knee for *_, fit in rows],
-                "From, 95%": [
+                "Per node (ns)": [fit.slope_ns for *_, fit in rows],
+                "Per node, 95%": [interval_text(fit.slope_interval) for *_, fit in rows],
+                "Knee (nodes)": [fit.knee for *_, fit in rows],
+                "Knee, 95%": [
                     f"{fit.knee_interval.low:,.0f} to {fit.knee_interval.high or 0:,.0f}"
                     for *_, fit in rows
                 ],
             },
             hide_index=True,
             column_config={
-                "Base, µs": st.column_config.NumberColumn(format="%.2f"),
-                "A node, ns": st.column_config.NumberColumn(format="%.2f"),
+                "Base (µs)": st.column_config.NumberColumn(format="%.2f"),
+                "Per node (ns)": st.column_config.NumberColumn(format="%.2f"),
             },
             alt="Base, slope and knee of every measure with their intervals",
         )
 
 
 def medians_table(name: str, costs: LaunchCosts) -> None:
-    """The median of every measure for every graph of the recording ``name``."""
+    """Show the median of every measure for every graph of the recording ``name``."""
     with st.expander(f"Medians of {plain(name)}"):
         _medians(costs)
 
 
 def _medians(costs: LaunchCosts) -> None:
     machine = costs.recording.environment
-    whole = "" if costs.recording.complete else "; interrupted"
+    status = "" if costs.recording.complete else "; interrupted"
     st.caption(
         plain(
             f"{machine.gpu_name}, {machine.cpu}, driver {machine.driver or 'unknown'}, CUDA "
-            f"{machine.cuda_runtime}, {costs.recording.created[:10]}{whole}"
+            f"{machine.cuda_runtime}, {costs.recording.created[:10]}{status}"
         )
     )
     measures = [
@@ -111,10 +111,10 @@ def _medians(costs: LaunchCosts) -> None:
     config: dict[str, Any] = {"Graph": st.column_config.TextColumn(pinned=True, width="medium")}
     for measure in measures:
         medians = [row.median(measure) for row in costs.rows]
-        data[f"{MEASURE_TITLES[measure]}, µs"] = [
+        data[f"{MEASURE_TITLES[measure]} (µs)"] = [
             None if value is None else value / 1e3 for value in medians
         ]
-        config[f"{MEASURE_TITLES[measure]}, µs"] = st.column_config.NumberColumn(
+        config[f"{MEASURE_TITLES[measure]} (µs)"] = st.column_config.NumberColumn(
             format="%.2f", help=MEASURE_MEANINGS[measure]
         )
     st.dataframe(

@@ -1,4 +1,4 @@
-"""What each profiler does to the steps of an experiment's runs."""
+"""Show the overhead of each profiler on the steps of an experiment's runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _effects(key: str) -> dict[str, ObserverEffect | Missing]:
 
 
 def observer_panel(entry: Entry) -> None:
-    """What each profiler does to the steps of an experiment's runs."""
+    """Show the profiler overhead of an experiment's runs."""
     try:
         outcomes = _effects(entry.key)
     except InputError:
@@ -49,40 +49,41 @@ def observer_panel(entry: Entry) -> None:
         )
         st.caption(
             plain(
-                f"Not known for {entry.name}: {'; '.join(reasons)}. graphviz-dash collect "
-                "--observers times the step with nothing attached, with CUDA events, under "
+                f"Not available for {entry.name}: {'; '.join(reasons)}. graphviz-dash collect "
+                "--observers times the step without a profiler, with CUDA events, under "
                 "torch.profiler, and under CUPTI by graph and by node."
             )
         )
         return
     names = [*effects]
-    usual = next((name for name in names if name == "graph"), names[0])
-    chosen = names[0]
+    default = next((name for name in names if name == "graph"), names[0])
+    selected = names[0]
     if len(names) > 1:
-        chosen = url_state.choose("watched", "Run", names, default=usual)
-    effect = effects[chosen]
+        selected = url_state.choose("watched", "Run", names, default=default)
+    effect = effects[selected]
     show(element("p", text(observers.effect_sentence(effect)), "sentence"))
-    chart = bare_figure(entry.key, ("observers", chosen), lambda seen: observer_chart(effect, seen))
+    chart = bare_figure(
+        entry.key, ("observers", selected), lambda seen: observer_chart(effect, seen)
+    )
     draw(chart, "observers")
     _observer_table(effect)
     noise = format_percent(effect.noise[StepMeasure.STEP] - 1)
     lines = [
-        f"The grey band: two processes with nothing attached differ by {noise} of a step.",
-        "On the GPU there is nothing to read without events; the other tools are set beside them.",
-        *_beside_clean(outcome(entry.key)[chosen]),
+        f"Grey band: two processes without a profiler differ by {noise} of a step.",
+        "GPU times need events, so the other tools are compared with events.",
+        *_beside_clean(outcome(entry.key)[selected]),
         *(f"Without {reason}." for reason in observers.missing_observers(effect)),
     ]
     st.caption(plain(" ".join(lines)))
 
 
 def _beside_clean(run: RunComparison) -> Iterator[str]:
-    """What the clean pass says of the same step, for it is another process again."""
     step, issued = run["step_time"], run["launch_cpu_time"]
     if step.value is not None and issued.value is not None:
-        what = "launch" if run.run.graphs else "issue"
+        verb = "launch" if run.run.graphs else "issue"
         yield (
-            "Each row is of a process of its own; in that of the clean pass a step took "
-            f"{step.text}, {issued.text} of them to {what} it."
+            "Each row comes from a separate process. In the clean pass a step lasted "
+            f"{step.text}, including {issued.text} to {verb} it."
         )
 
 
@@ -90,11 +91,11 @@ def _observer_table(effect: ObserverEffect) -> None:
     head = [
         "",
         *(
-            f'<abbr title="{text(why)}">{text(title)}</abbr>'
-            for title, why in observers.MEASURE_TITLES.values()
+            f'<abbr title="{text(explanation)}">{text(title)}</abbr>'
+            for title, explanation in observers.MEASURE_TITLES.values()
         ),
     ]
-    head.append("records a step")
+    head.append("records/step")
     rows = []
     for row in effect.rows:
         cells = [text(observers.OBSERVER_TITLES[row.observer])]
@@ -103,14 +104,14 @@ def _observer_table(effect: ObserverEffect) -> None:
             if cell is None:
                 cells.append(f'<span class="absent" title="{text(row.absent[measure])}">–</span>')
                 continue
-            times = "" if cell.beyond is None else format_ratio(cell.ratio)
+            ratio_text = "" if cell.beyond is None else format_ratio(cell.ratio)
             mark = ' class="better"' if cell.beyond else ""
             cells.append(
                 f'<span class="num">{text(format_ns(cell.value))}</span>'
-                f'<span class="spread"><b{mark}>{text(times)}</b></span>'
+                f'<span class="spread"><b{mark}>{text(ratio_text)}</b></span>'
             )
         if row.records is None:
-            cells.append('<span class="absent" title="it makes no records of work">–</span>')
+            cells.append('<span class="absent" title="it records no work">–</span>')
         else:
             records = format_count(round(row.records))
             cells.append(f'<span class="num">{text(records)}</span>')

@@ -1,4 +1,4 @@
-"""Launch: what launching graphs costs on a machine, by size and shape."""
+"""Launch: launch cost of graphs on a machine, by size and shape."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from graphviz_dash.ui.state.store import STORE
 
 
 def render() -> None:
-    """The page."""
+    """Render the page."""
     launch_paths = launches()
     names = [*launch_paths]
-    wanted = names[:1] if len(names) == 1 else _several(names)
+    selected_names = names[:1] if len(names) == 1 else _several(names)
     recordings: dict[str, LaunchCosts] = {}
-    for name in wanted:
+    for name in selected_names:
         try:
             recordings[name] = _costs(*_version(launch_paths[name]))
         except InputError as error:
-            trouble("This recording cannot be read", str(error))
+            trouble("Recording cannot be read", str(error))
     entry = chosen_entry()
     if entry is not None:
         dim_empty(entry)
-    own = _own(entry, launch_paths, recordings) if entry is not None else ()
+    graphs = _own(entry, launch_paths, recordings) if entry is not None else ()
     if recordings:
         first = next(iter(recordings.values()))
         show(
@@ -54,22 +54,22 @@ def render() -> None:
             element("p", text(costs_sentence(first)), "sentence"),
         )
         if entry is not None:
-            own_answer(entry.name, own)
-        made_of = [part for name in recordings for part in (name, *_version(launch_paths[name]))]
-        launch_graph(recordings, own, (entry.key if entry else "", *map(str, made_of)))
-        with st.expander("What each node and root adds"):
+            own_answer(entry.name, graphs)
+        cache_key = [part for name in recordings for part in (name, *_version(launch_paths[name]))]
+        launch_graph(recordings, graphs, (entry.key if entry else "", *map(str, cache_key)))
+        with st.expander("Cost per node and root"):
             show(launch_tiles(first))
             show(element("p", text(" ".join(extra_sentences(first))), "said"))
-        own_table(own)
+        own_table(graphs)
     else:
         empty(
-            "No recording of launch costs yet",
-            "Make one on a machine with a CUDA GPU; it takes less than two minutes:",
+            "No launch cost recording",
+            "Record launch costs on a machine with a CUDA GPU (less than two minutes):",
             "graphviz-dash bench launch -o experiments/launch",
         )
         if entry is not None:
-            own_answer(entry.name, own)
-            own_table(own)
+            own_answer(entry.name, graphs)
+            own_table(graphs)
     if entry is not None:
         observer_panel(entry)
     if not recordings:
@@ -80,15 +80,14 @@ def render() -> None:
         fits_table(name, costs)
         medians_table(name, costs)
     st.caption(
-        "Timed through cuda-python in processes to which no profiler was attached, following "
-        "NVIDIA's sample cudaGraphsPerfScaling: empty kernels, captured from streams. Error bars "
-        "are the middle 90% of all samples (5th to 95th percentile). Hover a heading for what "
-        "it times."
+        "Timed with cuda-python in processes without a profiler, following NVIDIA's sample "
+        "cudaGraphsPerfScaling: empty kernels, captured from streams. Error bars show the "
+        "middle 90% of all samples (5th to 95th percentile). Hover over a heading for its "
+        "definition."
     )
 
 
 def _machines(costs: LaunchCosts, entry: Entry | None) -> str:
-    """Whose figures these are, and whose the chosen experiment's runs."""
     try:
         runs = STORE.outlines(entry.key) if entry is not None else ()
     except InputError:
@@ -100,7 +99,7 @@ def _machines(costs: LaunchCosts, entry: Entry | None) -> str:
 def _own(
     entry: Entry, launch_paths: dict[str, Path], recordings: dict[str, LaunchCosts]
 ) -> tuple[OwnGraph, ...]:
-    """The graphs of an experiment beside chains of any recording that can be read."""
+    """Return an experiment's graphs next to chains of any readable recording."""
     references = dict(recordings)
     for name, path in launch_paths.items():
         if name not in references:
@@ -110,24 +109,23 @@ def _own(
                 continue
     versions = tuple((name, *_version(path)) for name, path in launch_paths.items())
     try:
-        # Without the traces, which tell nothing of launches.
+        # The traces are not needed for launches.
         return STORE.derived_bare(
             entry.key,
             ("own graphs", versions, tuple(references)),
             lambda experiment: own_graphs(experiment, references),
         )
     except InputError as error:
-        trouble("This experiment cannot be read", str(error))
+        trouble("Experiment cannot be read", str(error))
         return ()
 
 
 def _version(path: Path) -> tuple[str, int]:
-    """A recording as it is now."""
     return str(path), path.stat().st_mtime_ns
 
 
-# Frozen: shared as it is, where a copy for each page would take 6 ms to make.
-@st.cache_resource(max_entries=32, show_spinner="Reading the recording")
+# Shared and frozen; a copy per page would cost 6 ms.
+@st.cache_resource(max_entries=32, show_spinner="Loading the recording")
 def _costs(path: str, changed_ns: int) -> LaunchCosts:
     return launch_costs(read_launch(Path(path)))
 

@@ -1,4 +1,4 @@
-"""The private pools of a run on the Memory page: what they are made of, which graph uses what."""
+"""Show the private pools of a run and their use by graphs on the Memory page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MIB: Final = 1 << 20
 
 
 def pools_panel(chosen: Chosen, report: MemoryReport) -> None:
-    """What the pools of a run are made of, and which graph uses which bytes of the chosen one."""
+    """Show the content of a run's pools, and the bytes that each graph uses in the selected one."""
     if not report.pools:
         return
     st.header(f"Private pools of {plain(report.run)}", anchor=False)
@@ -32,17 +32,21 @@ def pools_panel(chosen: Chosen, report: MemoryReport) -> None:
     pool = report.pools[names.index(name)]
     show(element("p", text(_pool_sentence(pool)), "sentence"))
     if run.memory_pass is not None:
-        of_pool = ("pool", run.name, pool.id)
+        pool_key = ("pool", run.name, pool.id)
         measured = run.memory_pass
-        usage = STORE.derived(chosen.key, of_pool, lambda _: pool_map(measured, pool.id))
-        chart = figure(chosen.key, of_pool, lambda seen: pool_map_chart(usage, seen))
+        usage = STORE.derived(chosen.key, pool_key, lambda _: pool_map(measured, pool.id))
+        chart = figure(chosen.key, pool_key, lambda seen: pool_map_chart(usage, seen))
         if chart is not None:
             draw(chart, "memory-pool")
-            drawn = len(chart.layout.yaxis.categoryarray)
+            row_count = len(chart.layout.yaxis.categoryarray)
             st.caption(
-                "A row for each graph, in capture order, and the bytes of the pool that its "
-                "capture allocated at some time; what lies in no row is unused."
-                + (f" The first {drawn} of {len(usage.rows)}." if drawn < len(usage.rows) else "")
+                "One row per graph, in capture order: bytes of the pool that its capture "
+                "allocated at any time. Bytes in no row are unused."
+                + (
+                    f" Showing the first {row_count} of {len(usage.rows)}."
+                    if row_count < len(usage.rows)
+                    else ""
+                )
             )
     _graphs(report)
 
@@ -53,7 +57,7 @@ def _pool_name(pool: PoolBreakdown) -> str:
 
 def _pool_sentence(pool: PoolBreakdown) -> str:
     parts = {
-        "of one graph": pool.exclusive,
+        "private to one graph": pool.exclusive,
         "shared": pool.shared,
         "unused": pool.unused,
         "library workspaces": pool.workspaces,
@@ -72,13 +76,13 @@ def _graphs(report: MemoryReport) -> None:
     graphs = report.graphs
     columns: dict[str, list[Any]] = {
         "Graph": [printable(graph.graph) for graph in graphs],
-        "Uses, MiB": [graph.footprint / _MIB for graph in graphs],
-        "Exclusive, MiB": [graph.exclusive / _MIB for graph in graphs],
-        "Shared, MiB": [graph.shared / _MIB for graph in graphs],
-        "Kept, MiB": [graph.kept / _MIB for graph in graphs],
-        "Peak, MiB": [graph.peak / _MIB for graph in graphs],
+        "Used (MiB)": [graph.footprint / _MIB for graph in graphs],
+        "Exclusive (MiB)": [graph.exclusive / _MIB for graph in graphs],
+        "Shared (MiB)": [graph.shared / _MIB for graph in graphs],
+        "Kept (MiB)": [graph.kept / _MIB for graph in graphs],
+        "Peak (MiB)": [graph.peak / _MIB for graph in graphs],
         "Allocations": [graph.allocations for graph in graphs],
-        "Executable, MiB": [
+        "Executable (MiB)": [
             None if graph.instantiate_device is None else graph.instantiate_device / _MIB
             for graph in graphs
         ],
@@ -95,8 +99,8 @@ def _graphs(report: MemoryReport) -> None:
         alt="Memory of each graph",
     )
     st.caption(
-        "Uses: all places of its pool that its capture allocated, workspaces and gradients "
-        "included. Kept: alive when the capture "
-        "ended, such as outputs. Peak: most of its own alive at once. Executable: growth of device "
-        "memory while it was instantiated; the driver takes it in pieces of MiB, so most show 0."
+        "Used: all pool memory allocated by the capture, including workspaces and gradients. "
+        "Kept: alive at the end of the capture, such as outputs. Peak: maximum alive at the "
+        "same time. Executable: growth of device memory during instantiation; the driver "
+        "allocates in multiples of MiB, so most show 0."
     )

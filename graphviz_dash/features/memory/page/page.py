@@ -1,4 +1,4 @@
-"""Memory: the breakdown of device memory in each run, and what graphs cost of it."""
+"""Memory: device memory breakdown of each run, and the memory cost of graphs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _MIB: Final = 1 << 20
 
 
 def render() -> None:
-    """The page."""
+    """Render the page."""
     chosen = chosen_experiment()
     result = memory(chosen.key)
     if not result.reports:
@@ -76,7 +76,6 @@ def render() -> None:
 
 
 def _allocator(chosen: Chosen, uses: Sequence[AllocatorUse]) -> None:
-    """What the allocator's own statistics come to, of runs that have no more."""
     show("".join(element("p", text(allocator_sentence(use)), "sentence") for use in uses))
     chart = figure(chosen.key, "memory-allocator", lambda seen: allocator_chart(uses, seen))
     if chart is not None:
@@ -84,7 +83,6 @@ def _allocator(chosen: Chosen, uses: Sequence[AllocatorUse]) -> None:
 
 
 def _statistics(chosen: Chosen) -> None:
-    """The allocator's own statistics, of runs that have no more: imported snapshots, recordings."""
     measured = [(run.name, run.memory) for run in chosen.experiment.runs if run.memory is not None]
     if not measured:
         return
@@ -112,40 +110,40 @@ def _statistics(chosen: Chosen) -> None:
         for pool in use.pools
     ]
     head = ("", "Reserved", "Allocated", "Peak reserved", "Peak allocated", "Private pools")
-    groups = [("The caching allocator", uses), *([("Private pools", pools)] if pools else [])]
+    groups = [("Caching allocator", uses), *([("Private pools", pools)] if pools else [])]
     show(element("div", table(head, groups, "figures runs"), "scroll"))
 
 
 def _nothing(chosen: Chosen, result: MemoryComparison, *, known: bool) -> None:
-    """Why no run has a memory pass, which ``known`` statistics make less of a loss."""
+    """Explain the missing memory pass; briefly if there are ``known`` statistics."""
     by_reason: dict[str, list[str]] = {}
     for name, missing in result.without.items():
         by_reason.setdefault(missing.reason, []).append(name)
     reasons = [f"{', '.join(names)}: {reason}." for reason, names in by_reason.items()]
     runs = chosen.experiment.runs
     if known:
-        how, command = memory_pass_hint(runs)
-        said = (
-            "What the memory is for, and which graph uses which part of a pool, a memory pass "
-            f"tells. {' '.join(reasons)} {how}"
+        hint, command = memory_pass_hint(runs)
+        message = (
+            "A memory pass records the use of memory and the pool memory of each graph. "
+            f"{' '.join(reasons)} {hint}"
         )
         show(
-            element("p", text(said), "muted")
+            element("p", text(message), "muted")
             + (element("pre", text(command), "command") if command else "")
         )
         return
     nothing(
         "memory",
         runs,
-        "No run of this experiment has a memory pass",
-        "A memory pass says what each part of it is for, and what graphs use of their pools.",
+        "No memory pass in this experiment",
+        "A memory pass records the use of each part and the pool memory of graphs.",
         *reasons,
         allocator_hint(runs),
     )
 
 
 def _report(result: MemoryComparison) -> MemoryReport:
-    """The run that is looked into: the chosen one, or the first with graphs."""
+    """Return the report of the selected run, by default the first with graphs."""
     names = [report.run for report in result.reports]
     graphed = [report.run for report in result.reports if report.pools]
     if len(names) == 1:
@@ -161,21 +159,21 @@ def _tiles(result: MemoryComparison, report: MemoryReport) -> str:
         (
             "Device memory" if report.alone else "Reserved",
             format_bytes(report.own),
-            f"{format_signed_bytes(change.own)} against {change.baseline}" if change else "",
+            f"{format_signed_bytes(change.own)} vs {change.baseline}" if change else "",
         ),
         (
             "Private pools",
             format_bytes(pools) if report.pools else "none",
             f"{format_count(len(report.pools))} for {counted(len(report.graphs), 'graph')}"
             if report.pools
-            else "no graph was captured",
+            else "no graph captured",
         ),
         (
             "Activations",
             format_bytes(report.parts[MemoryPart.ACTIVATIONS]),
             "at the peak, in the default pool",
         ),
-        ("Peak during setup", format_bytes(prepare), "reserved, captures included"),
+        ("Peak during setup", format_bytes(prepare), "reserved, including captures"),
     ]
     if change and not isinstance(change.activation_overhead, Missing):
         cells.insert(
@@ -204,8 +202,8 @@ def _parts(chosen: Chosen, result: MemoryComparison) -> None:
     show(element("div", _part_table(result), "scroll"))
     if not all(report.alone for report in result.reports):
         st.caption(
-            "The driver did not list these processes, so what lies outside the allocator has in it "
-            "whatever else was on the device, and its changes may be another process's."
+            "The driver did not list these processes. Memory outside the allocator includes "
+            "other processes on the device, and so may its changes."
         )
     for name, missing in result.without.items():
         show(element("p", text(f"{name}: {missing.reason}"), "muted"))
@@ -240,7 +238,7 @@ def _part_table(result: MemoryComparison) -> str:
             ),
         ],
     ]
-    return table(head, [("Parts", rows), ("Together", totals)], "figures runs")
+    return table(head, [("Parts", rows), ("Total", totals)], "figures runs")
 
 
 def _changes(
@@ -276,15 +274,15 @@ def _stages(result: MemoryComparison) -> None:
 
 
 _STAGES: Final = {
-    Stage.BUILD: "model and inputs are built",
+    Stage.BUILD: "building model and inputs",
     Stage.WARM_UP: "warm-up",
-    Stage.PREPARE: "made ready: graphs captured",
+    Stage.PREPARE: "after capture",
     Stage.ITERATE: "iterations",
 }
 
 
 def _terms(report: MemoryReport) -> None:
-    with st.expander("What each part is", icon=":material/menu_book:"):
+    with st.expander("Definitions of parts", icon=":material/menu_book:"):
         show(
             element(
                 "ul",
@@ -293,5 +291,5 @@ def _terms(report: MemoryReport) -> None:
                     for part, meaning in PART_MEANINGS.items()
                 ),
             ),
-            element("p", text(f"How it was read: {report.method}."), "muted"),
+            element("p", text(f"Method: {report.method}."), "muted"),
         )

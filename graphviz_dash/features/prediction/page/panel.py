@@ -1,4 +1,4 @@
-"""What the trace of an eager run predicts for one graph of its step, and what stops a capture."""
+"""Show the predicted gain for an eager run and its capture blockers."""
 
 from __future__ import annotations
 
@@ -30,58 +30,57 @@ from graphviz_dash.units import format_count, format_ns, format_percent, format_
 
 
 def prediction_panel(name: str, prediction: Prediction) -> None:
-    """What is predicted from the trace of the run ``name``: figures, blockers and reasons."""
+    """Show the prediction from the trace of the run ``name``: values, blockers and reasons."""
     st.header(f"Predicted from the trace of {plain(name)}", anchor=Evidence.PREDICTED.value)
     show(tiles(prediction_tiles(prediction)))
     show(idle_markup(prediction))
     show(blockers_markup(prediction))
-    with st.expander("Why, in numbers", icon=":material/calculate:"):
-        lines = [*prediction_reasons(prediction), f"once it costs {one_off_text(prediction)}"]
+    with st.expander("Breakdown", icon=":material/calculate:"):
+        lines = [*prediction_reasons(prediction), f"one-time cost: {one_off_text(prediction)}"]
         show(_listed(lines))
-    if weak := warning_texts(prediction):
-        with st.expander(f"What makes it weak ({len(weak)})", icon=":material/warning:"):
-            show(_listed(weak))
+    if caveats := warning_texts(prediction):
+        with st.expander(f"Caveats ({len(caveats)})", icon=":material/warning:"):
+            show(_listed(caveats))
 
 
 def blockers_markup(prediction: Prediction) -> str:
-    """What the trace shows that would stop a capture or spoil replays: where, and what to write
-    instead; and what it cannot show."""
+    """Format the capture blockers in the trace with fixes, and the omitted checks."""
     if prediction.blockers:
         body = "".join(_blocker(blocker, prediction) for blocker in prediction.blockers)
     else:
-        body = element("p", "Nothing that the trace shows.", "muted")
-    unseen = "".join(
+        body = element("p", "None found in the trace", "muted")
+    unavailable = "".join(
         element("p", f"Not available: {_inline(line)}.", "muted")
         for line in not_checked_texts(prediction)
     )
-    return element("h3", "What would stop a capture") + body + unseen
+    return element("h3", "Capture blockers") + body + unavailable
 
 
 def idle_markup(prediction: Prediction) -> str:
-    """What the CPU did while the GPU was idle, and what of it a graph removes."""
+    """Format CPU activity during GPU idle time, and the part that a graph removes."""
     if not prediction.idle.parts:
         return ""
     rows = [[text(value) for value in row] for row in idle_rows(prediction.idle)]
     title = idle_text(prediction)
     return (
-        element("h3", "Idle time of the GPU")
+        element("h3", "GPU idle time")
         + element("div", table(IDLE_HEADINGS, [(title, rows)], "figures idle-time"), "scroll")
         + element("p", text(idle_method(prediction)), "muted")
     )
 
 
 def prediction_tiles(prediction: Prediction) -> list[tuple[str, str, str]]:
-    """The figures of a prediction: label, value, note."""
+    """List the values of a prediction: label, value, note."""
     idle = prediction.idle_ns / prediction.eager_ns if prediction.eager_ns else 0.0
     break_even, speedup = prediction.break_even, prediction.speedup
     cells = [
-        ("Step as a graph", format_ns(prediction.graphed.value), _times(prediction.graphed)),
+        ("Step with a graph", format_ns(prediction.graphed.value), _times(prediction.graphed)),
         ("Eager step", format_ns(prediction.eager_ns), prediction.eager_side.value),
         ("GPU idle", format_percent(idle), f"{format_ns(prediction.idle_ns)} of the step"),
     ]
     if isinstance(speedup, Missing):
-        # Without marked steps it is no step that was counted.
-        titles = ("All work as graphs", "Whole trace", "GPU idle")
+        # Without step markers the values cover the whole trace.
+        titles = ("All work in graphs", "Whole trace", "GPU idle")
         cells[-1] = (*cells[-1][:2], f"{format_ns(prediction.idle_ns)} of the trace")
         cells = [(title, *cell[1:]) for title, cell in zip(titles, cells, strict=True)]
     else:
@@ -90,10 +89,10 @@ def prediction_tiles(prediction: Prediction) -> list[tuple[str, str, str]]:
         value = format_count(break_even.value)
         interval = ""
         if break_even.low is not None:
-            least = format_count(break_even.low)
-            most = "never" if break_even.high is None else format_count(break_even.high)
-            # A range from a number to itself would be read as a slip.
-            interval = "" if least == value == most else f"{least} to {most}"
+            minimum = format_count(break_even.low)
+            maximum = "never" if break_even.high is None else format_count(break_even.high)
+            # Omit a range from a number to itself.
+            interval = "" if minimum == value == maximum else f"{minimum} to {maximum}"
         cells.append(("Break-even replays", value, interval))
     return cells
 
@@ -115,7 +114,7 @@ def _blocker(blocker: Blocker, prediction: Prediction) -> str:
         + element("code", text(blocker.source or blocker.op or ""), "rule-id"),
     )
     seen = element("p", text(blocker_facts(blocker, prediction)), "muted")
-    advice = element("p", "<b>Instead:</b> " + _inline(blocker.rule.advice))
+    advice = element("p", "<b>Fix:</b> " + _inline(blocker.rule.advice))
     return element("article", head + seen + advice, f"blocker {kind}")
 
 
@@ -124,5 +123,4 @@ def _listed(lines: list[str] | tuple[str, ...]) -> str:
 
 
 def _inline(words: str) -> str:
-    """Text in which what stands between backticks is code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", text(words))

@@ -1,4 +1,4 @@
-"""Timeline: the runs of an experiment one above the other, aligned at a step's start."""
+"""Timeline: the runs of an experiment in lanes, aligned at a step's start."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from graphviz_dash.ui.state.results import clean_times, traced_steps
 
 _MOST_RUNS: Final = 8
 _TYPICAL: Final = "typical"
-_STEP_HELP: Final = "Typical is, for each run, the traced step of median length."
+_STEP_HELP: Final = "Typical selects the traced step of median length in each run"
 
 
 def render() -> None:
-    """The page."""
+    """Render the page."""
     chosen = chosen_experiment()
     runs = [run for run in _baseline_first(chosen) if run.replay_trace is not None]
     if not runs:
@@ -39,8 +39,8 @@ def render() -> None:
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         shown = url_state.choose_several("runs", "Runs", names, _usual(chosen, runs))[:_MOST_RUNS]
         make_ready(chosen.key, shown)
-        most = max(_step_count(chosen, name) for name in shown)
-        step = url_state.choose_number("step", "Step", most, _TYPICAL, _STEP_HELP)
+        max_steps = max(_step_count(chosen, name) for name in shown)
+        step = url_state.choose_number("step", "Step", max_steps, _TYPICAL, _STEP_HELP)
     selection = timeline_view(
         chosen.key,
         shown,
@@ -55,7 +55,7 @@ def render() -> None:
     _select(selection.token if selection else None)
     if selection is not None and selection.node is not None and selection.graph is not None:
         query = {"run": selection.run, "graph": selection.graph, "node": str(selection.node)}
-        # The graph shows the same node, however it is gone to.
+        # Navigation to the graph also shows this node.
         carry("graph", query)
         link(
             "graph",
@@ -70,7 +70,6 @@ def render() -> None:
 
 
 def _step_number(choice: str) -> int | None:
-    """The number of the chosen step; None for each run's typical one."""
     return None if choice == _TYPICAL else int(choice)
 
 
@@ -83,7 +82,6 @@ def _measure(span: str | None) -> None:
 
 
 def _baseline_first(chosen: Chosen) -> list[Run]:
-    """The runs, the one that Compare holds the others against on top, as it is there."""
     experiment = chosen.experiment
     usual = usual_baseline(experiment.runs)
     baseline = experiment.baseline or (usual and usual.name)
@@ -91,10 +89,10 @@ def _baseline_first(chosen: Chosen) -> list[Run]:
 
 
 def _usual(chosen: Chosen, runs: list[Run]) -> list[str]:
-    """The baseline, the fastest other run of its rank and that of the selected slice. Two orders
-    of creation are there to be compared with each other.
+    """Return the default runs: baseline, fastest other run of its rank, run of the selected slice.
 
-    From clean timings alone: comparing the runs takes seconds where traces are large.
+    Experiments on creation order show both orders. Uses only clean times, because comparing the
+    runs is slow for large traces.
     """
     names = [run.name for run in runs]
     orders = {
@@ -111,13 +109,13 @@ def _usual(chosen: Chosen, runs: list[Run]) -> list[str]:
     ]
     fastest = min(others, key=lambda name: times[name], default=None)
     selected = (url_state.value("select") or "").partition("/")[0]
-    shown = {first.name, fastest, selected}
+    default_names = {first.name, fastest, selected}
     if fastest is not None:
-        return [name for name in names if name in shown]
-    # Without clean timings those first that can be compared: a capture's trace marks no steps.
-    stepped = [run.name for run in runs if _step_count(chosen, run.name)]
-    usual = [*stepped, *(name for name in names if name not in stepped)][:2]
-    return [name for name in names if name in usual or name == selected]
+        return [name for name in names if name in default_names]
+    # Without clean times, prefer runs with step markers; traces of captures have none.
+    with_steps = [run.name for run in runs if _step_count(chosen, run.name)]
+    first_two = [*with_steps, *(name for name in names if name not in with_steps)][:2]
+    return [name for name in names if name in first_two or name == selected]
 
 
 def _step_count(chosen: Chosen, run_name: str) -> int:

@@ -1,4 +1,4 @@
-"""The steps that a timeline shows, opened in Perfetto by one click."""
+"""Open the steps of a timeline in Perfetto."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphviz_dash.ui.page.frame import Chosen, trouble
 
 
 def perfetto_steps(chosen: Chosen, steps: Mapping[str, int | None]) -> None:
-    """The button for the chosen step of each run, None for its typical one."""
+    """Show a button for the selected step of each run; None selects the typical step."""
     picked = [(name, _step_of(chosen, name, step)) for name, step in steps.items()]
     try:
         perfetto_button(

@@ -1,4 +1,4 @@
-"""What to mind where times of a traced pass are shown."""
+"""Explain traced times."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from graphviz_dash.units import format_ratio
 
 
 def traced_note(key: str) -> str:
-    """What to mind of traced times of the experiment ``key`` in the store."""
+    """Describe the profiler's effect on traced times of the experiment ``key``."""
     effects = [f"{name} {format_ratio(effect)}" for name, effect in traced_slowdowns(key).items()]
-    said = f" Traced over clean step time: {', '.join(effects)}." if effects else ""
+    details = f" Traced step time relative to unprofiled: {', '.join(effects)}." if effects else ""
     if STORE.derived(key, "shared steps", shared_steps):
-        said += (
-            " Ranks of one mode show one step on one clock, from where the first of them begins "
-            "it; the clocks are aligned by the ends of collectives."
+        details += (
+            " Ranks of one mode show the same step on a shared clock, from its first start. "
+            "Clocks are aligned at the ends of collectives."
         )
     return (
-        "Times here are from the traced pass, which the profiler slows down: read gaps and "
-        f"launches with care.{said}"
+        "Times come from the traced pass, which the profiler slows down: gaps and launches "
+        f"appear longer.{details}"
     )

@@ -1,4 +1,4 @@
-"""What keeps a compiled step from being one replay: a card for each cause."""
+"""Show causes that keep a compiled step from being a single replay, one card each."""
 
 from __future__ import annotations
 
@@ -32,39 +32,39 @@ from graphviz_dash.units import counted, format_count, format_ns
 
 _FIRST: Final = 5
 _CAPTION: Final = "4rem"
-"""What stands below a chart of a step's parts in a wide window."""
+"""Height of the caption below the chart in a wide window."""
 _MOST: Final = 50
 
 
 def compiled_diagnosis(chosen: Chosen, run_name: str) -> None:
-    """What keeps the compiled step of a run from being one replay, and what came of each rule."""
+    """Show the causes in a run's compiled step, and the outcome of each rule."""
     report = compiled(chosen.key, run_name)
     if isinstance(report, Missing):
         return
     show(compiled_verdict(report))
     query = {"experiment": chosen.entry.name, "run": run_name}
-    link("compile", "The step's time and program", query)
+    link("compile", "Step time and program", query)
     show(*cause_cards(report.causes), compile_rules(report.rules))
 
 
 def compiled_step_time(chosen: Chosen, shown: list[str]) -> None:
-    """Where the time of a compiled step goes, of one of the shown runs."""
+    """Show the time breakdown of the compiled step for one of the shown runs."""
     names = [name for name in shown if has_compiled_trace(chosen.key, name)]
     if not names:
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.header("Where the compiled step's time goes", anchor=False)
+        st.header("Compiled step time breakdown", anchor=False)
         name = url_state.choose("divided", "Run", names) if len(names) > 1 else names[0]
     report = compiled(chosen.key, name)
     if isinstance(report, Missing):
         return
     show(element("p", text(compile_sentence(report))))
     step_parts(chosen, report)
-    link("compile", "What to mend first", {"experiment": chosen.entry.name, "run": name})
+    link("compile", "Top fixes", {"experiment": chosen.entry.name, "run": name})
 
 
 def compiled_verdict(report: CompileReport) -> str:
-    """What became of the compiled step, in a box."""
+    """Format the verdict on the compiled step as a box."""
     kind = "silent" if report.causes else "sound"
     badge = counted(len(report.causes), "cause") if report.causes else "Healthy"
     return element(
@@ -76,24 +76,23 @@ def compiled_verdict(report: CompileReport) -> str:
 
 
 def keep_room(chosen: Chosen, report: CompileReport, key: str) -> None:
-    """Lets what follows the container ``key`` stand where it stays, until :func:`step_parts` is
-    drawn in it."""
+    """Reserve the chart's height in the container ``key`` until :func:`step_parts` draws it."""
     chart = _step_parts_figure(chosen, report)
     if chart is not None:
-        room = f"calc({chart.layout.height}px + {_CAPTION})"
-        show(element("style", f".st-key-{key} {{ min-height: {room} }}"))
+        height = f"calc({chart.layout.height}px + {_CAPTION})"
+        show(element("style", f".st-key-{key} {{ min-height: {height} }}"))
 
 
 def step_parts(chosen: Chosen, report: CompileReport) -> None:
-    """Draws where the time of a compiled step goes, the parts one behind the other."""
+    """Draw the time breakdown of a compiled step, one part after the other."""
     chart = _step_parts_figure(chosen, report)
     if chart is None:
         reason = report.time.reason if isinstance(report.time, Missing) else ""
-        show(element("p", text(f"Not known: {reason}."), "muted"))
+        show(element("p", text(f"Not available: {reason}."), "muted"))
         return
     draw(chart, "compiled-step")
     if isinstance(report.step_ns, Missing):
-        st.caption(f"Under the profiler; no clean step is known: {report.step_ns.reason}.")
+        st.caption(f"Profiled time; unprofiled step time not available: {report.step_ns.reason}.")
     else:
         st.caption(f"{METHOD}.")
 
@@ -105,44 +104,43 @@ def _step_parts_figure(chosen: Chosen, report: CompileReport) -> Any:
 
 
 def cause_cards(causes: Sequence[CompileCause]) -> Iterable[str]:
-    """A card for each cause, those behind the first few folded; what saves least is only counted
-    where they are too many to be read."""
+    """Generate a card per cause; fold the later ones and only count the smallest savings."""
     cards = [cause_card(number, cause) for number, cause in enumerate(causes[:_MOST], 1)]
     if any(cause.saves_range is not None for cause in causes):
         yield element("p", text(f"{SAVING_METHOD}."), "muted")
     yield from cards[:_FIRST]
     if len(causes) <= _FIRST:
         return
-    inside = element("summary", text(f"{format_count(len(causes) - _FIRST)} more"))
-    inside += "".join(cards[_FIRST:])
+    folded = element("summary", text(f"{format_count(len(causes) - _FIRST)} more"))
+    folded += "".join(cards[_FIRST:])
     if len(causes) > _MOST:
-        left = f"{format_count(len(causes) - _MOST)} more, which save less: "
-        inside += element(
-            "p", text(left) + "<code>graphviz-dash compile RUN --json</code>", "muted"
+        remainder = f"{format_count(len(causes) - _MOST)} smaller savings: "
+        folded += element(
+            "p", text(remainder) + "<code>graphviz-dash compile RUN --json</code>", "muted"
         )
-    yield element("details", inside)
+    yield element("details", folded)
 
 
 def compile_rules(outcomes: Sequence[CompileRuleOutcome]) -> str:
-    """What came of each rule of torch.compile."""
+    """Format the outcome of each torch.compile rule."""
     rows = (
         rule_row(
             outcome.rule,
             outcome.status,
             outcome.reason or (counted(outcome.causes, "cause") if outcome.causes else None),
-            "of torch.compile",
+            "torch.compile rule",
         )
         for outcome in outcomes
     )
     return (
-        element("h2", "Rules of torch.compile", "doctor-part")
+        element("h2", "torch.compile rules", "doctor-part")
         + element("p", text(status_counts(outcome.status for outcome in outcomes)), "muted")
         + element("div", "".join(rows), "doctor-rules")
     )
 
 
 def cause_card(number: int, cause: CompileCause) -> str:
-    """The card of the cause ``number``: its line, what it costs and what to write instead."""
+    """Format the card of a cause: line, cost and fix."""
     rule = COMPILE_RULES[cause.rule]
     badge = element("span", text(saving_badge(cause)), "badge")
     head = element(
@@ -152,18 +150,18 @@ def cause_card(number: int, cause: CompileCause) -> str:
         + badge
         + element("code", text(rule.id.value), "rule-id"),
     )
-    left = "".join(_line(line) for line in cause.lines[:1])
+    finding = "".join(_line(line) for line in cause.lines[:1])
     callers = [f"{line.text} in {line.function or 'the program'}" for line in cause.lines[1:4]]
-    left += element("p", text(cause.reason), "doctor-error")
+    finding += element("p", text(cause.reason), "doctor-error")
     rows = [
         ("Called from", "\n".join(callers) or None),
-        ("Mending saves", saving_text(cause)),
-        ("Cost once", None if cause.once_ns is None else format_ns(cause.once_ns)),
-        ("Times", format_count(cause.times)),
+        ("Fix saves", saving_text(cause)),
+        ("One-time cost", None if cause.once_ns is None else format_ns(cause.once_ns)),
+        ("Occurrences", format_count(cause.times)),
         ("Compilations", ", ".join(cause.frames[:8]) or None),
         ("Details", "\n".join(cause.details[:6]) or None),
     ]
-    left += element(
+    finding += element(
         "dl",
         "".join(
             element("dt", text(name)) + element("dd", _lines(value))
@@ -171,18 +169,18 @@ def cause_card(number: int, cause: CompileCause) -> str:
             if value
         ),
     )
-    right = rule_advice(rule, "What to write instead") + "".join(
+    advice = rule_advice(rule, "Fix") + "".join(
         element("p", element("b", "torch: ") + inline_code(hint)) for hint in cause.hints[:2]
     )
-    body = element("div", left, "found") + element("div", right, "advice")
+    body = element("div", finding, "found") + element("div", advice, "advice")
     return element("article", head + element("div", body, "columns"), "doctor-card silent")
 
 
 def _line(line: UserLine) -> str:
-    where = element("b", text(line.text))
+    location = element("b", text(line.text))
     if line.function:
-        where += element("span", f" in {text(line.function)}")
-    shown = element("div", where, "where")
+        location += element("span", f" in {text(line.function)}")
+    shown = element("div", location, "where")
     if not line.code:
         return shown
     hit = element("span", element("i", text(line.line)) + text(line.code), "hit")

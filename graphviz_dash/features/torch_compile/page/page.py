@@ -1,4 +1,4 @@
-"""Compile: what torch.compile made of a step, where its time goes, and what to mend first."""
+"""Compile: how torch.compile ran a step, its time breakdown, and the top fixes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _STEP_PARTS = "step-parts"
 
 
 def render() -> None:
-    """The page."""
+    """Render the page."""
     chosen = chosen_experiment()
     runs = [run for run in chosen.experiment.runs if has_compile_report(run)]
     if not runs:
@@ -47,10 +47,10 @@ def render() -> None:
         nothing(
             "compile",
             chosen.experiment.runs,
-            "Nothing here was compiled",
-            "Runs of the modes compile, compile-default and compile-graph are explained here, and "
-            "recorded programs that call torch.compile; graphviz-dash import reads TORCH_TRACE "
-            "logs beside a trace.",
+            "No compiled runs",
+            "This page shows runs of the modes compile, compile-default and compile-graph, "
+            "and recorded programs that call torch.compile. graphviz-dash import reads "
+            "TORCH_TRACE logs next to a trace.",
         )
         return
     explained = next((run.name for run in runs if run.compilation is not None), None)
@@ -59,7 +59,7 @@ def render() -> None:
         run = choose_run(runs, default=explained) if len(runs) > 1 else runs[0]
     report = compiled(chosen.key, run.name)
     if isinstance(report, Missing):
-        empty("Nothing is known of its compilation", report.reason)
+        empty("No compilation data", report.reason)
         return
     with title:
         show(
@@ -67,7 +67,7 @@ def render() -> None:
             element("p", text(compile_sentence(report)), "sentence"),
         )
     show(_tiles(report))
-    st.header("Where the step's time goes", anchor=False)
+    st.header("Step time breakdown", anchor=False)
     chart = st.container(key=_STEP_PARTS)
     keep_room(chosen, report, _STEP_PARTS)
     if not report.compilation.sources:
@@ -79,7 +79,7 @@ def render() -> None:
     _causes(report)
     _program(chosen, run, report)
     _sources(report)
-    # Last: Plotly keeps a browser busy for longer than all the rest of the page does.
+    # Last, because Plotly keeps the browser busy longer than the rest of the page.
     with chart:
         step_parts(chosen, report)
 
@@ -88,43 +88,47 @@ def _tiles(report: CompileReport) -> str:
     step = None if isinstance(report.step_ns, Missing) else report.step_ns
     saved = [cause.saves_ns for cause in report.causes if not isinstance(cause.saves_ns, Missing)]
     cells = [
-        ("Step", format_ns(step), "without a profiler" if step else "no step was timed"),
+        ("Step", format_ns(step), "unprofiled" if step else "no step was timed"),
         (
             "Graph launches",
             format_count(None if report.replays is None else round(report.replays)),
-            "by compiled code, in each step",
+            "by compiled code, per step",
         ),
         *_compilations(report),
     ]
     if saved and step:
         first = next(cause for cause in report.causes if cause.saves_ns == max(saved))
-        sure = first.saves_range is None or first.saves_range.is_clear
+        is_significant = first.saves_range is None or first.saves_range.is_clear
         share = f"{format_percent(max(saved) / step)} of the step"
-        note = share if sure else f"{share}, too small to tell"
-        cells.append(("Mending the first saves", format_ns(max(saved)), note))
+        note = share if is_significant else f"{share}, within noise"
+        cells.append(("Top fix saves", format_ns(max(saved)), note))
     return tiles(cells)
 
 
 def _compilations(report: CompileReport) -> tuple[tuple[str, str, str], ...]:
-    """What the compiler did, as far as it was recorded: a trace alone does not tell."""
-    made = report.compilation
-    if not made.sources:
+    """List compiler activity, if it was recorded; a trace alone does not contain it."""
+    compilation = report.compilation
+    if not compilation.sources:
         return tuple(
             (title, format_count(None), "not recorded") for title in ("Graph breaks", "Recompiles")
         )
-    lines = {graph_break.lines[:1] for graph_break in made.breaks}
-    spent = sum(frame.compile_ns or 0 for frame in made.frames)
-    where = f"by line, in {counted(len(made.frames), 'compilation')}"
+    lines = {graph_break.lines[:1] for graph_break in compilation.breaks}
+    spent = sum(frame.compile_ns or 0 for frame in compilation.frames)
+    note = f"by line, in {counted(len(compilation.frames), 'compilation')}"
     return (
-        ("Graph breaks", format_count(len(lines)), where),
-        ("Recompiles", format_count(len(made.recompiles)), f"{format_ns(spent)} spent compiling"),
+        ("Graph breaks", format_count(len(lines)), note),
+        (
+            "Recompiles",
+            format_count(len(compilation.recompiles)),
+            f"{format_ns(spent)} spent compiling",
+        ),
     )
 
 
 def _causes(report: CompileReport) -> None:
     if not report.causes:
         return
-    st.header("What to mend first", anchor=False)
+    st.header("Top fixes", anchor=False)
     show(*cause_cards(report.causes))
 
 
@@ -132,33 +136,32 @@ def _program(chosen: Chosen, run: Run, report: CompileReport) -> None:
     if not report.tree.roots:
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.header("The compiled program", anchor=False)
+        st.header("Compiled program", anchor=False)
         colour = url_state.choose("colour", "Colour by", [_TIME, _CAUSE])
     step = None if isinstance(report.step_ns, Missing) else report.step_ns
     selected = program_tree_view(
         report.tree, step, colour=colour, selected=url_state.value("box"), key="program"
     )
-    box = next((each for each in report.tree.walk() if each.id == selected), None)
+    box = next((node for node in report.tree.walk() if node.id == selected), None)
     if box is not None:
         _box(chosen, run, report, box)
 
 
 def _box(chosen: Chosen, run: Run, report: CompileReport, box: Box) -> None:
-    """What is known of one box, and where it leads."""
-    where = f", {box.line.text}" if box.line is not None else ""
-    show(element("h2", text(f"{box.kind.value} {box.title}{where}")), facts(box.facts))
-    mends = "; ".join(
+    location = f", {box.line.text}" if box.line is not None else ""
+    show(element("h2", text(f"{box.kind.value} {box.title}{location}")), facts(box.facts))
+    fixes = "; ".join(
         f"{cause_title(report.causes[index])} ({saving_text(report.causes[index])})"
         for index in box.causes
     )
-    if mends:
-        show(element("p", text(f"To mend: {mends}.")))
+    if fixes:
+        show(element("p", text(f"Fix: {fixes}.")))
     query = {"experiment": chosen.entry.name}
     with st.container(horizontal=True):
         if box.graph is not None:
-            link("graph", "Its graph", query | {"run": run.name, "graph": box.graph})
+            link("graph", "Graph", query | {"run": run.name, "graph": box.graph})
         if run.replay_trace is not None:
-            link("timeline", "The step in the timeline", query | {"runs": run.name})
+            link("timeline", "Step in the timeline", query | {"runs": run.name})
     if box.code is not None:
         st.code(box.code, language="python", height=420)
 
@@ -167,11 +170,11 @@ def _sources(report: CompileReport) -> None:
     sources = report.compilation.sources
     if not sources:
         return
-    with st.expander("Where these facts come from", icon=":material/menu_book:"):
+    with st.expander("Data sources", icon=":material/menu_book:"):
         rows = "".join(
             element("dt", text(source.fact.value))
-            + element("dd", text(source.source or f"absent: {source.missing}"))
+            + element("dd", text(source.source or f"not available: {source.missing}"))
             for source in sources
         )
-        version = report.compilation.torch or "a version that is not told"
+        version = report.compilation.torch or "unknown version"
         show(element("p", text(f"torch {version}")), element("dl", rows, "sources"))

@@ -1,4 +1,4 @@
-"""What torch.compile made of opened runs, built once."""
+"""Cached torch.compile reports of opened runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphviz_dash.ui.state.store import STORE
 
 
 def compiled(key: str, run_name: str) -> CompileReport | Missing:
-    """What torch.compile made of a run."""
+    """Return the torch.compile report of a run."""
     run = STORE.run(key, run_name)
     return STORE.derived(
         key,
@@ -27,7 +27,7 @@ def compiled(key: str, run_name: str) -> CompileReport | Missing:
 
 
 def step_lane(key: str, run_name: str, step: Step) -> CompiledStep | None:
-    """What each stretch of a traced step is for; None where no compiled code runs in the run."""
+    """Return the use of each span of a traced step; None without compiled code in the run."""
     report, divider = compiled(key, run_name), step_divider(key, run_name)
     if isinstance(report, Missing) or divider is None:
         return None
@@ -39,7 +39,7 @@ def step_lane(key: str, run_name: str, step: Step) -> CompiledStep | None:
 
 
 def step_divider(key: str, run_name: str) -> StepDivider | None:
-    """What divides the steps of a run; None where no compiled code runs in its trace."""
+    """Return the divider of a run's steps; None without compiled code in its trace."""
     run = STORE.run(key, run_name)
     trace = run.replay_trace
     if trace is None or not has_compiled_trace(key, run_name):
@@ -50,13 +50,13 @@ def step_divider(key: str, run_name: str) -> StepDivider | None:
 
 
 def step_lane_known(key: str, run_name: str) -> bool:
-    """Whether :func:`step_lane` answers at once."""
+    """Return True if the result of :func:`step_lane` is cached."""
     if not has_compiled_trace(key, run_name):
         return True
     return STORE.has(key, ("compiled", run_name)) and STORE.has(key, ("step divider", run_name))
 
 
 def has_compiled_trace(key: str, run_name: str) -> bool:
-    """Whether the trace of a run shows what torch.compile made."""
+    """Return True if the trace of a run shows torch.compile output."""
     run = STORE.run(key, run_name)
     return STORE.derived(key, ("has compiled", run_name), lambda _: has_compile_report(run))

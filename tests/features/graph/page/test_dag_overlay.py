@@ -157,7 +157,7 @@ def test_the_selection_goes_to_the_timeline_and_back(page: Page) -> None:
 
 def test_the_source_line_of_a_node_is_found_in_the_drawing(page: Page) -> None:
     canvas = follow_to_graph(page, "experiment=fork-join&run=graph&node=12")
-    page.get_by_role("button", name="Find all of its source line").click()
+    page.get_by_role("button", name="Find all nodes of this source line").click()
     expect(page).to_have_url(re.compile("find=.*fork_join.py"))
     page.wait_for_function(
         "({ __dag: dag }) => dag.finder.hits.size > 1", arg=canvas.element_handle()
@@ -192,7 +192,7 @@ def test_a_large_graph_is_prepared_beside_the_page_and_can_be_cancelled(large: P
     expect(waiting).to_contain_text("folding")
     search = large.locator(".dag .search")
     bar_before = search.bounding_box()
-    expect(large.get_by_text("6,000 nodes, being prepared")).to_be_visible()
+    expect(large.get_by_text("6,000 nodes, preparing")).to_be_visible()
     with large.expect_request("**/api/dag/cancel?*") as asked:
         waiting.get_by_role("button", name="Give up preparing the graph").click()
     assert asked.value.method == "POST"
@@ -223,7 +223,7 @@ def test_a_large_graph_is_drawn_first_and_its_times_follow(large: Page) -> None:
     group = ask(canvas, "dag.view.boxes.filter(box => box.open).pop().id")
     assert ask(canvas, "dag.view.boxes.every(box => box.time === '')")
     # Nobody has asked for its times yet: the request is held.
-    expect(large.get_by_text("are listed here in a moment")).to_be_visible()
+    expect(large.get_by_text("The longest nodes will appear")).to_be_visible()
     # It can be read, folded and unfolded meanwhile.
     click(canvas, repr(group))
     large.wait_for_function(

@@ -16,11 +16,11 @@ def test_what_differs_and_what_the_driver_answered_are_told(roots: Path) -> None
     told = markup(page)
     assert "1 node removed, 1 moved; 4 edges added, 5 removed." in told
     assert "refused, ERROR_TOPOLOGY_CHANGED: 37 nodes instead of 38" in told
-    assert "<b>The driver:</b> refused, ERROR_TOPOLOGY_CHANGED; the call takes" in told
-    assert "as predicted" not in told
+    assert "<b>Driver:</b> refused, ERROR_TOPOLOGY_CHANGED; the call takes" in told
+    assert "differs from the prediction" not in told
     assert "From graph-5, captured earlier, to graph-8" in told
     tables = [table.value for table in page.dataframe]
-    changes = next(table for table in tables if "What differs" in table)
+    changes = next(table for table in tables if "Difference" in table)
     assert list(changes["Change"]) == ["moved", "removed"]
     # Whichever of the two is on the page, the earlier one is that which was captured before.
     other = shown("graph", experiment="update", graph="graph-8", against="graph:graph-5")
@@ -30,7 +30,7 @@ def test_what_differs_and_what_the_driver_answered_are_told(roots: Path) -> None
 def test_without_another_graph_its_life_is_told(roots: Path) -> None:
     shutil.copytree(SAMPLES / "superset", roots / "superset")
     told = markup(shown("graph", experiment="superset"))
-    assert "Device-side launch: yes, as the driver confirmed." in told
+    assert "Device-side launch: yes, confirmed by the driver." in told
     assert "3 nodes are disabled in the graph exec." in told
 
 

@@ -45,7 +45,7 @@ def test_the_card_of_the_addressed_node_tells_all(roots: Path) -> None:
     ):
         assert text in told, text
     assert f"{len(STEP)} nodes, {len(STEP) - 1} edges" in told
-    assert f"{3 * len(STEP)} of {3 * len(STEP)} GPU rows" in told
+    assert f"{3 * len(STEP)} of {3 * len(STEP)} GPU records" in told
 
 
 def test_without_a_node_the_longest_are_offered(roots: Path) -> None:

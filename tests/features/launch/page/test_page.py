@@ -93,7 +93,7 @@ def test_a_recording_alone(root: Path) -> None:
     app, said = page()
     assert "constant time" in said
     assert "Medians of mine" in [expander.label for expander in app.expander]
-    assert "Recordings compared" not in said
+    assert "Comparison of recordings" not in said
     assert len(app.get("plotly_chart")) == 1
 
 
@@ -112,7 +112,7 @@ def test_two_recordings_are_compared(root: Path) -> None:
     write_launch(root / "one", recording(*lines(lambda n: 2000 + n)))
     write_launch(root / "two", recording(*lines(lambda n: 9000 + n)))
     app, said = page(recording=["one", "two"])
-    assert "Recordings compared" in [expander.label for expander in app.expander]
+    assert "Comparison of recordings" in [expander.label for expander in app.expander]
     assert "0 of 12 medians differ by no more" in said
 
 
@@ -159,7 +159,7 @@ def test_own_graphs_and_observers_of_the_chosen_experiment(root: Path) -> None:
     assert "Profiler overhead" in said
     assert "torch.profiler" in said
     assert "Two processes" not in said
-    assert "two processes with nothing attached differ by" in said
+    assert "two processes without a profiler differ by" in said
     assert len(app.get("plotly_chart")) == 2
 
 
@@ -190,4 +190,4 @@ def test_a_recording_that_cannot_be_read_is_named(root: Path) -> None:
     (root / "bad").mkdir()
     (root / "bad" / "launch.json").write_text("{}")
     _, said = page()
-    assert "This recording cannot be read" in said
+    assert "Recording cannot be read" in said

@@ -21,12 +21,14 @@ def test_memory_says_what_graphs_cost_and_which_graph_uses_what(roots: Path) -> 
     page = shown("memory", experiment="toy")
     told = markup(page)
     assert "compared with it: graph +24.0 MiB (its activations +57.5%)" in told
-    assert "Pool 0-1 reserves 70.0 MiB in 2 segments: 41.0 MiB of one graph, 10.0 MiB" in told
-    assert "made ready: graphs captured" in told
+    assert (
+        "Pool 0-1 reserves 70.0 MiB in 2 segments: 41.0 MiB private to one graph, 10.0 MiB" in told
+    )
+    assert "after capture" in told
     (table,) = page.dataframe
     assert list(table.value["Graph"]) == ["graph-0", "graph-1"]
-    assert list(table.value["Shared, MiB"]) == [10.0, 10.0]
-    assert "no graph was captured" in markup(shown("memory", experiment="toy", run="eager"))
+    assert list(table.value["Shared (MiB)"]) == [10.0, 10.0]
+    assert "no graph captured" in markup(shown("memory", experiment="toy", run="eager"))
 
 
 def test_the_first_chart_is_drawn_before_the_rest_is_sent(

@@ -29,7 +29,7 @@ def test_the_timeline_shows_the_baseline_and_the_fastest_run_first(roots: Path) 
     ]
     rerun(page.selectbox(key="choice-step-0").set_value("1"))
     assert page.query_params["step"] == "1"
-    assert "Times here are from the traced pass" in markup(page)
+    assert "Times come from the traced pass" in markup(page)
 
 
 def test_the_baseline_of_recorded_programs_is_on_top(
@@ -58,7 +58,7 @@ def test_of_traces_alone_the_timeline_shows_those_that_mark_steps(
     assert chosen(page, "runs").value == ["eager-one", "graph-replayed-one"]
     told = markup(shown("compare", experiment="foreign"))
     assert "Not available: no run has clean timings. Step time under the profiler:" in told
-    assert "Its runs were imported" in markup(shown("doctor", experiment="foreign"))
+    assert "The runs were imported" in markup(shown("doctor", experiment="foreign"))
 
 
 def test_a_selected_node_brings_its_run_and_a_link_to_the_graph(roots: Path) -> None:

@@ -1,4 +1,4 @@
-"""What analysis makes of the captured graphs of an opened experiment, built once."""
+"""Cached analysis of the captured graphs of opened experiments."""
 
 from __future__ import annotations
 
@@ -22,11 +22,15 @@ from graphviz_dash.ui.state.results import comparison, node_replays
 from graphviz_dash.ui.state.store import STORE, UnknownKeyError
 
 GraphAddress: TypeAlias = tuple[str, str, str]
-"""Where a graph is: key of its experiment, name of its run, its id."""
+"""Address of a graph: experiment key, run name, graph id."""
 
 
 def nodes(key: str, run_name: str, graph_id: str) -> NodeTable:
-    """The node table of one graph (UnknownKeyError: no such run or graph)."""
+    """Return the node table of one graph.
+
+    Raises:
+        UnknownKeyError: no such run or graph.
+    """
     graphs, origins = STORE.run(key, run_name).graphs, _origins(key, run_name, graph_id)
     graph = next(graph for graph in graphs if graph.id == graph_id)
     matched = node_replays(key, run_name)
@@ -38,8 +42,11 @@ def nodes(key: str, run_name: str, graph_id: str) -> NodeTable:
 
 
 def graph_titles(key: str, run_name: str) -> Mapping[str, str]:
-    """What the graphs of a run are called, by their ids, the most replayed first (UnknownKeyError:
-    no such run)."""
+    """Return the titles of a run's graphs by id, most replayed first.
+
+    Raises:
+        UnknownKeyError: no such run.
+    """
     run = STORE.run(key, run_name)
     return STORE.derived(
         key,
@@ -54,8 +61,7 @@ def graph_titles(key: str, run_name: str) -> Mapping[str, str]:
 
 
 def in_order(first: GraphAddress, second: GraphAddress) -> tuple[GraphAddress, GraphAddress]:
-    """Two graphs, the one that was captured earlier first: of one run by the order of captures, of
-    several by when these were collected."""
+    """Sort two graphs by capture order, or by collection time if from different runs."""
     if first[:2] == second[:2]:
         ids = [graph.id for graph in STORE.run(*first[:2]).graphs]
         return (first, second) if ids.index(first[2]) <= ids.index(second[2]) else (second, first)
@@ -76,8 +82,11 @@ def _origins(key: str, run_name: str, graph_id: str) -> Attribution:
 
 
 def whole_without_times(key: str, run_name: str, graph_id: str) -> WholeGraph:
-    """A graph with all that it holds, as it is known without looking at its replays
-    (UnknownKeyError: no such run or graph)."""
+    """Return a graph with its nested graphs, without matching replays.
+
+    Raises:
+        UnknownKeyError: no such run or graph.
+    """
     graphs = STORE.run(key, run_name).graphs
     _origins(key, run_name, graph_id)
     by_id = {graph.id: graph for graph in graphs}
@@ -93,7 +102,11 @@ def whole_without_times(key: str, run_name: str, graph_id: str) -> WholeGraph:
 
 
 def measured(key: str, run_name: str, graph_id: str) -> MeasuredGraph | Missing:
-    """A graph over the traced replays, or why it cannot be (UnknownKeyError: no such graph)."""
+    """Return a graph measured over the traced replays, or the reason it is unavailable.
+
+    Raises:
+        UnknownKeyError: no such graph.
+    """
     run = STORE.run(key, run_name)
     graph = nodes(key, run_name, graph_id).graph
     matched = node_replays(key, run_name)
@@ -103,7 +116,7 @@ def measured(key: str, run_name: str, graph_id: str) -> MeasuredGraph | Missing:
 
 
 def concurrency(key: str, run_name: str, graph_id: str) -> Concurrency | Missing:
-    """What the measured graph's concurrency comes to, or why that is not known."""
+    """Return the concurrency of a measured graph, or the reason it is unavailable."""
     measured_graph = measured(key, run_name, graph_id)
     if isinstance(measured_graph, Missing):
         return measured_graph
@@ -118,9 +131,13 @@ def concurrency(key: str, run_name: str, graph_id: str) -> Concurrency | Missing
 
 
 def whole(key: str, run_name: str, graph_id: str) -> WholeGraph:
-    """A graph with all that it holds (UnknownKeyError: no such run or graph)."""
+    """Return a graph with its nested graphs.
+
+    Raises:
+        UnknownKeyError: no such run or graph.
+    """
     run = STORE.run(key, run_name)
-    # Asked first, so that an unknown graph is refused.
+    # Raises for an unknown graph.
     nodes(key, run_name, graph_id)
     return STORE.derived(
         key,
@@ -130,8 +147,11 @@ def whole(key: str, run_name: str, graph_id: str) -> WholeGraph:
 
 
 def eager_nodes(key: str, run_name: str, graph_id: str) -> Mapping[int, EagerCounterpart]:
-    """What the nodes of a graph are to the baseline's eager step, by place; none where the steps
-    cannot be paired (UnknownKeyError: no such run or graph)."""
+    """Return the eager counterparts of a graph's nodes by row; empty if steps cannot be paired.
+
+    Raises:
+        UnknownKeyError: no such run or graph.
+    """
     whole_graph = whole(key, run_name, graph_id)
     equation = comparison(key)[run_name].waterfall
     if isinstance(equation, Missing):
@@ -143,7 +163,11 @@ def eager_nodes(key: str, run_name: str, graph_id: str) -> Mapping[int, EagerCou
 
 
 def device_launch(key: str, run_name: str, graph_id: str) -> DeviceLaunch:
-    """Whether a graph could be launched from the device (UnknownKeyError: no such run or graph)."""
+    """Return whether a graph allows device-side launch.
+
+    Raises:
+        UnknownKeyError: no such run or graph.
+    """
     run = STORE.run(key, run_name)
     nodes(key, run_name, graph_id)
     return STORE.derived(
@@ -152,8 +176,11 @@ def device_launch(key: str, run_name: str, graph_id: str) -> DeviceLaunch:
 
 
 def graph_pair(of: GraphAddress, against: GraphAddress) -> GraphPair:
-    """The graph ``of`` compared with ``against``, which is the earlier one (UnknownKeyError: one of
-    them is not there)."""
+    """Compare the graph ``of`` with the earlier graph ``against``.
+
+    Raises:
+        UnknownKeyError: one of them does not exist.
+    """
     for address in (of, against):
         nodes(*address)
     return STORE.derived(
@@ -166,7 +193,11 @@ def graph_pair(of: GraphAddress, against: GraphAddress) -> GraphPair:
 
 
 def graph_union(of: GraphAddress, against: GraphAddress) -> GraphUnion:
-    """Both graphs as one (UnknownKeyError: one of them is not there)."""
+    """Merge both graphs into one.
+
+    Raises:
+        UnknownKeyError: one of them does not exist.
+    """
     pair = graph_pair(of, against)
     first, second = nodes(*against), nodes(*of)
     return STORE.derived(of[0], ("union", of, against), lambda _: unite(pair.diff, first, second))
@@ -175,8 +206,10 @@ def graph_union(of: GraphAddress, against: GraphAddress) -> GraphUnion:
 def row_owner(
     address: GraphAddress, pair: tuple[GraphAddress, GraphAddress] | None, row: int
 ) -> tuple[str, str, int]:
-    """Run, graph and index of the node of a row of a drawing: of the graph at ``address``, or of
-    the ``pair`` of graphs that it is compared in, the earlier first."""
+    """Return run, graph and index of the node in a row of a drawing.
+
+    The drawing shows the graph at ``address``, or the compared ``pair``, earlier first.
+    """
     if pair is None:
         return (address[1], *whole(*address).owner[row])
     earlier, later = pair

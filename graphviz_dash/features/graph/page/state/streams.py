@@ -1,4 +1,4 @@
-"""What analysis says of the graphs of an opened experiment on several streams, built once."""
+"""Cached predictions for graphs on several streams."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from graphviz_dash.ui.state.store import STORE
 
 
 def parallel(key: str, run_name: str, graph_id: str) -> ParallelPrediction | Missing:
-    """What a graph would take on several streams, or why that is not known."""
+    """Return the prediction for a graph on several streams, or the reason it is unavailable."""
     outcome = concurrency(key, run_name, graph_id)
     if isinstance(outcome, Missing):
         return outcome
@@ -36,8 +36,10 @@ def parallel(key: str, run_name: str, graph_id: str) -> ParallelPrediction | Mis
 
 
 def planned_streams(key: str, run_name: str, graph_id: str) -> Mapping[int, int]:
-    """The stream that each node of a graph was issued on by a plan, else the one of the predicted
-    plan, by place; empty where there is neither."""
+    """Return the stream of each node by row, from the executed plan or else the predicted one.
+
+    Empty if there is no plan.
+    """
     plan = STORE.run(key, run_name).parallel
     if plan is not None and len(issued := issued_streams(plan)) == len(
         nodes(key, run_name, graph_id).rows
@@ -47,35 +49,37 @@ def planned_streams(key: str, run_name: str, graph_id: str) -> Mapping[int, int]
     if isinstance(prediction, Missing):
         return {}
     number_of = {owner: number for number, owner in enumerate(whole(key, run_name, graph_id).owner)}
-    named = measured(key, run_name, graph_id)
-    assert isinstance(named, MeasuredGraph)
+    measured_graph = measured(key, run_name, graph_id)
+    assert isinstance(measured_graph, MeasuredGraph)
     return {
-        number_of[named.nodes[group[0]]]: stream
+        number_of[measured_graph.nodes[group[0]]]: stream
         for group, stream in zip(prediction.work.nodes, prediction.plan.stream, strict=True)
     }
 
 
 def graph_by_data(key: str, run_name: str, graph_id: str) -> DataGraph | Missing:
-    """A graph with the dependencies that its data needs, or why these are not known."""
+    """Return a graph with only its data dependencies, or the reason they are unknown."""
     prediction, times = parallel(key, run_name, graph_id), measured(key, run_name, graph_id)
     if isinstance(prediction, Missing):
         return prediction
     assert isinstance(times, MeasuredGraph)
-    shown = whole(key, run_name, graph_id)
+    graph = whole(key, run_name, graph_id)
     data = STORE.derived(
         key,
         ("by data", run_name, graph_id),
-        lambda _: data_graph(shown, times, prediction.work),
+        lambda _: data_graph(graph, times, prediction.work),
     )
-    holds = "what graphs inside it need is not known"
-    return data or Missing(Fact.PREDICTION, holds)
+    reason = "dependencies of nested graphs are unknown"
+    return data or Missing(Fact.PREDICTION, reason)
 
 
 def needs_of_node(
     key: str, run_name: str, graph_id: str, node: tuple[str, int]
 ) -> tuple[NodeNeed, ...]:
-    """What the data of a node needs, by the id of its graph and its index there; ``graph_id`` is
-    the graph that is launched. Empty where that is not known."""
+    """Return the data dependencies of a node, given by graph id and index.
+
+    ``graph_id`` is the launched graph. Empty if unknown.
+    """
     prediction, times = parallel(key, run_name, graph_id), measured(key, run_name, graph_id)
     if isinstance(prediction, Missing) or isinstance(times, Missing) or node not in times.index_of:
         return ()
@@ -91,13 +95,16 @@ def needs_of_node(
 
 
 def own_plan(key: str, run_name: str) -> ParallelPlan | None:
-    """The plan that a run was captured by; None where it was captured on one stream."""
+    """Return the plan that a run was captured with; None if captured on one stream."""
     return STORE.run(key, run_name).parallel
 
 
 def tried_plan(key: str, run_name: str) -> ParallelPlan | None:
-    """The plan of a run, or of one of its rank that captured the same step on several streams;
-    None where none did."""
+    """Return a plan of the run, or of a run of its rank that captured the same step on several
+    streams.
+
+    None if there is none.
+    """
     run = STORE.run(key, run_name)
     ours = STORE.derived(
         key,
