@@ -1,53 +1,48 @@
 // Drawing of the DAG: boxes, links, the small map, and the frames in between.
 //
-// Text is drawn where it can be read. While the reader zooms or pans a view that is slow to draw,
-// the last frame is moved instead.
+// Text is drawn where it can be read.
 
-import { contextOf } from "../common/elements.js";
 import { alpha, fitText } from "../common/theme.js";
-import { mapFrame } from "./geometry.js";
-import { makePaths, traceLink } from "./paths.js";
+import { traceLink } from "./paths.js";
 import { drawHead, drawText, ground, legible, NOTES_FROM, SIZES } from "./text.js";
 
-/** @import { Dag } from "./dag.js" */
+/** @import { Theme } from "../common/theme.js" */
+/** @import { Camera, Rect, Size } from "./geometry.js" */
 /** @import { Paths } from "./paths.js" */
+/** @import { Tween } from "./renderer.js" */
+/** @import { DagState } from "./state.js" */
+/** @import { View } from "./view.js" */
 /** @import { Box, Link } from "./wire.js" */
-/** @import { Rect } from "./geometry.js" */
+
+/**
+ * An arrow to the block before or after the one that a repeat shows.
+ * @typedef {Rect & {box: Box, by: number}} BlockArrow
+ */
+
+/**
+ * What is drawn, and with which colours and context.
+ * @typedef {object} Scene
+ * @property {CanvasRenderingContext2D} ctx
+ * @property {View} view
+ * @property {DagState} state
+ * @property {Theme} theme
+ * @property {string[]} colours of the legend
+ * @property {number} zoom that texts and lines are sized for
+ * @property {BlockArrow[]} arrows that were drawn
+ */
 
 const LABELS_FROM = 0.26;
-const WHOLE_PIXELS = 1400;
 
 /**
- * One frame: everything that touches the canvas, in CSS pixels.
- * @param {Dag} dag
- */
-export function drawDag(dag) {
-  const { ctx, width, height, dpr, theme } = dag;
-  ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
-  ctx.fillStyle = theme.background;
-  ctx.fillRect(0, 0, width, height);
-  if (!dag.view) return;
-  if (dag.tween) drawTween(dag);
-  else if (dag.moving && dag.slow && dag.layer) drawMoved(dag);
-  else {
-    drawScene(dag, ctx, dpr * dag.zoom, dag.x * dpr, dag.y * dpr);
-    dag.crisp = true;
-  }
-  ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
-  drawMap(dag);
-}
-
-/**
- * The view at a scale and place, in the pixels of `ctx`.
- * @param {Dag} dag
- * @param {CanvasRenderingContext2D} ctx
+ * The view at a scale and place, in the pixels of its context.
+ * @param {Scene} scene
+ * @param {Paths} paths
  * @param {number} scale
  * @param {number} x
  * @param {number} y
  */
-export function drawScene(dag, ctx, scale, x, y) {
-  const { view, zoom } = dag;
-  if (!view) return;
+export function drawScene(scene, paths, scale, x, y) {
+  const { ctx, view, zoom } = scene;
   ctx.setTransform(scale, 0, 0, scale, x, y);
   const left = -x / scale;
   const top = -y / scale;
@@ -56,98 +51,41 @@ export function drawScene(dag, ctx, scale, x, y) {
   /** @type {(box: Rect) => boolean} */
   const seen = (box) =>
     box.x < right && box.x + box.width > left && box.y < bottom && box.y + box.height > top;
-  const paths = dag.paths ??= makePaths(view, (box) => isDim(dag, box));
-  dag.arrows = [];
-  fillContainers(dag, ctx, paths);
-  drawLinks(dag, ctx, paths);
-  fillBoxes(dag, ctx, paths);
-  drawOutlines(dag, ctx, seen);
+  fillContainers(scene, paths);
+  drawLinks(scene, paths);
+  fillBoxes(scene, paths);
+  drawOutlines(scene, seen);
   if (zoom < LABELS_FROM) return;
   for (const box of view.boxes) {
     if (!seen(box)) continue;
-    ctx.globalAlpha = isDim(dag, box) ? 0.4 : 1;
-    if (box.open) drawHead(dag, ctx, box);
-    else drawText(dag, ctx, box);
+    ctx.globalAlpha = scene.state.hits.isDim(box) ? 0.4 : 1;
+    if (box.open) drawHead(scene, box);
+    else drawText(scene, box);
   }
   ctx.globalAlpha = 1;
 }
 
 /**
- * What was drawn last, moved to where it now belongs, above a small picture of the whole.
- * @param {Dag} dag
- */
-function drawMoved(dag) {
-  const { ctx, dpr, layer, whole } = dag;
-  if (!layer) return;
-  ctx.imageSmoothingQuality = "low";
-  if (whole) {
-    const scale = (dpr * dag.zoom) / whole.scale;
-    ctx.setTransform(scale, 0, 0, scale, dag.x * dpr, dag.y * dpr);
-    ctx.drawImage(whole.canvas, 0, 0);
-  }
-  const scale = dag.zoom / layer.zoom;
-  const x = (dag.x - layer.x * scale) * dpr;
-  const y = (dag.y - layer.y * scale) * dpr;
-  ctx.setTransform(scale, 0, 0, scale, x, y);
-  // Its ground covers what lies under it, which it shows better.
-  ctx.drawImage(layer.canvas, 0, 0);
-}
-
-/**
- * Keeps the frame on the canvas, to be moved while a slow view is in motion.
- * @param {Dag} dag
- */
-export function keepFrame(dag) {
-  const { view } = dag;
-  if (!dag.slow || !dag.crisp || !view || dag.tween) return;
-  const { width, height } = dag.canvas;
-  const { zoom, x, y } = dag;
-  const canvas = dag.layer ? dag.layer.canvas : document.createElement("canvas");
-  if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
-  contextOf(canvas).drawImage(dag.canvas, 0, 0);
-  dag.layer = { canvas, zoom, x, y };
-  if (!dag.whole) {
-    const scale = Math.min(dag.dpr, WHOLE_PIXELS / view.width, WHOLE_PIXELS / view.height);
-    const picture = document.createElement("canvas");
-    picture.width = Math.ceil(view.width * scale);
-    picture.height = Math.ceil(view.height * scale);
-    drawScene(dag, contextOf(picture), scale, 0, 0);
-    dag.whole = { canvas: picture, scale };
-  }
-  dag.crisp = false;
-}
-
-/**
- * Whether a box steps back because a search has hits elsewhere.
- * @param {Dag} dag
- * @param {Box} box
- */
-function isDim(dag, box) {
-  return dag.finder.hits.size > 0 && !dag.finder.hitsIn(box);
-}
-
-/**
  * A line's width in the graph that is `width` pixels on the screen, as far as the graph is zoomed
  * out.
- * @param {Dag} dag
+ * @param {Scene} scene
  * @param {number} width
  * @param {number} [least] zoom from which on lines get thinner too
  */
-function thin(dag, width, least = 0.35) {
-  return width / Math.min(1, Math.max(dag.zoom, least));
+function thin({ zoom }, width, least = 0.35) {
+  return width / Math.min(1, Math.max(zoom, least));
 }
 
 /**
- * @param {Dag} dag
- * @param {CanvasRenderingContext2D} ctx
+ * @param {Scene} scene
  * @param {Paths} paths
  */
-function fillContainers(dag, ctx, paths) {
-  const { theme } = dag;
+function fillContainers(scene, paths) {
+  const { ctx, theme } = scene;
   ctx.fillStyle = ground(theme);
   ctx.fill(paths.containers);
   ctx.fill(paths.bodies);
-  ctx.lineWidth = thin(dag, 1);
+  ctx.lineWidth = thin(scene, 1);
   ctx.strokeStyle = theme.rule;
   ctx.stroke(paths.containers);
   // A graph inside a node may run or not: its outline is broken, as in the driver's own drawings.
@@ -158,14 +96,13 @@ function fillContainers(dag, ctx, paths) {
 }
 
 /**
- * @param {Dag} dag
- * @param {CanvasRenderingContext2D} ctx
+ * @param {Scene} scene
  * @param {Paths} paths
  */
-function fillBoxes(dag, ctx, paths) {
-  const { theme } = dag;
+function fillBoxes(scene, paths) {
+  const { ctx, theme, colours } = scene;
   for (const alike of paths.boxes.values()) {
-    const fill = dag.colours[alike.colour];
+    const fill = colours[alike.colour];
     ctx.globalAlpha = alike.dim ? 0.4 : 1;
     ctx.fillStyle = theme.background;
     ctx.fill(alike.stack);
@@ -178,7 +115,7 @@ function fillBoxes(dag, ctx, paths) {
       ctx.fillStyle = alpha(fill, theme.dark ? 0.2 : 0.13);
       ctx.fill(alike.box);
     }
-    ctx.lineWidth = thin(dag, 1);
+    ctx.lineWidth = thin(scene, 1);
     ctx.strokeStyle = alpha(fill, 0.75);
     ctx.setLineDash(alike.disabled ? [5, 4] : []);
     ctx.stroke(alike.box);
@@ -189,7 +126,7 @@ function fillBoxes(dag, ctx, paths) {
   }
   for (const { colour, dim, path } of paths.strips.values()) {
     ctx.globalAlpha = dim ? 0.4 : 1;
-    ctx.fillStyle = dag.colours[colour];
+    ctx.fillStyle = colours[colour];
     ctx.fill(path);
   }
   ctx.globalAlpha = 1;
@@ -199,22 +136,21 @@ function fillBoxes(dag, ctx, paths) {
 
 /**
  * The outlines of what is chosen, a hit, pointed at, or unlike the other blocks of its repeat.
- * @param {Dag} dag
- * @param {CanvasRenderingContext2D} ctx
+ * @param {Scene} scene
  * @param {(box: Rect) => boolean} seen
  */
-function drawOutlines(dag, ctx, seen) {
-  const { theme, view } = dag;
-  for (const box of view ? view.boxes : []) {
+function drawOutlines(scene, seen) {
+  const { ctx, state, theme, view } = scene;
+  for (const box of view.boxes) {
     if (!seen(box)) continue;
-    const chosen = box.node >= 0 && box.node === dag.selected;
-    const hit = !box.open && dag.finder.hitsIn(box) > 0;
-    const pointed = dag.hover === box || dag.focus === box.id;
-    const unlike = box.node >= 0 && dag.unlike.has(box.node);
+    const chosen = box.node >= 0 && box.node === state.selected;
+    const hit = !box.open && state.hits.countIn(box) > 0;
+    const pointed = state.hover === box || state.focus === box.id;
+    const unlike = box.node >= 0 && state.unlike.has(box.node);
     if (!chosen && !hit && !pointed && !unlike) continue;
     ctx.beginPath();
     ctx.roundRect(box.x, box.y, box.width, box.height, box.open ? 9 : 7);
-    ctx.lineWidth = thin(dag, chosen ? 2.6 : hit || box.id === dag.focus || unlike ? 2 : 1.4);
+    ctx.lineWidth = thin(scene, chosen ? 2.6 : hit || box.id === state.focus || unlike ? 2 : 1.4);
     ctx.strokeStyle = chosen ? theme.text : hit || pointed ? theme.primary : theme.critical;
     ctx.setLineDash(unlike && !chosen ? [2, 3] : []);
     ctx.stroke();
@@ -223,15 +159,14 @@ function drawOutlines(dag, ctx, seen) {
 }
 
 /**
- * @param {Dag} dag
- * @param {CanvasRenderingContext2D} ctx
+ * @param {Scene} scene
  * @param {Paths} paths
  */
-function drawLinks(dag, ctx, paths) {
-  const { view, theme, zoom } = dag;
+function drawLinks(scene, paths) {
+  const { ctx, state, theme, view, zoom } = scene;
   for (const alike of paths.links.values()) {
     ctx.setLineDash(alike.dash);
-    ctx.lineWidth = thin(dag, alike.width, 0.4);
+    ctx.lineWidth = thin(scene, alike.width, 0.4);
     ctx.strokeStyle = ctx.fillStyle = alike.critical ? theme.critical : theme.muted;
     ctx.globalAlpha = alike.critical ? 1 : 0.62;
     ctx.stroke(alike.line);
@@ -239,11 +174,11 @@ function drawLinks(dag, ctx, paths) {
     ctx.fill(alike.heads);
   }
   ctx.globalAlpha = 1;
-  const near = dag.focus ?? dag.selectedId();
-  for (const link of view ? view.links : []) {
-    const pointed = link === dag.hoverLink || link === dag.chosenLink;
+  const near = state.currentId;
+  for (const link of view.links) {
+    const pointed = link === state.hoverLink || link === state.chosenLink;
     if (pointed || (near && (link.source === near || link.target === near))) {
-      drawMarkedLink(dag, ctx, link, pointed);
+      drawMarkedLink(scene, link, pointed);
     }
     if (link.text && zoom >= NOTES_FROM) {
       ctx.font = `${legible(zoom, SIZES.link)}px ${theme.font}`;
@@ -257,17 +192,16 @@ function drawLinks(dag, ctx, paths) {
 }
 
 /**
- * @param {Dag} dag
- * @param {CanvasRenderingContext2D} ctx
+ * @param {Scene} scene
  * @param {Link} link
  * @param {boolean} pointed
  */
-function drawMarkedLink(dag, ctx, link, pointed) {
-  const { theme } = dag;
+function drawMarkedLink(scene, link, pointed) {
+  const { ctx, theme } = scene;
   const line = new Path2D();
   const heads = new Path2D();
   traceLink(line, heads, link.points);
-  ctx.lineWidth = thin(dag, pointed ? 3 : link.critical ? 2.6 : 2, 0.4);
+  ctx.lineWidth = thin(scene, pointed ? 3 : link.critical ? 2.6 : 2, 0.4);
   ctx.strokeStyle = ctx.fillStyle = link.critical && !pointed ? theme.critical : theme.primary;
   ctx.setLineDash(link.dashed ? [5, 4] : []);
   ctx.stroke(line);
@@ -277,39 +211,34 @@ function drawMarkedLink(dag, ctx, link, pointed) {
 
 /**
  * A frame on the way from the view before to this one: boxes move, new ones come out of theirs.
- * @param {Dag} dag
+ * @param {Scene} scene
+ * @param {Tween} tween
+ * @param {number} share of the way, 0 to 1
  */
-function drawTween(dag) {
-  const { ctx, dpr, theme, tween, view } = dag;
-  if (!tween || !view) return;
-  const done = Math.min(1, (performance.now() - tween.begin) / tween.ms);
-  const share = 1 - (1 - done) ** 3;
-  const scale = dpr * dag.zoom;
-  ctx.setTransform(scale, 0, 0, scale, dag.x * dpr, dag.y * dpr);
-  ctx.font = `500 ${legible(dag.zoom, SIZES.name)}px ${theme.font}`;
+export function drawTween(scene, tween, share) {
+  const { ctx, theme, view, zoom, colours } = scene;
+  ctx.font = `500 ${legible(zoom, SIZES.name)}px ${theme.font}`;
   ctx.textAlign = "left";
   ctx.textBaseline = "middle";
   for (const box of view.boxes) {
     const rect = between(tween.from.get(box.id) ?? tween.source, box, share);
     ctx.beginPath();
     ctx.rect(rect.x, rect.y, rect.width, rect.height);
-    const fill = dag.colours[box.colour];
+    const fill = colours[box.colour];
     if (!box.open) {
       ctx.fillStyle = theme.background;
       ctx.fill();
     }
     ctx.fillStyle = box.open ? ground(theme) : alpha(fill, theme.dark ? 0.2 : 0.13);
     ctx.fill();
-    ctx.lineWidth = thin(dag, 1);
+    ctx.lineWidth = thin(scene, 1);
     ctx.strokeStyle = box.open ? theme.rule : alpha(fill, 0.75);
     ctx.stroke();
-    if (dag.zoom < LABELS_FROM || rect.width < 60) continue;
+    if (zoom < LABELS_FROM || rect.width < 60) continue;
     ctx.fillStyle = theme.text;
     const inset = box.node < 0 ? 24 : 11;
     ctx.fillText(fitText(ctx, box.label, box.width - 80), rect.x + inset, rect.y + 13);
   }
-  if (done >= 1) dag.tween = null;
-  dag.draw();
 }
 
 /**
@@ -328,33 +257,31 @@ function between(from, to, share) {
 }
 
 /**
- * The boxes of the small map as a picture of its own, drawn once for a view and theme.
- * @param {Dag} dag
- * @param {Rect & {scale: number}} map
+ * The boxes of the small map.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {readonly Box[]} boxes
+ * @param {readonly string[]} colours
+ * @param {number} scale
  */
-function mapPicture(dag, map) {
-  const kept = dag.mapPicture;
-  if (kept && kept.width === map.width && kept.height === map.height) return kept.canvas;
-  const canvas = document.createElement("canvas");
-  canvas.width = Math.ceil(map.width * dag.dpr);
-  canvas.height = Math.ceil(map.height * dag.dpr);
-  const ctx = contextOf(canvas);
-  const scale = map.scale * dag.dpr;
-  for (const box of dag.view ? dag.view.boxes : []) {
+export function drawMapBoxes(ctx, boxes, colours, scale) {
+  for (const box of boxes) {
     if (box.open) continue;
-    ctx.fillStyle = alpha(dag.colours[box.colour], 0.75);
+    ctx.fillStyle = alpha(colours[box.colour], 0.75);
     const width = Math.max(1, box.width * scale);
     ctx.fillRect(box.x * scale, box.y * scale, width, Math.max(1, box.height * scale));
   }
-  dag.mapPicture = { canvas, width: map.width, height: map.height };
-  return canvas;
 }
 
-/** @param {Dag} dag */
-function drawMap(dag) {
-  const map = dag.view && mapFrame(dag.view, dag, dag);
-  if (!map) return;
-  const { ctx, theme, zoom } = dag;
+/**
+ * The small map, and on it the part of the graph that is in view.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {Theme} theme
+ * @param {Camera & Size} viewport
+ * @param {Rect & {scale: number}} map
+ * @param {HTMLCanvasElement} picture
+ */
+export function drawMap(ctx, theme, viewport, map, picture) {
+  const { zoom } = viewport;
   ctx.fillStyle = alpha(theme.background, 0.9);
   ctx.strokeStyle = theme.rule;
   ctx.lineWidth = 1;
@@ -362,16 +289,16 @@ function drawMap(dag) {
   ctx.roundRect(map.x - 5, map.y - 5, map.width + 10, map.height + 10, 6);
   ctx.fill();
   ctx.stroke();
-  ctx.drawImage(mapPicture(dag, map), map.x, map.y, map.width, map.height);
-  const x = Math.max(map.x - 3, map.x - (dag.x / zoom) * map.scale);
-  const y = Math.max(map.y - 3, map.y - (dag.y / zoom) * map.scale);
+  ctx.drawImage(picture, map.x, map.y, map.width, map.height);
+  const x = Math.max(map.x - 3, map.x - (viewport.x / zoom) * map.scale);
+  const y = Math.max(map.y - 3, map.y - (viewport.y / zoom) * map.scale);
   const right = Math.min(
     map.x + map.width + 3,
-    map.x + ((dag.width - dag.x) / zoom) * map.scale,
+    map.x + ((viewport.width - viewport.x) / zoom) * map.scale,
   );
   const bottom = Math.min(
     map.y + map.height + 3,
-    map.y + ((dag.height - dag.y) / zoom) * map.scale,
+    map.y + ((viewport.height - viewport.y) / zoom) * map.scale,
   );
   ctx.strokeStyle = theme.primary;
   ctx.lineWidth = 1.5;

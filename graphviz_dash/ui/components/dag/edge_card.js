@@ -17,16 +17,17 @@ export class EdgeCard {
   /** @param {Link} link */
   async open(link) {
     const { dag } = this;
-    dag.chosenLink = link;
+    const { state } = dag;
+    state.chosenLink = link;
     dag.hide();
-    dag.draw();
+    dag.renderer.draw();
     const { source, target } = link;
     /** @type {EdgeList} */
     const list = await ask(
-      `/api/dag/edges?${new URLSearchParams({ ...dag.query, source, target })}`,
+      `/api/dag/edges?${new URLSearchParams({ ...state.query, source, target })}`,
     );
-    if (dag.chosenLink !== link) return;
-    const [from, to] = [dag.labelOf(source), dag.labelOf(target)];
+    if (state.chosenLink !== link) return;
+    const [from, to] = [state.labelOf(source), state.labelOf(target)];
     const rows = list.rows.map((row) => this.row(row));
     if (list.total > rows.length) {
       rows.push(element("li", "", `and ${formatCount(list.total - rows.length)} more`));
@@ -40,7 +41,7 @@ export class EdgeCard {
       element("ul", "", rows),
     );
     this.card.hidden = false;
-    dag.say(`${list.total} edges from ${from} to ${to}: ${list.kinds.join("; ")}`);
+    dag.chrome.announce(`${list.total} edges from ${from} to ${to}: ${list.kinds.join("; ")}`);
   }
 
   /** @param {EdgeRow} row */
@@ -65,20 +66,14 @@ export class EdgeCard {
 
   /** Goes through the links of the box that has the focus. */
   next() {
-    const { view, focus, chosenLink } = this.dag;
-    const id = focus ?? this.dag.selectedId();
-    if (!view || !id) return;
-    const links = view.links.filter((link) =>
-      link.count && (link.source === id || link.target === id)
-    );
-    const at = chosenLink ? links.indexOf(chosenLink) : -1;
-    if (links.length) this.open(links[(at + 1) % links.length]);
+    const link = this.dag.state.nextLink();
+    if (link) this.open(link);
   }
 
   close() {
     this.card.hidden = true;
-    if (!this.dag.chosenLink) return;
-    this.dag.chosenLink = null;
-    this.dag.draw();
+    if (!this.dag.state.chosenLink) return;
+    this.dag.state.chosenLink = null;
+    this.dag.renderer.draw();
   }
 }

@@ -1,11 +1,10 @@
 // The search for nodes: its field, its hits, and the way from one to the next.
 
 import { find } from "../common/elements.js";
-import { countBelow } from "../common/numbers.js";
 import { ask } from "../common/server.js";
 
 /** @import { Dag } from "./dag.js" */
-/** @import { Box, Hits } from "./wire.js" */
+/** @import { Hits } from "./wire.js" */
 
 const PAUSE_MS = 140;
 const MOST_UNFOLDED = 400;
@@ -16,14 +15,6 @@ export class Finder {
     this.dag = dag;
     this.field = find(dag.root, ".search", HTMLInputElement);
     this.count = find(dag.root, ".hits", HTMLElement);
-    /** @type {Set<number>} nodes */
-    this.hits = new Set();
-    /** @type {number[]} the nodes in the order in which they are gone through */
-    this.list = [];
-    /** @type {number[]} their numbers in the order of the fold, ascending */
-    this.leaves = [];
-    /** The hit that is shown, as index into the list; -1 for none. */
-    this.at = -1;
     /** What Python knows to be searched for. */
     this.known = "";
     this.timer = 0;
@@ -42,7 +33,7 @@ export class Finder {
     this.known = text;
     if (text === this.text) return;
     this.field.value = text;
-    if (this.dag.view) this.search();
+    if (this.dag.state.view) this.search();
   }
 
   /** Searches once the reader pauses. */
@@ -58,25 +49,21 @@ export class Finder {
       dag.setStateValue("found", text);
     }
     if (!text) return this.clear();
-    const query = new URLSearchParams({ ...dag.query, q: text });
+    const { state } = dag;
+    const query = new URLSearchParams({ ...state.query, q: text });
     /** @type {Hits | null} */
     const hits = await ask(`/api/dag/search?${query}`).catch(() => null);
-    if (!hits || !dag.view || text !== this.text) return;
-    this.list = hits.nodes;
-    this.hits = new Set(hits.nodes);
-    this.leaves = hits.leaves;
-    this.at = -1;
+    if (!hits || !state.view || text !== this.text) return;
+    state.hits.set(hits);
     this.count.textContent = hits.total ? `${hits.total} found` : "none found";
     dag.canvas.dataset.hits = String(hits.total);
-    const expanded = [...new Set([...dag.view.expanded, ...hits.around])];
-    await dag.load({ expanded: expanded.slice(0, MOST_UNFOLDED) });
+    const expanded = [...new Set([...state.view.expanded, ...hits.around])];
+    await dag.loader.load({ expanded: expanded.slice(0, MOST_UNFOLDED) });
     if (hits.total) this.next(1);
   }
 
   clear() {
-    this.hits = new Set();
-    this.list = [];
-    this.leaves = [];
+    this.dag.state.hits.clear();
     this.count.textContent = "";
     this.dag.canvas.dataset.hits = "";
     this.dag.paintTheme();
@@ -94,22 +81,13 @@ export class Finder {
    * @param {1 | -1} by
    */
   next(by) {
-    const { dag, list } = this;
-    if (!list.length) return;
-    this.at = (this.at + by + list.length) % list.length;
-    const node = list[this.at];
-    this.count.textContent = `${this.at + 1} of ${list.length}`;
-    const box = dag.byId.get(`n${node}`);
+    const { dag } = this;
+    const { hits } = dag.state;
+    const node = hits.step(by);
+    if (node === null) return;
+    this.count.textContent = `${hits.at + 1} of ${hits.list.length}`;
+    const box = dag.state.boxOf(node);
     if (box) dag.reveal(box);
-    else dag.load({ focus: node });
-  }
-
-  /**
-   * How many of the hits are in a box.
-   * @param {Box} box
-   */
-  hitsIn(box) {
-    if (!this.hits.size) return 0;
-    return countBelow(this.leaves, box.first + box.count) - countBelow(this.leaves, box.first);
+    else dag.loader.load({ focus: node });
   }
 }

@@ -1,6 +1,6 @@
 // What the reader does with pointer, wheel and keyboard.
 
-import { contains, mapFrame } from "./geometry.js";
+import { contains } from "./geometry.js";
 
 /** @import { Dag } from "./dag.js" */
 
@@ -24,8 +24,8 @@ const KEYS = {
   arrowup: (dag) => dag.walk("source"),
   arrowright: (dag) => dag.beside(1),
   arrowleft: (dag) => dag.beside(-1),
-  enter: (dag) => dag.act(dag.focusBox()),
-  " ": (dag) => dag.act(dag.focusBox()),
+  enter: (dag) => dag.act(dag.state.focusBox),
+  " ": (dag) => dag.act(dag.state.focusBox),
   escape: (dag) => dag.clear(),
   "[": (dag) => dag.repeat.step(-1),
   "]": (dag) => dag.repeat.step(1),
@@ -78,9 +78,10 @@ function listenToPointer(dag, signal) {
     canvas.focus({ preventScroll: true });
     canvas.setPointerCapture(event.pointerId);
     const { x, y } = pointOf(canvas, event);
-    const map = dag.view && mapFrame(dag.view, dag, dag);
+    const { state, viewport } = dag;
+    const map = state.view && viewport.mapFrame(state.view);
     const onMap = map !== null && contains(map, x, y);
-    drag = { x, y, cameraX: dag.x, cameraY: dag.y, moved: false, map: onMap };
+    drag = { x, y, cameraX: viewport.x, cameraY: viewport.y, moved: false, map: onMap };
     if (onMap) dag.lookAtMap(x, y);
   }, { signal });
   canvas.addEventListener("pointermove", (event) => {
@@ -90,8 +91,8 @@ function listenToPointer(dag, signal) {
     if (Math.hypot(x - drag.x, y - drag.y) > CLICK_REACH_PX) drag.moved = true;
     if (!drag.moved) return;
     canvas.style.cursor = "grabbing";
-    dag.x = drag.cameraX + x - drag.x;
-    dag.y = drag.cameraY + y - drag.y;
+    dag.viewport.x = drag.cameraX + x - drag.x;
+    dag.viewport.y = drag.cameraY + y - drag.y;
     dag.move();
   }, { signal });
   canvas.addEventListener("pointerup", (event) => {

@@ -4,7 +4,6 @@ import { button, element, find } from "../common/elements.js";
 import { formatCount } from "../common/numbers.js";
 import { fromRow } from "../common/rows.js";
 import { ask } from "../common/server.js";
-import { repeatAround } from "./view.js";
 import { REPEAT_BAR_FIELDS } from "./wire.js";
 
 /** @import { Dag } from "./dag.js" */
@@ -24,16 +23,13 @@ export class RepeatBar {
 
   /** The innermost unfolded repeat around what has the focus, else the only one that is shown. */
   box() {
-    const { view, byId, focus } = this.dag;
-    if (!view) return null;
-    const inner = byId.get(focus ?? this.dag.selectedId() ?? "");
-    return repeatAround(view.boxes, inner, this.card ? byId.get(this.card.id) : undefined);
+    return this.dag.state.currentRepeat(this.card?.id);
   }
 
   async follow() {
-    const { dag } = this;
+    const { state } = this.dag;
     const box = this.box();
-    const key = box ? `${dag.source}/${dag.fold}/${box.id}:${box.block}` : "";
+    const key = box ? `${state.source}/${state.fold}/${box.id}:${box.block}` : "";
     if (key === this.key) return;
     this.key = key;
     if (!box || !box.open) {
@@ -45,7 +41,9 @@ export class RepeatBar {
     const shown = { group: box.id, block: String(box.block) };
     try {
       /** @type {RepeatCard} */
-      const card = await ask(`/api/dag/repeat?${new URLSearchParams({ ...dag.query, ...shown })}`);
+      const card = await ask(
+        `/api/dag/repeat?${new URLSearchParams({ ...state.query, ...shown })}`,
+      );
       if (this.key === key) this.show(card);
     } catch {
       this.bar.hidden = true;
@@ -110,7 +108,7 @@ export class RepeatBar {
 
   /** @param {number} block */
   showBlock(block) {
-    const box = this.card && this.dag.byId.get(this.card.id);
+    const box = this.card && this.dag.state.byId.get(this.card.id);
     if (box) this.dag.showBlock(box, block);
   }
 
@@ -119,13 +117,13 @@ export class RepeatBar {
    * @param {number[]} nodes
    */
   mark(nodes) {
-    this.dag.unlike = new Set(nodes);
-    this.dag.draw();
+    this.dag.state.unlike = new Set(nodes);
+    this.dag.renderer.draw();
   }
 
   /** @param {number} by */
   step(by) {
-    const box = this.card && this.dag.byId.get(this.card.id);
+    const box = this.card && this.dag.state.byId.get(this.card.id);
     if (box) this.dag.stepBlock(box, by);
   }
 }

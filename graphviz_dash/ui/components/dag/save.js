@@ -2,7 +2,6 @@
 
 import { button, contextOf, element } from "../common/elements.js";
 import { ask } from "../common/server.js";
-import { drawScene } from "./draw.js";
 
 /** @import { Dag } from "./dag.js" */
 /** @import { Drawing } from "./wire.js" */
@@ -35,10 +34,11 @@ export function saveMenu(dag) {
  * @param {"svg" | "dot"} format
  */
 async function saveText(dag, format) {
-  if (!dag.view) return;
-  const query = dag.queryOf(dag.view.expanded, dag.view.shown);
+  const { view } = dag.state;
+  if (!view) return;
+  const query = dag.state.viewQuery(dag.viewport, view.expanded, view.shown);
   query.set("format", format);
-  query.set("theme", dag.theme.dark ? "dark" : "light");
+  query.set("theme", dag.renderer.theme.dark ? "dark" : "light");
   /** @type {Drawing} */
   const file = await ask(`/api/dag/drawing?${query}`);
   saveBlob(new Blob([file.text], { type: file.type }), file.name);
@@ -46,20 +46,18 @@ async function saveText(dag, format) {
 
 /** @param {Dag} dag */
 function savePicture(dag) {
-  const { view, zoom, arrows } = dag;
+  const { renderer, state: { query, view } } = dag;
   if (!view) return;
   const scale = Math.min(2, MOST_PIXELS / view.width, MOST_PIXELS / view.height);
   const canvas = document.createElement("canvas");
   canvas.width = Math.ceil(view.width * scale);
   canvas.height = Math.ceil(view.height * scale);
   const ctx = contextOf(canvas);
-  ctx.fillStyle = dag.theme.background;
+  ctx.fillStyle = renderer.theme.background;
   ctx.fillRect(0, 0, canvas.width, canvas.height);
   // Text and lines as at full size, wherever the reader has zoomed to.
-  dag.zoom = Math.max(1, scale);
-  drawScene(dag, ctx, scale, 0, 0);
-  Object.assign(dag, { zoom, arrows });
-  const name = `${dag.query.run}-${dag.query.graph}.png`.replace(/[^\w.-]+/g, "-");
+  renderer.drawView(ctx, Math.max(1, scale), scale, 0, 0);
+  const name = `${query.run}-${query.graph}.png`.replace(/[^\w.-]+/g, "-");
   canvas.toBlob((blob) => {
     if (blob) saveBlob(blob, name);
   });

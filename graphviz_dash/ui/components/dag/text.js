@@ -5,7 +5,7 @@ import { alpha, fitText, mix, textWidth } from "../common/theme.js";
 import { HEAD } from "./geometry.js";
 
 /** @import { Theme } from "../common/theme.js" */
-/** @import { Dag } from "./dag.js" */
+/** @import { Scene } from "./draw.js" */
 /** @import { Box } from "./wire.js" */
 
 /** Zoom from which on a box has room for two lines. */
@@ -46,17 +46,16 @@ export function ground(theme) {
 
 /**
  * The head of an unfolded group: its name, and of the facts as much as there is room for.
- * @param {Dag} dag
- * @param {CanvasRenderingContext2D} ctx
+ * @param {Scene} scene
  * @param {Box} box
  */
-export function drawHead(dag, ctx, box) {
-  const { theme, zoom } = dag;
+export function drawHead(scene, box) {
+  const { ctx, theme, zoom } = scene;
   ctx.textBaseline = "middle";
   const y = box.y + 13;
   drawChevron(ctx, box.x + 13, y, true, theme.muted);
   let room = box.width - 36;
-  if (box.repeats) room -= drawBlock(dag, ctx, box, y, room);
+  if (box.repeats) room -= drawBlock(scene, box, y, room);
   ctx.font = `600 ${legible(zoom, SIZES.head)}px ${theme.font}`;
   const name = fitText(ctx, box.label, room);
   const left = room - textWidth(ctx, name) - 14;
@@ -91,17 +90,16 @@ function clearUnder(ctx, theme, x, y, width) {
 
 /**
  * Which block of a repeat is shown, with arrows to the ones beside it; returns the width used.
- * @param {Dag} dag
- * @param {CanvasRenderingContext2D} ctx
+ * @param {Scene} scene
  * @param {Box} box
  * @param {number} y
  * @param {number} most
  */
-function drawBlock(dag, ctx, box, y, most) {
-  const { theme } = dag;
+function drawBlock(scene, box, y, most) {
+  const { ctx, theme, zoom } = scene;
   const count = formatCount(box.repeats);
   const text = box.block < 0 ? `× ${count}` : `${formatCount(box.block + 1)} of ${count}`;
-  ctx.font = `600 ${legible(dag.zoom, SIZES.block)}px ${theme.font}`;
+  ctx.font = `600 ${legible(zoom, SIZES.block)}px ${theme.font}`;
   const arrows = box.block < 0 ? 0 : 18;
   const room = textWidth(ctx, text) + 2 * arrows + 8;
   if (room > most * 0.6) return 0;
@@ -114,7 +112,7 @@ function drawBlock(dag, ctx, box, y, most) {
   if (arrows) {
     for (const [by, x] of [[-1, left + 6], [1, right - 7]]) {
       drawArrow(ctx, x, y, by, theme.primary);
-      dag.arrows.push({ x: x - 10, y: box.y, width: 20, height: HEAD, box, by });
+      scene.arrows.push({ x: x - 10, y: box.y, width: 20, height: HEAD, box, by });
     }
   }
   return room + 6;
@@ -139,12 +137,11 @@ function drawArrow(ctx, x, y, by, stroke) {
 
 /**
  * The text of a folded box: its name, and below it, where there is room, what it is and its time.
- * @param {Dag} dag
- * @param {CanvasRenderingContext2D} ctx
+ * @param {Scene} scene
  * @param {Box} box
  */
-export function drawText(dag, ctx, box) {
-  const { theme, zoom } = dag;
+export function drawText(scene, box) {
+  const { ctx, theme, zoom } = scene;
   const group = box.node < 0;
   const x = box.x + (group ? 24 : 11);
   const edge = box.x + box.width - 9;
@@ -159,41 +156,39 @@ export function drawText(dag, ctx, box) {
   const badge = box.repeats ? ` × ${formatCount(box.repeats)}` : "";
   const room = edge - x - (badge ? textWidth(ctx, badge) : 0);
   ctx.fillText(fitText(ctx, box.label, room) + badge, x, first);
-  if (!alone) drawNote(dag, ctx, box, x, edge);
+  if (!alone) drawNote(scene, box, x, edge);
 }
 
 /**
  * A box's time, up to `edge`; returns the width used.
- * @param {Dag} dag
- * @param {CanvasRenderingContext2D} ctx
+ * @param {Scene} scene
  * @param {Box} box
  * @param {number} edge
  * @param {number} y
  */
-function drawTime(dag, ctx, box, edge, y) {
+function drawTime({ ctx, theme, zoom }, box, edge, y) {
   if (!box.time) return 0;
   ctx.textAlign = "right";
-  ctx.font = `${legible(dag.zoom, SIZES.time)}px ${dag.theme.mono}`;
-  ctx.fillStyle = dag.theme.muted;
+  ctx.font = `${legible(zoom, SIZES.time)}px ${theme.mono}`;
+  ctx.fillStyle = theme.muted;
   ctx.fillText(box.time, edge, y);
   return textWidth(ctx, box.time) + 8;
 }
 
 /**
  * The second line of a box.
- * @param {Dag} dag
- * @param {CanvasRenderingContext2D} ctx
+ * @param {Scene} scene
  * @param {Box} box
  * @param {number} x
  * @param {number} edge
  */
-function drawNote(dag, ctx, box, x, edge) {
-  const { theme } = dag;
+function drawNote(scene, box, x, edge) {
+  const { ctx, theme, zoom } = scene;
   const group = box.node < 0;
   const y = box.y + (group ? 32 : 29);
-  const right = edge - drawTime(dag, ctx, box, edge, y);
-  ctx.font = `${legible(dag.zoom, SIZES.note)}px ${theme.font}`;
-  const hits = group ? dag.finder.hitsIn(box) : 0;
+  const right = edge - drawTime(scene, box, edge, y);
+  ctx.font = `${legible(zoom, SIZES.note)}px ${theme.font}`;
+  const hits = group ? scene.state.hits.countIn(box) : 0;
   const count = hits ? `${hits} found` : "";
   ctx.textAlign = "right";
   ctx.fillStyle = theme.primary;

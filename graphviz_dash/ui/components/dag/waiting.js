@@ -34,7 +34,7 @@ export class Waiting {
   /** @param {number} ticket */
   async look(ticket) {
     /** @type {Standing | null} */
-    const job = await ask(`/api/dag/progress?${new URLSearchParams(this.dag.query)}`)
+    const job = await ask(`/api/dag/progress?${new URLSearchParams(this.dag.state.query)}`)
       .catch(() => null);
     if (this.ticket !== ticket || !job || job.state !== "running") return;
     this.words.textContent = `Preparing the graph: ${job.what.toLowerCase()}`;
@@ -52,14 +52,13 @@ export class Waiting {
 
   giveUp() {
     const { dag } = this;
-    fetch(`/api/dag/cancel?${new URLSearchParams(dag.query)}`, { method: "POST" });
-    dag.loading?.abort();
+    fetch(`/api/dag/cancel?${new URLSearchParams(dag.state.query)}`, { method: "POST" });
+    dag.loader.loading?.abort();
     this.end();
     const again = button("Try again", "Prepare the graph", () => {
-      dag.problem.hidden = true;
-      dag.load(dag.last);
+      dag.chrome.hideProblem();
+      dag.loader.load(dag.loader.last);
     });
-    dag.problem.replaceChildren("Preparing the graph was cancelled. ", again);
-    dag.problem.hidden = false;
+    dag.chrome.showProblem("Preparing the graph was cancelled. ", again);
   }
 }

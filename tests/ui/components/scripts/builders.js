@@ -1,6 +1,7 @@
 // Records for tests: what a test does not name has a plain value.
 
-/** @import { Box, Link } from "../../../../graphviz_dash/ui/components/dag/wire.js" */
+/** @import { View } from "../../../../graphviz_dash/ui/components/dag/view.js" */
+/** @import { Box, DagData, Link } from "../../../../graphviz_dash/ui/components/dag/wire.js" */
 /** @import { Lane, Run } from "../../../../graphviz_dash/ui/components/timeline/model.js" */
 
 /**
@@ -48,6 +49,51 @@ export function link(given) {
     text: "",
     count: 1,
     critical: false,
+    ...given,
+  };
+}
+
+/**
+ * A view of a graph.
+ * @param {Partial<View>} given
+ * @returns {View}
+ */
+export function dagView(given) {
+  return {
+    nodes: 2,
+    edges: 1,
+    width: 100,
+    height: 100,
+    boxes: [],
+    names: [],
+    links: [],
+    legend: [],
+    expanded: [],
+    shown: {},
+    focus: null,
+    full: false,
+    note: "",
+    complete: true,
+    ...given,
+  };
+}
+
+/**
+ * @param {Partial<DagData>} given
+ * @returns {DagData}
+ */
+export function dagData(given) {
+  return {
+    experiment: "e",
+    run: "graph",
+    graph: "graph-0",
+    against: {},
+    colour: "kind",
+    selected: null,
+    find: "",
+    fold: "order",
+    ready: true,
+    palette: { categories: [], idle: ["#888888", "#888888"] },
     ...given,
   };
 }

@@ -12,33 +12,7 @@ import {
   toggled,
 } from "../../../../graphviz_dash/ui/components/dag/view.js";
 import { BOX_FIELDS, LINK_FIELDS } from "../../../../graphviz_dash/ui/components/dag/wire.js";
-import { box, link } from "./builders.js";
-
-/** @import { View } from "../../../../graphviz_dash/ui/components/dag/view.js" */
-
-/**
- * @param {Partial<View>} given
- * @returns {View}
- */
-function view(given) {
-  return {
-    nodes: 2,
-    edges: 1,
-    width: 100,
-    height: 100,
-    boxes: [],
-    names: [],
-    links: [],
-    legend: [],
-    expanded: [],
-    shown: {},
-    focus: null,
-    full: false,
-    note: "",
-    complete: true,
-    ...given,
-  };
-}
+import { box, dagView as view, link } from "./builders.js";
 
 test("boxes and links come back from the arrays that they travel as", () => {
   const [leaf, group] = [box({ id: "n3", node: 3 }), box({ id: "g.1", where: "" })];

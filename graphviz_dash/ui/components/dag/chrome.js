@@ -1,0 +1,89 @@
+// The elements around the canvas: legend, status line, tooltip and messages.
+
+import { element, find, placeTooltip } from "../common/elements.js";
+import { counted } from "../common/numbers.js";
+import { shownText, stateText } from "./view.js";
+
+/** @import { Theme } from "../common/theme.js" */
+/** @import { View } from "./view.js" */
+
+export class Chrome {
+  /**
+   * @param {HTMLElement | ShadowRoot} root
+   * @param {HTMLCanvasElement} canvas
+   */
+  constructor(root, canvas) {
+    this.canvas = canvas;
+    this.tooltip = find(root, ".tooltip", HTMLElement);
+    this.problem = find(root, ".problem", HTMLElement);
+    this.status = find(root, ".state", HTMLElement);
+    this.live = find(root, ".live", HTMLElement);
+    this.legend = find(root, ".legend", HTMLElement);
+  }
+
+  /**
+   * Shows the legend and the status of a view.
+   * @param {View | null} view
+   * @param {Theme} theme
+   */
+  showView(view, theme) {
+    const side = theme.dark ? "dark" : "light";
+    const chips = (view?.legend ?? []).map((entry) => chip(entry.label, entry[side], ""));
+    if (view?.boxes.some((box) => box.critical)) {
+      chips.push(chip("critical path", theme.critical, "path"));
+    }
+    this.legend.replaceChildren(...chips);
+    if (!view) return;
+    this.status.textContent = stateText(view);
+    this.canvas.setAttribute(
+      "aria-label",
+      `Graph of ${counted(view.nodes, "node")} in ${shownText(view)}. ` +
+        "Arrows walk along the edges, Enter unfolds or chooses.",
+    );
+  }
+
+  /**
+   * Shows the tooltip at a point of the canvas.
+   * @param {string[]} lines
+   * @param {{x: number, y: number}} point
+   * @param {{width: number, height: number}} stage
+   */
+  showTooltip(lines, point, stage) {
+    this.tooltip.replaceChildren(
+      ...lines.map((line, i) => element(i ? "small" : "b", "", line)),
+    );
+    this.tooltip.hidden = false;
+    placeTooltip(this.tooltip, point, stage);
+  }
+
+  hideTooltip() {
+    this.tooltip.hidden = true;
+  }
+
+  /** @param {...(string | Node)} content */
+  showProblem(...content) {
+    this.problem.replaceChildren(...content);
+    this.problem.hidden = false;
+  }
+
+  hideProblem() {
+    this.problem.hidden = true;
+  }
+
+  /** @param {string} text for screen readers */
+  announce(text) {
+    this.live.textContent = text;
+  }
+}
+
+/**
+ * An entry of the legend.
+ * @param {string} text
+ * @param {string} colour
+ * @param {string} kind
+ */
+function chip(text, colour, kind) {
+  const mark = element("i");
+  mark.style.background = colour;
+  return element("span", `chip ${kind}`.trim(), [mark, document.createTextNode(text)]);
+}

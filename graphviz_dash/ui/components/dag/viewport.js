@@ -1,0 +1,181 @@
+// The visible part of the graph: a camera above it and the size of the screen. No drawing.
+
+import { clamp } from "../common/numbers.js";
+import {
+  fitted,
+  HEAD,
+  isInView,
+  mapFrame,
+  opening,
+  READABLE,
+  recentred,
+  zoomedAt,
+} from "./geometry.js";
+
+/** @import { Camera, Rect, Size } from "./geometry.js" */
+/** @import { Box } from "./wire.js" */
+
+/** Zoom for a box that must be readable and is not. */
+const READING = 0.8;
+
+/** Distance of the clickable point of an unfolded group from its left edge. */
+const HEAD_INSET = 40;
+
+export class Viewport {
+  zoom = 1;
+  x = 0;
+  y = 0;
+  /** @type {Camera | null} the camera that showed the entire graph */
+  home = null;
+  width = 0;
+  height = 0;
+  /** Pixels of the screen per CSS pixel. */
+  dpr = 1;
+
+  /** Width over height, within the range that the server accepts. */
+  get shape() {
+    return clamp((this.width || 16) / (this.height || 10), 0.1, 20);
+  }
+
+  /** Whether the camera has not moved since it showed the entire graph. */
+  get isHome() {
+    const { home } = this;
+    return home !== null && home.zoom === this.zoom && home.x === this.x && home.y === this.y;
+  }
+
+  /**
+   * @param {number} width
+   * @param {number} height
+   * @param {number} dpr
+   */
+  hasSize(width, height, dpr) {
+    return width === this.width && height === this.height && dpr === this.dpr;
+  }
+
+  /**
+   * Sets the size of the screen. A reader who saw the entire graph still sees it; otherwise the
+   * middle of the screen stays in the middle.
+   * @param {{width: number, height: number, dpr: number}} size
+   * @param {Size | null} graph
+   * @returns {boolean} whether the entire graph is shown
+   */
+  resize({ width, height, dpr }, graph) {
+    const before = { width: this.width, height: this.height };
+    Object.assign(this, { width, height, dpr });
+    const showsAll = !before.width || this.isHome;
+    if (showsAll) this.open(graph);
+    else Object.assign(this, recentred(this, before, this));
+    return showsAll;
+  }
+
+  /**
+   * Shows the entire graph, or as much of its beginning as is readable.
+   * @param {Size | null} graph
+   */
+  open(graph) {
+    if (graph && this.width) this.goHome(opening(graph, this));
+  }
+
+  /**
+   * Shows the entire graph, however small.
+   * @param {Size | null} graph
+   */
+  fit(graph) {
+    if (graph && this.width) this.goHome(fitted(graph, this));
+  }
+
+  /** @param {Camera} camera */
+  goHome(camera) {
+    this.home = camera;
+    Object.assign(this, camera);
+  }
+
+  /**
+   * @param {Size} graph
+   * @param {number} factor
+   * @param {number} [x] of the screen; this point keeps its place
+   * @param {number} [y]
+   */
+  zoomBy(graph, factor, x = this.width / 2, y = this.height / 2) {
+    Object.assign(this, zoomedAt(this, factor, x, y, graph, this));
+  }
+
+  /**
+   * @param {number} dx
+   * @param {number} dy
+   */
+  panBy(dx, dy) {
+    this.x += dx;
+    this.y += dy;
+  }
+
+  /**
+   * Moves a point of the graph to the middle of the screen.
+   * @param {number} x
+   * @param {number} y
+   */
+  center(x, y) {
+    this.x = this.width / 2 - x * this.zoom;
+    this.y = this.height / 2 - y * this.zoom;
+  }
+
+  /**
+   * Moves the point of the graph at a point of the overview map to the middle of the screen.
+   * @param {Size} graph
+   * @param {number} x of the screen
+   * @param {number} y
+   * @returns {boolean} whether there is a map
+   */
+  centerMapPoint(graph, x, y) {
+    const map = this.mapFrame(graph);
+    if (map) this.center((x - map.x) / map.scale, (y - map.y) / map.scale);
+    return map !== null;
+  }
+
+  /**
+   * Makes a box visible and readable with the smallest possible move.
+   * @param {Rect} box
+   */
+  reveal(box) {
+    if (this.zoom < READABLE) this.zoom = READING;
+    if (!isInView(box, this, this)) this.center(box.x + box.width / 2, box.y + box.height / 2);
+  }
+
+  /**
+   * Keeps a box in its place on the screen when another layout moves it.
+   * @param {Rect} before
+   * @param {Rect} after
+   */
+  follow(before, after) {
+    this.x += (before.x - after.x) * this.zoom;
+    this.y += (before.y - after.y) * this.zoom;
+  }
+
+  /**
+   * Converts a point of the screen to a point of the graph.
+   * @param {number} x
+   * @param {number} y
+   * @returns {[x: number, y: number]}
+   */
+  graphPoint(x, y) {
+    return [(x - this.x) / this.zoom, (y - this.y) / this.zoom];
+  }
+
+  /**
+   * The point of the screen where a click hits a box.
+   * @param {Box} box
+   */
+  handleOf(box) {
+    const right = box.open ? HEAD_INSET : box.width / 2;
+    const down = box.open ? HEAD / 2 : box.height / 2;
+    return { x: this.x + (box.x + right) * this.zoom, y: this.y + (box.y + down) * this.zoom };
+  }
+
+  /**
+   * The overview map; null if the entire graph is visible.
+   * @param {Size} graph
+   */
+  mapFrame(graph) {
+    return mapFrame(graph, this, this);
+  }
+}
