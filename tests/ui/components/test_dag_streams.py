@@ -41,7 +41,7 @@ def test_experts_stand_side_by_side_by_their_data(dashboard_tab: Page) -> None:
     timeline = dashboard_tab.locator("canvas[aria-label^='Timeline of']")
     expect(timeline).to_have_attribute("data-complete", "yes")
     lanes = timeline.evaluate(
-        "c => c.__timeline.layout.blocks.map(b => b.lanes.filter(l => l.lane.kind === 'gpu')"
+        "c => c.__timeline.state.layout.blocks.map(b => b.lanes.filter(l => l.lane.kind === 'gpu')"
         ".length)"
     )
     assert lanes[0] == 1

@@ -1,5 +1,7 @@
 // Numbers: places in ascending arrays, and numbers as text.
 
+const MOST_RECENT = 600;
+
 /**
  * How many of ascending `values` are below `limit`.
  * @param {ArrayLike<number>} values
@@ -40,6 +42,16 @@ export function countUpTo(values, limit) {
  */
 export function clamp(value, least, most) {
   return Math.max(least, Math.min(most, value));
+}
+
+/**
+ * Appends a value and drops the oldest beyond the most recent ones.
+ * @param {number[]} values
+ * @param {number} value
+ */
+export function keepRecent(values, value) {
+  values.push(value);
+  if (values.length > MOST_RECENT) values.shift();
 }
 
 /**

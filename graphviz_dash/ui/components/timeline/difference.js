@@ -6,7 +6,7 @@ import { GUTTER } from "./layout.js";
 
 /** @import { DifferenceRow } from "./layout.js" */
 /** @import { DecodedDifference } from "./model.js" */
-/** @import { Timeline } from "./timeline.js" */
+/** @import { Look, Scene } from "./draw.js" */
 
 /** What the colours of a difference lane mean, in the order of `lossColours`. */
 export const LOSSES = [
@@ -22,7 +22,7 @@ const ABOVE = 0.72;
 /**
  * Colours of what is lost while idle, of what is lost at work, of what is gained, and of what is
  * lost by waiting for other ranks.
- * @param {Timeline} t
+ * @param {Look} look
  */
 export function lossColours({ theme }) {
   return [
@@ -37,47 +37,47 @@ export function lossColours({ theme }) {
  * Which of `count` even bins of the loaded window are in view, and how many are drawn as one: while
  * the view is older than the window and they are narrower than a pixel, those that share two.
  * Without a GPU a browser takes long over a path that turns more often.
- * @param {Timeline} t
+ * @param {Scene} scene
  * @param {number} count
  */
-export function binRange(t, count) {
-  const [begin, end] = t.view ? t.view.loaded : t.window;
+export function binRange({ state, viewport }, count) {
+  const [begin, end] = state.view ? state.view.loaded : viewport.window;
   const perBin = (end - begin) / count;
-  const wide = perBin / t.perPixel;
+  const wide = perBin / viewport.perPixel;
   const together = wide < 0.9 ? Math.round(2 / wide) : 1;
-  let first = Math.max(0, Math.floor((t.window[0] - begin) / perBin));
+  let first = Math.max(0, Math.floor((viewport.window[0] - begin) / perBin));
   first -= first % together;
-  const last = Math.min(count, Math.ceil((t.window[1] - begin) / perBin));
+  const last = Math.min(count, Math.ceil((viewport.window[1] - begin) / perBin));
   /** @type {(bin: number) => number} */
-  const xOf = (bin) => t.x(begin + bin * perBin);
+  const xOf = (bin) => viewport.x(begin + bin * perBin);
   return { first, last, together, perBin, xOf };
 }
 
 /**
  * Where the first run loses time against another: bars for how much of each bin is lost, and a
  * line for all that was lost so far.
- * @param {Timeline} t
+ * @param {Scene} scene
  * @param {DifferenceRow} row
  */
-export function drawDifference(t, row) {
-  const { ctx, theme } = t;
+export function drawDifference(scene, row) {
+  const { ctx, theme, viewport } = scene;
   const { difference, y, h } = row;
   ctx.fillStyle = theme.lane;
-  ctx.fillRect(GUTTER, y, t.plot, h);
+  ctx.fillRect(GUTTER, y, viewport.plot, h);
   if (difference.problem) {
     ctx.font = `12px ${theme.font}`;
     ctx.fillStyle = theme.muted;
     ctx.textAlign = "left";
     const text = notCompared(difference);
-    ctx.fillText(fitText(ctx, text, t.plot - 12), GUTTER + 6, y + h / 2);
+    ctx.fillText(fitText(ctx, text, viewport.plot - 12), GUTTER + 6, y + h / 2);
     return;
   }
   const zero = y + Math.round(h * ABOVE);
   const scale = { zero, up: zero - y - 2, down: y + h - zero - 2 };
-  drawBars(t, difference, scale);
+  drawBars(scene, difference, scale);
   ctx.fillStyle = theme.rule;
-  ctx.fillRect(GUTTER, zero, t.plot, 1);
-  drawTotal(t, difference, scale);
+  ctx.fillRect(GUTTER, zero, viewport.plot, 1);
+  drawTotal(scene, difference, scale);
 }
 
 /** @param {DecodedDifference} difference */
@@ -90,14 +90,14 @@ export function notCompared({ run, problem }) {
 /** @typedef {{zero: number, up: number, down: number}} Scale */
 
 /**
- * @param {Timeline} t
+ * @param {Scene} scene
  * @param {DecodedDifference} difference
  * @param {Scale} scale
  */
-function drawBars(t, difference, { zero, up, down }) {
-  const { ctx } = t;
-  const { first, last, together, perBin, xOf } = binRange(t, difference.bins);
-  const [idleColour, busyColour, gainColour, waitColour] = lossColours(t);
+function drawBars(scene, difference, { zero, up, down }) {
+  const { ctx } = scene;
+  const { first, last, together, perBin, xOf } = binRange(scene, difference.bins);
+  const [idleColour, busyColour, gainColour, waitColour] = lossColours(scene);
   ctx.globalAlpha = 0.6;
   for (let bin = first; bin < last; bin += together) {
     const next = Math.min(last, bin + together);
@@ -125,13 +125,13 @@ function drawBars(t, difference, { zero, up, down }) {
 }
 
 /**
- * @param {Timeline} t
+ * @param {Scene} scene
  * @param {DecodedDifference} difference
  * @param {Scale} scale
  */
-function drawTotal(t, difference, { zero, up, down }) {
-  const { ctx, theme } = t;
-  const { first, last, together, xOf } = binRange(t, difference.bins);
+function drawTotal(scene, difference, { zero, up, down }) {
+  const { ctx, theme } = scene;
+  const { first, last, together, xOf } = binRange(scene, difference.bins);
   /** @type {(lost: number) => number} */
   const tall = (lost) => zero - clamp((lost / (difference.most || 1)) * up, -down, up);
   ctx.beginPath();
@@ -151,11 +151,11 @@ function drawTotal(t, difference, { zero, up, down }) {
 }
 
 /**
- * @param {Timeline} t
+ * @param {Scene} scene
  * @param {DifferenceRow} row
  */
-export function drawDifferenceTitle(t, row) {
-  const { ctx, theme } = t;
+export function drawDifferenceTitle(scene, row) {
+  const { ctx, theme } = scene;
   const { difference, y, h } = row;
   const [idle, busy] = difference.total;
   const waited = difference.waitingTotal ?? 0;

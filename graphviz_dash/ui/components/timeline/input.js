@@ -29,22 +29,22 @@ const KEYS = {
   d: (t) => t.pan(0.2),
   arrowleft: (t) => t.pan(-0.2),
   arrowright: (t) => t.pan(0.2),
-  arrowup: (t) => t.stepLane(-1),
-  arrowdown: (t) => t.stepLane(1),
-  ".": (t) => t.step(1),
-  ",": (t) => t.step(-1),
+  arrowup: (t) => t.selection.stepLane(-1),
+  arrowdown: (t) => t.selection.stepLane(1),
+  ".": (t) => t.selection.step(1),
+  ",": (t) => t.selection.step(-1),
   f: (t) => t.fit(),
   0: (t) => t.fit(),
   home: (t) => t.fit(),
   enter: (t) => t.zoomToCard(),
   m: (t) => t.ruler.markHere(),
-  "?": (t) => t.showKeys(),
+  "?": (t) => t.chrome.toggleKeys(),
   z: (t) => t.ruler.zoomTo(),
   delete: (t) => t.ruler.remove(),
   backspace: (t) => t.ruler.remove(),
   escape: (t) => {
-    if (!t.keys.hidden) t.showKeys();
-    else if (t.selected) t.select(null, null);
+    if (!t.chrome.keys.hidden) t.chrome.toggleKeys();
+    else if (t.state.selected) t.selection.select(null, null);
     else t.ruler.remove();
   },
 };
@@ -91,13 +91,13 @@ function pointOf(canvas, event) {
  */
 function listenToWheel(t, signal) {
   t.canvas.addEventListener("wheel", (event) => {
-    if (!t.view || !t.wheel.takes(event)) return;
+    if (!t.state.view || !t.wheel.takes(event)) return;
     const { x } = pointOf(t.canvas, event);
     if (x < GUTTER) {
-      if (!t.overflows) return;
+      if (!t.state.overflows(t.viewport.height)) return;
       t.scrollBy(event.deltaY);
     } else if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
-      t.moveTo(shifted(t.window, event.deltaX / t.plot));
+      t.moveTo(shifted(t.viewport.window, event.deltaX / t.viewport.plot));
     } else t.zoomAt(x, wheelFactor(event));
     event.preventDefault();
   }, { signal, passive: false });
@@ -112,19 +112,23 @@ function listenToPointer(t, signal) {
   /** @type {Drag | null} */
   let drag = null;
   canvas.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0 || !t.view) return;
+    if (event.button !== 0 || !t.state.view) return;
     canvas.setPointerCapture(event.pointerId);
-    t.target = null;
+    t.viewport.target = null;
     drag = beginDrag(t, pointOf(canvas, event), event.shiftKey);
   }, { signal });
   canvas.addEventListener("pointermove", (event) => {
-    if (!t.view) return;
-    const point = t.pointer = pointOf(canvas, event);
+    if (!t.state.view) return;
+    const point = t.viewport.pointer = pointOf(canvas, event);
     if (drag) return dragTo(t, drag, point);
     t.look();
     const measures = event.shiftKey || t.ruler.endAt(point.x) >= 0;
-    canvas.style.cursor = measures ? "col-resize" : t.hover?.kind === "slice" ? "pointer" : "";
-    t.paint();
+    canvas.style.cursor = measures
+      ? "col-resize"
+      : t.state.hover?.kind === "slice"
+      ? "pointer"
+      : "";
+    t.renderer.paint();
   }, { signal });
   canvas.addEventListener("pointerup", (event) => {
     if (drag) endDrag(t, drag, pointOf(canvas, event));
@@ -132,18 +136,18 @@ function listenToPointer(t, signal) {
   }, { signal });
   canvas.addEventListener("pointercancel", () => {
     drag = null;
-    t.paint();
+    t.renderer.paint();
   }, { signal });
   canvas.addEventListener("pointerleave", () => {
-    t.pointer = null;
+    t.viewport.pointer = null;
     t.look();
-    t.paint();
+    t.renderer.paint();
   }, { signal });
   canvas.addEventListener("dblclick", (event) => {
     const { x, y } = pointOf(canvas, event);
-    const hover = t.hit(x, y);
+    const hover = t.state.hit(t.viewport, x, y);
     if (hover?.kind === "slice") {
-      t.zoomTo(hover.lane.start[hover.i], hover.lane.end[hover.i]);
+      t.zoomTo([hover.lane.start[hover.i], hover.lane.end[hover.i]]);
     } else if (hover) t.zoom(4);
   }, { signal });
 }
@@ -156,9 +160,10 @@ function listenToPointer(t, signal) {
  */
 function beginDrag(t, from, shift) {
   const end = t.ruler.endAt(from.x);
-  const other = t.ruler.span && end >= 0 ? t.ruler.span[1 - end] : null;
+  const other = t.state.ruler && end >= 0 ? t.state.ruler[1 - end] : null;
   const ruler = other ?? (shift ? t.ruler.snap(from.x, from.y) : null);
-  return { from, window: t.window, scroll: t.scroll, moved: false, ruler };
+  const { window, scroll } = t.viewport;
+  return { from, window, scroll, moved: false, ruler };
 }
 
 /**
@@ -172,9 +177,9 @@ function dragTo(t, drag, point) {
   t.leave();
   if (!drag.moved) return;
   if (drag.ruler !== null) return t.ruler.lay(drag.ruler, t.ruler.snap(point.x, point.y));
-  t.scrollBy(drag.scroll + from.y - point.y - t.scroll);
+  t.scrollBy(drag.scroll + from.y - point.y - t.viewport.scroll);
   t.canvas.style.cursor = "grabbing";
-  t.show(shifted(drag.window, (from.x - point.x) / t.plot));
+  t.show(shifted(drag.window, (from.x - point.x) / t.viewport.plot));
 }
 
 /**
@@ -187,12 +192,12 @@ function endDrag(t, drag, point) {
   if (drag.ruler !== null) {
     if (drag.moved) t.ruler.keep();
   } else if (!drag.moved) {
-    const hover = t.hit(point.x, point.y);
+    const hover = t.state.hit(t.viewport, point.x, point.y);
     if (hover?.kind === "slice" && hover.lane.kind !== "range") {
-      t.select(hover.run.run, tokenOf(hover.lane, hover.i));
-    } else if (t.selected) t.select(null, null);
+      t.selection.select(hover.run.run, tokenOf(hover.lane, hover.i));
+    } else if (t.state.selected) t.selection.select(null, null);
   }
-  t.paint();
+  t.renderer.paint();
 }
 
 /**
@@ -201,9 +206,9 @@ function endDrag(t, drag, point) {
  */
 function listenToKeys(t, signal) {
   t.canvas.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || !t.view) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || !t.state.view) return;
     const name = event.key.toLowerCase();
-    const ofRuler = event.shiftKey && t.ruler.span ? RULER_KEYS[name] : undefined;
+    const ofRuler = event.shiftKey && t.state.ruler ? RULER_KEYS[name] : undefined;
     const action = ofRuler ?? KEYS[name];
     if (!action) return;
     // The page has keys of its own; those pressed here are meant for the timeline.

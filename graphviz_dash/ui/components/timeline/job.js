@@ -38,14 +38,15 @@ export class Job {
    */
   async follow(again) {
     const { timeline } = this;
-    const { source } = timeline;
+    const { state } = timeline;
+    const { source } = state;
     const query = this.query();
     if (again) query.set("again", "1");
     this.standing = { state: "running", what: "", share: 0, problem: null };
     for (let first = true;; first = false) {
       const standing = await this.ask("more", query);
       query.delete("again");
-      if (source !== timeline.source) return;
+      if (source !== state.source) return;
       this.standing = standing;
       this.render();
       if (standing.state === "done") timeline.reload();
@@ -55,7 +56,7 @@ export class Job {
   }
 
   query() {
-    const query = new URLSearchParams(this.timeline.query);
+    const query = new URLSearchParams(this.timeline.state.query);
     query.delete("step");
     return query;
   }

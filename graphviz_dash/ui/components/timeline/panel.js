@@ -1,11 +1,12 @@
-// What stands around the canvas: the legend above, the card of a slice below, the tooltip.
+// The content of what stands around the canvas: the legend, the card of a slice, the tooltip.
 
-import { button, element, placeTooltip } from "../common/elements.js";
+import { button, element } from "../common/elements.js";
 import { formatTime } from "../common/numbers.js";
 import { differenceLines, lossColours, LOSSES } from "./difference.js";
 import { isGpuToken } from "./model.js";
 import { busyColour, sliceColour } from "./runs.js";
 
+/** @import { Look } from "./draw.js" */
 /** @import { Hover } from "./hover.js" */
 /** @import { Run, View } from "./model.js" */
 /** @import { Timeline } from "./timeline.js" */
@@ -25,71 +26,50 @@ const KEYS = [
 ];
 
 /**
- * The colours in use, or what the area of a busy view means.
- * @param {Timeline} t
- * @param {View} view
- */
-export function renderLegend(t, view) {
-  const entries = legendEntries(t, view);
-  const key = JSON.stringify(entries);
-  if (key === t.legendKey) return;
-  t.legendKey = key;
-  const chips = entries.map(([text, fill]) => {
-    const swatch = element("i");
-    swatch.style.background = fill;
-    return element("span", "chip", [swatch, document.createTextNode(text)]);
-  });
-  const idle = element("i", "idle");
-  idle.style.setProperty("--idle", t.theme.idle);
-  const idleChip = element("span", "chip", [idle, document.createTextNode("GPU idle")]);
-  t.legend.replaceChildren(...chips, idleChip);
-}
-
-/**
  * What the legend says of each colour.
- * @param {Timeline} t
+ * @param {Look} look
  * @param {View} view
  * @returns {[text: string, colour: string][]}
  */
-export function legendEntries(t, view) {
-  return [...categoryEntries(t, view), ...busyEntries(t, view), ...lossEntries(t, view)];
+export function legendEntries(look, view) {
+  return [...categoryEntries(look, view), ...busyEntries(look, view), ...lossEntries(look, view)];
 }
 
 /**
- * @param {Timeline} t
+ * @param {Look} look
  * @param {View} view
  * @returns {[text: string, colour: string][]}
  */
-function categoryEntries(t, view) {
+function categoryEntries(look, view) {
   const names = view.runs.flatMap(({ lanes }) => lanes.flatMap(({ name }) => name));
   const used = new Set(names.map((name) => view.names[name][1]));
-  return t.palette.categories.flatMap((entry, category) => {
+  return look.palette.categories.flatMap((entry, category) => {
     if (!used.has(category)) return [];
-    return [[entry.label, sliceColour(t, category)]];
+    return [[entry.label, sliceColour(look, category)]];
   });
 }
 
 /**
- * @param {Timeline} t
+ * @param {Look} look
  * @param {View} view
  * @returns {[text: string, colour: string][]}
  */
-function busyEntries(t, view) {
+function busyEntries(look, view) {
   if (!view.runs.some(({ lanes }) => lanes.some(({ busy }) => busy))) return [];
-  return [["GPU utilisation", busyColour(t)]];
+  return [["GPU utilisation", busyColour(look)]];
 }
 
 /**
- * @param {Timeline} t
+ * @param {Look} look
  * @param {View} view
  * @returns {[text: string, colour: string][]}
  */
-function lossEntries(t, view) {
+function lossEntries(look, view) {
   const compared = view.differences.filter(({ problem }) => !problem);
   if (!compared.length) return [];
   const waits = compared.some(({ waitingAt }) => waitingAt);
   /** @type {[text: string, colour: string][]} */
-  const entries = lossColours(t).map((fill, i) => [LOSSES[i], fill]);
+  const entries = lossColours(look).map((fill, i) => [LOSSES[i], fill]);
   return waits ? entries : entries.slice(0, -1);
 }
 
@@ -98,7 +78,8 @@ function lossEntries(t, view) {
  * @param {Timeline} t
  */
 export function renderPanel(t) {
-  const { card, panel, cardProblem } = t;
+  const { panel } = t.chrome;
+  const { card, cardProblem } = t.state;
   if (cardProblem) panel.replaceChildren(element("p", "hint", cardProblem));
   else if (card) panel.replaceChildren(cardHead(t, card), pairs("fields", card.fields));
   panel.hidden = !cardProblem && !card;
@@ -137,7 +118,7 @@ function pairs(className, rows) {
  */
 function cardHead(t, card) {
   const swatch = element("i");
-  swatch.style.background = sliceColour(t, card.category);
+  swatch.style.background = sliceColour(t.renderer, card.category);
   const name = element("p", "name", card.name);
   name.tabIndex = 0;
   const measured = `${card.run} · measured in the ${card.measured} pass, under the profiler`;
@@ -159,33 +140,15 @@ function cardActions(t, card) {
   if (link) {
     const text = isGpuToken(card.token) ? "Its launch" : "Its first kernel";
     const label = `Select ${text.toLowerCase()}`;
-    actions.push(button(text, label, () => t.select(card.run, link.token, true)));
+    actions.push(button(text, label, () => t.selection.select(card.run, link.token, true)));
   }
   for (const { run, token } of card.pairs) {
     if (!token) continue;
     const label = `Select the same work in ${run}`;
-    actions.push(button(`In ${run}`, label, () => t.select(run, token, true)));
+    actions.push(button(`In ${run}`, label, () => t.selection.select(run, token, true)));
   }
-  actions.push(button("Clear", "Clear the selection (Esc)", () => t.select(null, null)));
+  actions.push(button("Clear", "Clear the selection (Esc)", () => t.selection.select(null, null)));
   return actions;
-}
-
-/**
- * Shows the tooltip for what is under the pointer at a point of the canvas.
- * @param {Timeline} t
- * @param {View} view
- * @param {{x: number, y: number}} point
- */
-export function renderTooltip(t, view, point) {
-  const lines = t.hover ? tooltipLines(view, t.hover) : null;
-  t.tooltip.hidden = !lines;
-  if (!lines) return;
-  const [title, ...rest] = lines;
-  t.tooltip.replaceChildren(
-    element("b", "", title),
-    ...rest.map((text) => element("span", "", text)),
-  );
-  placeTooltip(t.tooltip, point, t);
 }
 
 /**

@@ -18,8 +18,6 @@ const KEEP_MS = 400;
 const ZOOM_AIR = 0.04;
 
 export class Ruler {
-  /** @type {Span | null} */
-  span = null;
   /** @type {number | null} where it was begun by keys */
   mark = null;
   /** @type {[what: string, text: string][]} what lies between its ends */
@@ -46,13 +44,13 @@ export class Ruler {
     if (text === this.asked) return;
     this.asked = text;
     if (this.echoes.has(text) || text === this.text) return;
-    this.span = parseSpan(text);
+    this.timeline.state.ruler = parseSpan(text);
     this.lines = [];
     this.shown();
   }
 
   get text() {
-    return this.span ? this.span.join(",") : null;
+    return this.timeline.state.ruler?.join(",") ?? null;
   }
 
   /**
@@ -62,10 +60,11 @@ export class Ruler {
    */
   snap(x, y) {
     const { timeline } = this;
-    const at = timeline.time(Math.max(GUTTER, x));
-    const hover = timeline.hit(x, y);
+    const { state, viewport } = timeline;
+    const at = viewport.time(Math.max(GUTTER, x));
+    const hover = state.hit(viewport, x, y);
     if (!hover || hover.kind === "difference") return at;
-    return nearestEdge(hover.lane, at, SNAP_PX * timeline.perPixel);
+    return nearestEdge(hover.lane, at, SNAP_PX * viewport.perPixel);
   }
 
   /**
@@ -73,8 +72,9 @@ export class Ruler {
    * @param {number} x
    */
   endAt(x) {
-    if (!this.span || x < GUTTER) return -1;
-    const away = this.span.map((at) => Math.abs(this.timeline.x(at) - x));
+    const { state, viewport } = this.timeline;
+    if (!state.ruler || x < GUTTER) return -1;
+    const away = state.ruler.map((at) => Math.abs(viewport.x(at) - x));
     const end = away[0] < away[1] ? 0 : 1;
     return away[end] <= GRASP_PX ? end : -1;
   }
@@ -85,19 +85,21 @@ export class Ruler {
    * @param {number} b
    */
   lay(a, b) {
-    this.span = [Math.round(Math.min(a, b)), Math.round(Math.max(a, b))];
+    const { canvas, renderer, state } = this.timeline;
+    state.ruler = [Math.round(Math.min(a, b)), Math.round(Math.max(a, b))];
     this.lines = [];
-    this.timeline.canvas.dataset.ruler = this.text ?? "";
+    canvas.dataset.ruler = this.text ?? "";
     this.render();
-    this.timeline.paint();
+    renderer.paint();
   }
 
   /** Tells Python of it, so that the address has it. */
   keep() {
-    const { timeline, span } = this;
+    const { timeline } = this;
+    const { ruler: span } = timeline.state;
     this.echoes.add(this.text, this.asked);
     timeline.setStateValue("ruler", { span, at: Date.now() });
-    timeline.say(span ? `Ruler of ${formatTime(span[1] - span[0])}` : "Ruler removed");
+    timeline.chrome.announce(span ? `Ruler of ${formatTime(span[1] - span[0])}` : "Ruler removed");
     this.shown();
   }
 
@@ -105,20 +107,22 @@ export class Ruler {
     const { timeline } = this;
     timeline.canvas.dataset.ruler = this.text ?? "";
     this.render();
-    if (timeline.view) timeline.paint();
+    if (timeline.state.view) timeline.renderer.paint();
     this.measure();
   }
 
   remove() {
-    if (!this.span) return;
-    this.span = this.mark = null;
+    const { state } = this.timeline;
+    if (!state.ruler) return;
+    state.ruler = this.mark = null;
     this.keep();
   }
 
   zoomTo() {
-    if (!this.span || this.span[1] <= this.span[0]) return;
-    const [begin] = shifted(this.span, -ZOOM_AIR);
-    const [, end] = shifted(this.span, ZOOM_AIR);
+    const { ruler } = this.timeline.state;
+    if (!ruler || ruler[1] <= ruler[0]) return;
+    const [begin] = shifted(ruler, -ZOOM_AIR);
+    const [, end] = shifted(ruler, ZOOM_AIR);
     this.timeline.glide([begin, end]);
   }
 
@@ -127,9 +131,10 @@ export class Ruler {
    * @param {number} by pixels
    */
   nudge(by) {
-    if (!this.span) return;
-    const [begin, end] = this.span;
-    const pixel = Math.max(1, Math.round(this.timeline.perPixel));
+    const { state, viewport } = this.timeline;
+    if (!state.ruler) return;
+    const [begin, end] = state.ruler;
+    const pixel = Math.max(1, Math.round(viewport.perPixel));
     this.lay(begin, Math.max(begin, end + by * pixel));
     clearTimeout(this.keeping);
     this.keeping = window.setTimeout(() => this.keep(), KEEP_MS);
@@ -137,9 +142,9 @@ export class Ruler {
 
   /** Lays it by keys: over the selected slice or from the pointer, then on to where that is next. */
   markHere() {
-    const { timeline } = this;
-    const here = timeline.cursor ?? (timeline.window[0] + timeline.window[1]) / 2;
-    const [begin, end] = timeline.selectedSpan() ?? [here, here];
+    const { state, viewport } = this.timeline;
+    const here = viewport.cursor ?? (viewport.window[0] + viewport.window[1]) / 2;
+    const [begin, end] = state.selectedSpan ?? [here, here];
     if (this.mark === null) {
       this.mark = begin;
       this.lay(begin, end);
@@ -152,9 +157,10 @@ export class Ruler {
 
   /** Asks what runs between its ends. */
   async measure() {
-    const { timeline, text, span } = this;
+    const { text } = this;
+    const { query: runs, ruler: span } = this.timeline.state;
     if (!span) return;
-    const query = new URLSearchParams(timeline.query);
+    const query = new URLSearchParams(runs);
     query.set("t0", String(span[0]));
     query.set("t1", String(span[1]));
     let lines;
@@ -171,7 +177,8 @@ export class Ruler {
   }
 
   render() {
-    const { box, span } = this;
+    const { box } = this;
+    const { ruler: span } = this.timeline.state;
     box.hidden = !span;
     if (!span) return;
     const list = element("dl");

@@ -2,7 +2,7 @@
 
 /** @import { View } from "../../../../graphviz_dash/ui/components/dag/view.js" */
 /** @import { Box, DagData, Link } from "../../../../graphviz_dash/ui/components/dag/wire.js" */
-/** @import { Lane, Run } from "../../../../graphviz_dash/ui/components/timeline/model.js" */
+/** @import { Lane, Run, View as TimelineView } from "../../../../graphviz_dash/ui/components/timeline/model.js" */
 
 /**
  * @param {Partial<Box>} given
@@ -142,6 +142,27 @@ export function run(lanes, given) {
     summary: "",
     length: "",
     delta: "",
+    ...given,
+  };
+}
+
+/**
+ * A view of a timeline.
+ * @param {Partial<TimelineView>} given
+ * @returns {TimelineView}
+ */
+export function timelineView(given) {
+  return {
+    level: "slices",
+    window: [0, 100],
+    loaded: [0, 100],
+    fit: [0, 100],
+    limits: [0, 100],
+    bins: 0,
+    names: [],
+    complete: true,
+    runs: [],
+    differences: [],
     ...given,
   };
 }

@@ -1,0 +1,82 @@
+// The elements around the canvas: legend, tooltip, panel and messages.
+
+import { element, find, placeTooltip } from "../common/elements.js";
+import { keySheet, legendEntries } from "./panel.js";
+
+/** @import { Look } from "./draw.js" */
+/** @import { View } from "./model.js" */
+
+export class Chrome {
+  legendKey = "";
+
+  /** @param {HTMLElement | ShadowRoot} root */
+  constructor(root) {
+    this.panel = find(root, ".panel", HTMLElement);
+    this.legend = find(root, ".legend", HTMLElement);
+    this.tooltip = find(root, ".tooltip", HTMLElement);
+    this.problem = find(root, ".problem", HTMLElement);
+    this.live = find(root, ".live", HTMLElement);
+    this.loading = find(root, ".loading", HTMLElement);
+    this.keys = keySheet(find(root, ".stage", HTMLElement));
+  }
+
+  /**
+   * The colours in use, or what the area of a busy view means.
+   * @param {Look} look
+   * @param {View} view
+   */
+  showLegend(look, view) {
+    const entries = legendEntries(look, view);
+    const key = JSON.stringify(entries);
+    if (key === this.legendKey) return;
+    this.legendKey = key;
+    const chips = entries.map(([text, fill]) => {
+      const swatch = element("i");
+      swatch.style.background = fill;
+      return element("span", "chip", [swatch, document.createTextNode(text)]);
+    });
+    const idle = element("i", "idle");
+    idle.style.setProperty("--idle", look.theme.idle);
+    const idleChip = element("span", "chip", [idle, document.createTextNode("GPU idle")]);
+    this.legend.replaceChildren(...chips, idleChip);
+  }
+
+  /**
+   * Shows the tooltip at a point of the canvas.
+   * @param {string[]} lines the title first
+   * @param {{x: number, y: number}} point
+   * @param {{width: number, height: number}} stage
+   */
+  showTooltip([title, ...rest], point, stage) {
+    this.tooltip.hidden = false;
+    this.tooltip.replaceChildren(
+      element("b", "", title),
+      ...rest.map((text) => element("span", "", text)),
+    );
+    placeTooltip(this.tooltip, point, stage);
+  }
+
+  hideTooltip() {
+    this.tooltip.hidden = true;
+  }
+
+  /** @param {string} text */
+  showProblem(text) {
+    this.problem.textContent = text;
+    this.problem.hidden = false;
+  }
+
+  hideProblem() {
+    this.problem.hidden = true;
+  }
+
+  /** Shows the list of keys, or hides it. */
+  toggleKeys() {
+    this.keys.hidden = !this.keys.hidden;
+  }
+
+  /** @param {string} text for screen readers */
+  announce(text) {
+    this.live.textContent = text;
+  }
+}

@@ -1,0 +1,80 @@
+// The canvas of the timeline.
+
+import { contextOf } from "../common/elements.js";
+import { keepRecent } from "../common/numbers.js";
+import { alpha, hatch, NO_PALETTE, readTheme } from "../common/theme.js";
+import { drawTimeline } from "./draw.js";
+
+/** @import { Palette, Theme } from "../common/theme.js" */
+/** @import { TimelineState } from "./state.js" */
+/** @import { TimeViewport } from "./viewport.js" */
+
+export class Renderer {
+  /** @type {Palette} */
+  palette = NO_PALETTE;
+  /** @type {Theme} */
+  theme;
+  /** @type {CanvasPattern | null} */
+  hatch = null;
+  hatchOf = "";
+  frame = 0;
+  painted = 0;
+  /** @type {number[]} ms that the last frames took to draw */
+  frames = [];
+
+  /**
+   * @param {HTMLCanvasElement} canvas
+   * @param {HTMLElement} host whose style has the theme
+   * @param {TimelineState} state
+   * @param {TimeViewport} viewport
+   */
+  constructor(canvas, host, state, viewport) {
+    this.canvas = canvas;
+    this.host = host;
+    this.state = state;
+    this.viewport = viewport;
+    this.ctx = contextOf(canvas);
+    this.theme = readTheme(host, this.palette);
+  }
+
+  /** @param {Palette} palette */
+  setPalette(palette) {
+    this.palette = palette;
+    this.theme = readTheme(this.host, palette);
+    this.hatch = null;
+  }
+
+  /** Sets the resolution of the canvas to that of the viewport. */
+  resize() {
+    const { width, height, dpr } = this.viewport;
+    this.hatch = null;
+    this.canvas.width = Math.round(width * dpr);
+    this.canvas.height = Math.round(height * dpr);
+  }
+
+  /** Draws with the next frame of the screen. */
+  paint() {
+    if (this.frame) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      this.draw();
+    });
+  }
+
+  /** Draws at once. */
+  draw() {
+    const { ctx, palette, state, viewport } = this;
+    if (!viewport.width || !state.layout || !viewport.placed) return;
+    const begun = performance.now();
+    const theme = this.theme = readTheme(this.host, palette);
+    const stroke = alpha(theme.idle, theme.dark ? 0.34 : 0.3);
+    if (!this.hatch || this.hatchOf !== stroke) this.hatch = hatch(ctx, stroke, viewport.dpr);
+    this.hatchOf = stroke;
+    drawTimeline({ ctx, palette, theme, hatch: this.hatch, state, viewport }, state.layout);
+    const marks = this.canvas.dataset;
+    marks.painted = String(++this.painted);
+    marks.window = viewport.window.map((at) => Math.round(at)).join(",");
+    marks.moving = viewport.target ? "yes" : "no";
+    keepRecent(this.frames, performance.now() - begun);
+  }
+}

@@ -1,0 +1,141 @@
+// The visible part of the timeline: a window of time, scrolled lanes and the size of the canvas. No
+// drawing.
+
+import { GUTTER } from "./layout.js";
+import { bounded, LEAST_SPAN, revealing, shifted, zoomedAbout } from "./span.js";
+
+/** @import { Span } from "./span.js" */
+
+const SLICE_AIR = 1.2;
+const LEAST_AIR = 300;
+
+export class TimeViewport {
+  width = 0;
+  height = 0;
+  /** Pixels of the screen per CSS pixel. */
+  dpr = 1;
+  /** @type {Span} the visible time, in ns */
+  window = [0, 1];
+  /** @type {Span | null} the window at the end of a glide */
+  target = null;
+  /** Whether the window belongs to the reader and not to the next view. */
+  placed = false;
+  /** Scroll offset of the lanes, in pixels. */
+  scroll = 0;
+  /** @type {{x: number, y: number} | null} the pointer on the canvas */
+  pointer = null;
+
+  /** Width of the lanes. */
+  get plot() {
+    return Math.max(1, this.width - GUTTER);
+  }
+
+  /** Nanoseconds per pixel. */
+  get perPixel() {
+    return (this.window[1] - this.window[0]) / this.plot;
+  }
+
+  /** The time under the pointer; null if the pointer is not over the lanes. */
+  get cursor() {
+    return this.pointer && this.pointer.x >= GUTTER ? this.time(this.pointer.x) : null;
+  }
+
+  /** The window now, or at the end of the glide. */
+  get aim() {
+    return this.target ?? this.window;
+  }
+
+  /** @param {number} time */
+  x(time) {
+    return GUTTER + (time - this.window[0]) / this.perPixel;
+  }
+
+  /** @param {number} x */
+  time(x) {
+    return this.window[0] + (x - GUTTER) * this.perPixel;
+  }
+
+  /**
+   * @param {number} width
+   * @param {number} height
+   * @param {number} dpr
+   */
+  hasSize(width, height, dpr) {
+    return width === this.width && height === this.height && dpr === this.dpr;
+  }
+
+  /**
+   * Scrolls the lanes within their total height.
+   * @param {number} by pixels
+   * @param {number} total height of the lanes, in pixels
+   */
+  scrollBy(by, total) {
+    this.scroll = Math.min(Math.max(0, this.scroll + by), Math.max(0, total - this.height));
+  }
+
+  /**
+   * Sets the window of a first view.
+   * @param {Span} span
+   */
+  place(span) {
+    if (!this.placed) this.window = span;
+    this.placed = true;
+  }
+
+  /**
+   * Moves the window, within the limits of the runs.
+   * @param {Span} span
+   * @param {Span} limits
+   */
+  show(span, limits) {
+    this.window = bounded(span, limits);
+  }
+
+  /**
+   * The window shifted by a share of itself.
+   * @param {number} share
+   * @returns {Span}
+   */
+  panned(share) {
+    return shifted(this.aim, share);
+  }
+
+  /**
+   * The window zoomed at the pointer, or at the middle if the pointer is not over the lanes.
+   * @param {number} factor
+   * @returns {Span}
+   */
+  zoomed(factor) {
+    const [begin, end] = this.aim;
+    return zoomedAbout([begin, end], this.cursor ?? (begin + end) / 2, factor);
+  }
+
+  /**
+   * The window zoomed at a point of the canvas; null if it is as short as possible.
+   * @param {number} x
+   * @param {number} factor
+   * @returns {Span | null}
+   */
+  zoomedAt(x, factor) {
+    if (factor > 1 && this.window[1] - this.window[0] <= LEAST_SPAN) return null;
+    return zoomedAbout(this.window, this.time(Math.max(GUTTER, x)), factor);
+  }
+
+  /**
+   * The window around a span, with a margin.
+   * @param {Span} span
+   * @returns {Span}
+   */
+  around([begin, end]) {
+    const air = Math.max((end - begin) * SLICE_AIR, LEAST_AIR);
+    return [begin - air, end + air];
+  }
+
+  /**
+   * The window that shows a slice; null if it is already visible.
+   * @param {{begin: number, dur: number}} slice
+   */
+  revealing(slice) {
+    return revealing(this.aim, slice, this.plot);
+  }
+}
