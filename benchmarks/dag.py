@@ -65,7 +65,7 @@ _UNFOLD = """async canvas => {
   }
   const begin = performance.now();
   const view = dag.state.view;
-  dag.act(box);
+  dag.activate(box);
   let painted = 0;
   let drawn = 0;
   while (dag.state.view === view || dag.renderer.tween || dag.renderer.painted < painted + 1) {
@@ -84,7 +84,7 @@ _CARD = """async ([canvas, at]) => {
   const boxes = dag.state.view.boxes.filter(one => one.node >= 0);
   if (!boxes.length) return null;
   const box = boxes[(at * 7) % boxes.length];
-  const place = dag.positionOf(box.node);
+  const place = dag.getPosition(box.node);
   const begin = performance.now();
   for (const type of ["pointerdown", "pointerup"])
     canvas.dispatchEvent(new PointerEvent(type, {

@@ -207,7 +207,7 @@ def _ms(values: list[float]) -> tuple[str, str]:
 
 
 def _cards(page: Page, canvas: Any, repeats: int) -> list[float]:
-    canvas.evaluate("c => c.__timeline.show([1000000, 1400000])")
+    canvas.evaluate("c => c.__timeline.setWindow([1000000, 1400000])")
     page.wait_for_timeout(400)
     names = canvas.evaluate(
         "c => c.__timeline.state.listSlices().filter(s => s.token[0] === 'g' && s.start > 1000000"
@@ -216,7 +216,7 @@ def _cards(page: Page, canvas: Any, repeats: int) -> list[float]:
     times = []
     for one in names[:repeats]:
         box = canvas.evaluate(
-            "({ __timeline: t }, s) => t.state.sliceRect(t.viewport, s.run, s.token)", one
+            "({ __timeline: t }, s) => t.state.getSliceRect(t.viewport, s.run, s.token)", one
         )
         where = canvas.bounding_box()
         begun = page.evaluate("performance.now()")

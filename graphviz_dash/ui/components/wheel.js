@@ -35,7 +35,7 @@ export class WheelGate {
    * Whether the drawing takes a turn of the wheel; tells how to where it does not.
    * @param {WheelEvent} event
    */
-  takes(event) {
+  accept(event) {
     const takes = isForDrawing(event, this.entered);
     this.hint.hidden = takes;
     clearTimeout(this.timer);

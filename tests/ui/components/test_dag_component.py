@@ -41,7 +41,7 @@ def click(canvas: Locator, which: str) -> None:
     place = ask(
         canvas,
         f"(at => at && (corner => ({{x: at.x - corner.left, y: at.y - corner.top}}))"
-        f"(canvas.getBoundingClientRect()))(dag.positionOf({which}))",
+        f"(canvas.getBoundingClientRect()))(dag.getPosition({which}))",
     )
     assert place is not None, f"{which} is not shown"
     canvas.click(position=place)
@@ -56,7 +56,7 @@ def test_a_group_unfolds_where_it_is_and_folds_again(dashboard_tab: Page) -> Non
 
 def unfold_and_fold(page: Page, canvas: Locator) -> None:
     group = ask(canvas, "state.view.boxes.find(box => box.label === 'layers.0' && !box.open).id")
-    before = ask(canvas, f"dag.positionOf({group!r})")
+    before = ask(canvas, f"dag.getPosition({group!r})")
     shown = int(canvas.get_attribute("data-boxes") or 0)
     click(canvas, repr(group))
     page.wait_for_function(
@@ -123,7 +123,9 @@ def test_keyboard_walks_along_the_edges(dashboard_tab: Page) -> None:
 
 def looked_at(canvas: Locator) -> list[float]:
     """The point of the graph that is in the middle of the canvas."""
-    point: list[float] = ask(canvas, "viewport.graphPoint(viewport.width / 2, viewport.height / 2)")
+    point: list[float] = ask(
+        canvas, "viewport.toGraphPoint(viewport.width / 2, viewport.height / 2)"
+    )
     return point
 
 
@@ -136,16 +138,17 @@ def test_wheel_zooms_at_the_pointer_drag_pans_and_another_window_keeps_the_view(
     # Who looked at all of it sees all of it, laid out for the window as it is now.
     page.set_viewport_size({"width": 1280, "height": 900})
     page.wait_for_function(
-        "canvas => Math.abs(canvas.__dag.loader.ratio - canvas.__dag.viewport.shape) < 0.1",
+        "({ __dag: { loader, viewport } }) =>"
+        " Math.abs(loader.layoutRatio - viewport.aspectRatio) < 0.1",
         arg=canvas.element_handle(),
     )
     expect(canvas).to_have_attribute("data-boxes", re.compile(r"[1-9]"))
     page.wait_for_function(
-        "canvas => !canvas.__dag.loader.loading && canvas.__dag.viewport.isHome",
+        "canvas => !canvas.__dag.loader.viewRequest && canvas.__dag.viewport.isHome",
         arg=canvas.element_handle(),
     )
     assert ask(canvas, "state.view.width * viewport.zoom > 0.5 * viewport.width")
-    place = ask(canvas, "dag.positionOf(5)")
+    place = ask(canvas, "dag.getPosition(5)")
     page.mouse.move(place["x"], place["y"])
     zoom = ask(canvas, "viewport.zoom")
     # Until the reader has clicked into the drawing the wheel scrolls the page, as over a map.
@@ -156,7 +159,7 @@ def test_wheel_zooms_at_the_pointer_drag_pans_and_another_window_keeps_the_view(
     expect(page.locator(".dag .wheel")).to_be_visible()
     assert page.evaluate("window.scrolled")
     assert ask(canvas, "viewport.zoom") == zoom
-    place = ask(canvas, "dag.positionOf(5)")
+    place = ask(canvas, "dag.getPosition(5)")
     page.mouse.move(place["x"], place["y"])
     page.keyboard.down("Control")
     page.mouse.wheel(0, -300)
@@ -164,13 +167,13 @@ def test_wheel_zooms_at_the_pointer_drag_pans_and_another_window_keeps_the_view(
     page.wait_for_function(
         "([canvas, zoom]) => canvas.__dag.viewport.zoom > zoom", arg=[canvas.element_handle(), zoom]
     )
-    moved = ask(canvas, "dag.positionOf(5)")
+    moved = ask(canvas, "dag.getPosition(5)")
     assert moved["x"] == pytest.approx(place["x"], abs=2)
     assert moved["y"] == pytest.approx(place["y"], abs=2)
     page.mouse.down()
     page.mouse.move(place["x"] + 80, place["y"] + 40, steps=4)
     page.mouse.up()
-    panned = ask(canvas, "dag.positionOf(5)")
+    panned = ask(canvas, "dag.getPosition(5)")
     assert panned["x"] - moved["x"] == pytest.approx(80, abs=2)
     assert ask(canvas, "state.selected") is None
     middle, width = looked_at(canvas), ask(canvas, "viewport.width")
@@ -187,11 +190,11 @@ def test_search_unfolds_to_its_hits(dashboard_tab: Page) -> None:
     dashboard_tab.locator(".dag .search").fill("layers.2.mlp")
     expect(canvas).to_have_attribute("data-hits", re.compile(r"[1-9]"))
     dashboard_tab.wait_for_function(
-        "canvas => canvas.__dag.state.hits.at === 0", arg=canvas.element_handle()
+        "canvas => canvas.__dag.state.hits.index === 0", arg=canvas.element_handle()
     )
     node = ask(canvas, "state.hits.list[0]")
     dashboard_tab.wait_for_function(
-        "([canvas, node]) => canvas.__dag.positionOf(node) !== null",
+        "([canvas, node]) => canvas.__dag.getPosition(node) !== null",
         arg=[canvas.element_handle(), node],
     )
     # Folded groups say how many they hold; what holds none fades.
@@ -203,7 +206,7 @@ def test_search_unfolds_to_its_hits(dashboard_tab: Page) -> None:
     assert sum(held) > 1
     dashboard_tab.locator(".dag .search").press("Enter")
     dashboard_tab.wait_for_function(
-        "canvas => canvas.__dag.state.hits.at === 1", arg=canvas.element_handle()
+        "canvas => canvas.__dag.state.hits.index === 1", arg=canvas.element_handle()
     )
     expect(dashboard_tab).to_have_url(re.compile("find=layers.2.mlp"))
     dashboard_tab.locator(".dag .search").fill("")

@@ -89,17 +89,17 @@ def test_the_key_keeps_what_is_selected_in_view_and_the_address_keeps_the_fold(p
     canvas = follow_to_graph(page, f"{TRANSFORMER}&node=150")
     # It is in a folded group, which its address unfolds.
     expect(canvas).to_have_attribute("data-selected", "150")
-    assert ask(canvas, "dag.positionOf(150)") is not None
+    assert ask(canvas, "dag.getPosition(150)") is not None
     expect(page.locator(".node")).to_contain_text("node 150")
     canvas.focus()
     page.keyboard.press("m")
     folded(page, canvas, "module")
-    assert ask(canvas, "dag.positionOf(150)") is not None
+    assert ask(canvas, "dag.getPosition(150)") is not None
     expect(canvas).to_have_attribute("data-selected", "150")
     page.reload()
     folded(page, canvas, "module")
     expect(canvas).to_have_attribute("data-selected", "150")
-    assert ask(canvas, "dag.positionOf(150)") is not None
+    assert ask(canvas, "dag.getPosition(150)") is not None
 
 
 def test_what_is_found_is_found_again_when_folded_otherwise(page: Page) -> None:
@@ -110,7 +110,7 @@ def test_what_is_found_is_found_again_when_folded_otherwise(page: Page) -> None:
     folded(page, canvas, "module")
     expect(canvas).to_have_attribute("data-hits", found or "")
     page.wait_for_function(
-        "({ __dag: dag }) => dag.state.hits.at === 0 && dag.positionOf(dag.state.hits.list[0])",
+        "({ __dag: dag }) => dag.state.hits.index === 0 && dag.getPosition(dag.state.hits.list[0])",
         arg=canvas.element_handle(),
     )
 

@@ -105,7 +105,7 @@ def _slices(canvas: Locator) -> list[dict[str, Any]]:
 
 def _centre(canvas: Locator, one: dict[str, Any]) -> tuple[float, float]:
     place = canvas.evaluate(
-        "({ __timeline: t }, s) => t.state.sliceRect(t.viewport, s.run, s.token)", one
+        "({ __timeline: t }, s) => t.state.getSliceRect(t.viewport, s.run, s.token)", one
     )
     return place["x"] + place["width"] / 2, place["y"] + place["height"] / 2
 
@@ -297,7 +297,7 @@ def test_the_difference_lane_tells_how_far_eager_lags(canvas: Locator) -> None:
     lane = canvas.evaluate(
         "c => { const r = c.__timeline.state.layout.blocks[0].differences[0];"
         " return { y: r.y + r.h / 2, run: r.difference.run, total: r.difference.total,"
-        " end: c.__timeline.viewport.x(c.__timeline.state.view.runs[0].step.end),"
+        " end: c.__timeline.viewport.toX(c.__timeline.state.view.runs[0].step.end),"
         " ends: c.__timeline.state.view.runs.map((r) => r.step.end) }; }"
     )
     assert lane["run"] == "graph"
@@ -356,7 +356,7 @@ def test_hover_tells_a_slice_and_a_gap(canvas: Locator) -> None:
         " return r.y + r.h / 2; }"
     )
     first = min(s["start"] for s in eager if s["start"] >= 0)
-    before = canvas.evaluate("(c, at) => c.__timeline.viewport.x(at)", first / 2)
+    before = canvas.evaluate("(c, at) => c.__timeline.viewport.toX(at)", first / 2)
     canvas.hover(position={"x": before, "y": row})
     expect(tooltip).to_contain_text("idle for")
 
@@ -371,7 +371,7 @@ def test_the_canvas_shows_colours_of_slices_and_follows_the_theme(canvas: Locato
         ".getImageData(p[0] * devicePixelRatio, p[1] * devicePixelRatio, 1, 1).data)"
     )
     place = canvas.evaluate(
-        "({ __timeline: t }, s) => t.state.sliceRect(t.viewport, s.run, s.token)", kernel
+        "({ __timeline: t }, s) => t.state.getSliceRect(t.viewport, s.run, s.token)", kernel
     )
     inside = canvas.evaluate(read, [x, place["y"] + 3])
     dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
@@ -385,7 +385,7 @@ def test_a_selection_from_outside_is_shown_and_outweighed_by_a_click(page: Page)
     expect(canvas).to_have_attribute("data-card", "graph/g40")
     page.wait_for_function(
         "c => { const { state, viewport } = c.__timeline;"
-        " const place = state.sliceRect(viewport, 'graph', 'g40');"
+        " const place = state.getSliceRect(viewport, 'graph', 'g40');"
         " return place?.x > 124 && c.dataset.moving === 'no'; }",
         arg=canvas.element_handle(),
         timeout=60_000,

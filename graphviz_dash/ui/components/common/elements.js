@@ -22,7 +22,7 @@ export function find(root, selector, kind) {
  * @param {string | Node[]} [content]
  * @returns {HTMLElementTagNameMap[Tag]}
  */
-export function element(tag, className = "", content = "") {
+export function makeElement(tag, className = "", content = "") {
   const made = document.createElement(tag);
   if (className) made.className = className;
   if (Array.isArray(content)) made.append(...content);
@@ -36,8 +36,8 @@ export function element(tag, className = "", content = "") {
  * @param {string} label
  * @param {() => void} action
  */
-export function button(text, label, action) {
-  const made = element("button", "", text);
+export function makeButton(text, label, action) {
+  const made = makeElement("button", "", text);
   made.type = "button";
   made.title = label;
   made.setAttribute("aria-label", label);
@@ -59,7 +59,7 @@ export function placeTooltip(tooltip, point, stage) {
 }
 
 /** Whether the reader has asked for no motion. */
-export function isCalm() {
+export function prefersReducedMotion() {
   return matchMedia("(prefers-reduced-motion: reduce)").matches;
 }
 
@@ -68,7 +68,7 @@ export function isCalm() {
  * @param {HTMLCanvasElement} canvas
  * @returns {CanvasRenderingContext2D}
  */
-export function contextOf(canvas) {
+export function getContext(canvas) {
   const context = canvas.getContext("2d");
   if (!context) throw new Error("this browser draws on no canvas");
   return context;

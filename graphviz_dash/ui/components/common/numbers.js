@@ -67,7 +67,7 @@ export function formatCount(number) {
  * @param {number} number
  * @param {string} noun in the singular
  */
-export function counted(number, noun) {
+export function pluralize(number, noun) {
   return `${formatCount(number)} ${noun}${number === 1 ? "" : "s"}`;
 }
 
@@ -77,9 +77,9 @@ export function counted(number, noun) {
  */
 export function formatTime(ns) {
   const size = Math.abs(ns);
-  if (size >= 1e9) return `${threeDigits(ns / 1e9)} s`;
-  if (size >= 1e6) return `${threeDigits(ns / 1e6)} ms`;
-  if (size >= 1e3) return `${threeDigits(ns / 1e3)} µs`;
+  if (size >= 1e9) return `${formatDigits(ns / 1e9)} s`;
+  if (size >= 1e6) return `${formatDigits(ns / 1e6)} ms`;
+  if (size >= 1e3) return `${formatDigits(ns / 1e3)} µs`;
   return `${Math.round(ns)} ns`;
 }
 
@@ -92,7 +92,7 @@ export function formatTimeChange(ns) {
 }
 
 /** @param {number} value */
-function threeDigits(value) {
+function formatDigits(value) {
   const size = Math.abs(value);
   return value.toFixed(size >= 100 ? 1 : size >= 10 ? 2 : 3);
 }

@@ -13,6 +13,6 @@
  * @param {Row<T>} row
  * @returns {T}
  */
-export function fromRow(fields, row) {
+export function readRow(fields, row) {
   return /** @type {T} */ (Object.fromEntries(fields.map((field, i) => [field, row[i]])));
 }

@@ -7,8 +7,8 @@
  * @param {RequestInit} [options]
  * @returns {Promise<T>}
  */
-export async function ask(path, options) {
-  const { body } = await askSized(path, options);
+export async function fetchJson(path, options) {
+  const { body } = await fetchSized(path, options);
   return /** @type {T} */ (body);
 }
 
@@ -18,10 +18,10 @@ export async function ask(path, options) {
  * @param {RequestInit} [options]
  * @returns {Promise<{body: unknown, length: number}>}
  */
-export async function askSized(path, options) {
+export async function fetchSized(path, options) {
   const response = await fetch(path, options);
   const text = await response.text();
-  const body = readJson(text);
+  const body = parseJson(text);
   if (!response.ok) throw new Error(body?.error?.message ?? response.statusText);
   return { body, length: text.length };
 }
@@ -30,7 +30,7 @@ export async function askSized(path, options) {
  * What an error says.
  * @param {unknown} error
  */
-export function messageOf(error) {
+export function getMessage(error) {
   return error instanceof Error ? error.message : String(error);
 }
 
@@ -43,7 +43,7 @@ export function isAbort(error) {
 }
 
 /** @param {string} text */
-function readJson(text) {
+function parseJson(text) {
   try {
     return JSON.parse(text);
   } catch {

@@ -1,8 +1,8 @@
 // The elements around the canvas: legend, status line, tooltip and messages.
 
-import { element, find, placeTooltip } from "../common/elements.js";
-import { counted } from "../common/numbers.js";
-import { shownText, stateText } from "./view.js";
+import { find, makeElement, placeTooltip } from "../common/elements.js";
+import { pluralize } from "../common/numbers.js";
+import { describeView, formatBoxCount } from "./view.js";
 
 /** @import { Theme } from "../common/theme.js" */
 /** @import { View } from "./view.js" */
@@ -28,16 +28,16 @@ export class Chrome {
    */
   showView(view, theme) {
     const side = theme.dark ? "dark" : "light";
-    const chips = (view?.legend ?? []).map((entry) => chip(entry.label, entry[side], ""));
+    const chips = (view?.legend ?? []).map((entry) => makeChip(entry.label, entry[side], ""));
     if (view?.boxes.some((box) => box.critical)) {
-      chips.push(chip("critical path", theme.critical, "path"));
+      chips.push(makeChip("critical path", theme.critical, "path"));
     }
     this.legend.replaceChildren(...chips);
     if (!view) return;
-    this.status.textContent = stateText(view);
+    this.status.textContent = describeView(view);
     this.canvas.setAttribute(
       "aria-label",
-      `Graph of ${counted(view.nodes, "node")} in ${shownText(view)}. ` +
+      `Graph of ${pluralize(view.nodes, "node")} in ${formatBoxCount(view)}. ` +
         "Arrows walk along the edges, Enter unfolds or chooses.",
     );
   }
@@ -50,7 +50,7 @@ export class Chrome {
    */
   showTooltip(lines, point, stage) {
     this.tooltip.replaceChildren(
-      ...lines.map((line, i) => element(i ? "small" : "b", "", line)),
+      ...lines.map((line, i) => makeElement(i ? "small" : "b", "", line)),
     );
     this.tooltip.hidden = false;
     placeTooltip(this.tooltip, point, stage);
@@ -82,8 +82,8 @@ export class Chrome {
  * @param {string} colour
  * @param {string} kind
  */
-function chip(text, colour, kind) {
-  const mark = element("i");
+function makeChip(text, colour, kind) {
+  const mark = makeElement("i");
   mark.style.background = colour;
-  return element("span", `chip ${kind}`.trim(), [mark, document.createTextNode(text)]);
+  return makeElement("span", `chip ${kind}`.trim(), [mark, document.createTextNode(text)]);
 }

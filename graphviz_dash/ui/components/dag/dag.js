@@ -1,6 +1,6 @@
 // The DAG: a folded graph whose groups unfold in place, from views that the server lays out.
 
-import { find, isCalm } from "../common/elements.js";
+import { find, prefersReducedMotion } from "../common/elements.js";
 import { mount } from "../common/mount.js";
 import { WheelGate } from "../wheel.js";
 import { Chrome } from "./chrome.js";
@@ -14,17 +14,17 @@ import { RepeatBar } from "./repeat_bar.js";
 import { DagState, isNode } from "./state.js";
 import { Toolbar } from "./toolbar.js";
 import { Viewport } from "./viewport.js";
-import { Waiting } from "./waiting.js";
+import { ProgressPanel } from "./waiting.js";
 
 /** @import { Component } from "../common/mount.js" */
-/** @import { Load } from "./state.js" */
+/** @import { ViewRequest } from "./state.js" */
 /** @import { View } from "./view.js" */
 /** @import { Box, DagData } from "./wire.js" */
 
 const BY_ORDER = "order";
 
 /** What is said of each way to fold. */
-const SAID = /** @type {Record<string, string>} */ ({
+const FOLD_MESSAGES = /** @type {Record<string, string>} */ ({
   [BY_MODULE]: "folded by module path",
   [BY_DATA]: "only the dependencies that the data needs",
   [BY_ORDER]: "folded by order of execution",
@@ -36,10 +36,10 @@ export class Dag {
   state = new DagState();
   viewport = new Viewport();
   /** @type {number | null} the selected node as Python knows it */
-  asked = null;
+  pythonSelected = null;
   ready = true;
   /** @type {string | null} the graph that Python was told to be there whole */
-  announced = null;
+  reportedSource = null;
 
   /** @param {HTMLElement | ShadowRoot} root */
   constructor(root) {
@@ -52,9 +52,9 @@ export class Dag {
     Object.assign(this.canvas, { __dag: this });
     this.loader = new Loader(this);
     this.finder = new Finder(this);
-    this.repeat = new RepeatBar(this);
-    this.edges = new EdgeCard(this);
-    this.waiting = new Waiting(this);
+    this.repeatBar = new RepeatBar(this);
+    this.edgeCard = new EdgeCard(this);
+    this.progressPanel = new ProgressPanel(this);
     this.toolbar = new Toolbar(this);
     this.stop = new AbortController();
     listen(this, this.stop.signal);
@@ -84,14 +84,14 @@ export class Dag {
     } else if (refolded) {
       state.selected = selected;
       this.loader.load({ fresh: true, fit: true, focus: selected });
-    } else if (selected !== this.asked && selected !== state.selected) {
+    } else if (selected !== this.pythonSelected && selected !== state.selected) {
       state.selected = selected;
       if (selected === null) this.renderer.draw();
       else this.loader.load({ focus: selected });
     } else if (recoloured) this.loader.load({});
-    this.asked = selected;
-    this.finder.follow(data.find || "");
-    this.paintTheme();
+    this.pythonSelected = selected;
+    this.finder.sync(data.find || "");
+    this.redraw();
   }
 
   /** @param {number | null} selected */
@@ -113,47 +113,47 @@ export class Dag {
     this.resizes.disconnect();
     clearTimeout(this.finder.timer);
     this.renderer.dispose();
-    this.waiting.end();
+    this.progressPanel.stop();
     this.loader.dispose();
   }
 
   // -- Data -------------------------------------------------------------------------------------
 
   /** The page left what takes long to the drawing: now all of it is there. */
-  announce() {
+  reportLoaded() {
     const { source } = this.state;
-    if (this.ready || this.announced === source) return;
-    this.announced = source;
+    if (this.ready || this.reportedSource === source) return;
+    this.reportedSource = source;
     this.setStateValue("loaded", source);
   }
 
   /**
    * @param {View} view
-   * @param {Load} wanted
+   * @param {ViewRequest} wanted
    */
-  show(view, { keep, focus, fit }) {
+  showView(view, { keep, focus, fit }) {
     const { state, viewport, renderer } = this;
     const old = state.byId;
     state.setView(view);
     this.chrome.hideProblem();
-    renderer.forget();
-    this.edges.close();
+    renderer.dropView();
+    this.edgeCard.close();
     const before = keep && old.get(keep);
     const after = keep && state.byId.get(keep);
     if (before && after) {
       // What was clicked stays under the pointer; everything else moves around it.
-      viewport.follow(before, after);
-      if (!isCalm()) renderer.startTween(old, before, after);
+      viewport.holdBox(before, after);
+      if (!prefersReducedMotion()) renderer.startTween(old, before, after);
     }
-    if (fit) viewport.open(view);
-    const wanted = isNode(focus) ? state.boxOf(focus) : undefined;
+    if (fit) viewport.showReadable(view);
+    const wanted = isNode(focus) ? state.getNodeBox(focus) : undefined;
     if (wanted) this.reveal(wanted);
-    this.paintTheme();
-    this.repeat.follow();
+    this.redraw();
+    this.repeatBar.update();
     performance.mark("dag:shown");
   }
 
-  paintTheme() {
+  redraw() {
     this.chrome.showView(this.state.view, this.renderer.theme);
     this.renderer.recolour();
   }
@@ -167,7 +167,7 @@ export class Dag {
     if (!width || !height || this.viewport.hasSize(width, height, dpr)) return;
     const showsAll = this.viewport.resize({ width, height, dpr }, this.state.view);
     this.renderer.resize();
-    if (showsAll) this.loader.layOutAnew();
+    if (showsAll) this.loader.requestLayout();
     this.renderer.paint();
   }
 
@@ -178,8 +178,8 @@ export class Dag {
   }
 
   /** Gives the drawing and the card beside it the whole screen, or takes it back. */
-  async fill() {
-    this.hide();
+  async toggleFullScreen() {
+    this.clearHover();
     if (document.fullscreenElement) return document.exitFullscreen();
     const { host } = /** @type {ShadowRoot} */ (this.host.getRootNode());
     const row = host?.closest('[data-testid="stHorizontalBlock"]');
@@ -195,7 +195,7 @@ export class Dag {
   zoomBy(factor, x, y) {
     if (!this.state.view) return;
     this.viewport.zoomBy(this.state.view, factor, x, y);
-    this.move();
+    this.drawMotion();
   }
 
   /**
@@ -204,7 +204,7 @@ export class Dag {
    */
   pan(dx, dy) {
     this.viewport.panBy(dx, dy);
-    this.move();
+    this.drawMotion();
   }
 
   /**
@@ -212,16 +212,16 @@ export class Dag {
    * @param {number} x of the screen
    * @param {number} y
    */
-  lookAtMap(x, y) {
+  panToMapPoint(x, y) {
     if (this.state.view && this.viewport.centerMapPoint(this.state.view, x, y)) {
       this.renderer.draw();
     }
   }
 
   /** Draws after a step of zooming or panning. */
-  move() {
-    this.hide();
-    this.renderer.move();
+  drawMotion() {
+    this.clearHover();
+    this.renderer.drawMotion();
   }
 
   /**
@@ -238,12 +238,12 @@ export class Dag {
    * Centre of a box in the window, by its id or a node's index; null when it is not shown.
    * @param {string | number} which
    */
-  positionOf(which) {
+  getPosition(which) {
     const { state } = this;
-    const box = typeof which === "number" ? state.boxOf(which) : state.byId.get(which);
+    const box = typeof which === "number" ? state.getNodeBox(which) : state.byId.get(which);
     if (!box) return null;
     const bounds = this.canvas.getBoundingClientRect();
-    const { x, y } = this.viewport.handleOf(box);
+    const { x, y } = this.viewport.getHandle(box);
     return { x: bounds.left + x, y: bounds.top + y };
   }
 
@@ -255,8 +255,8 @@ export class Dag {
    * @param {number} x
    * @param {number} y
    */
-  under(x, y) {
-    return this.state.under(this.viewport.graphPoint(x, y), this.viewport.zoom);
+  findAt(x, y) {
+    return this.state.findAt(this.viewport.toGraphPoint(x, y), this.viewport.zoom);
   }
 
   /**
@@ -265,12 +265,12 @@ export class Dag {
    * @param {number} y
    */
   clickAt(x, y) {
-    const [graphX, graphY] = this.viewport.graphPoint(x, y);
+    const [graphX, graphY] = this.viewport.toGraphPoint(x, y);
     const arrow = this.renderer.arrows.find((rect) => contains(rect, graphX, graphY));
     if (arrow) return this.stepBlock(arrow.box, arrow.by);
-    const { box, link } = this.under(x, y);
-    if (link) return this.edges.open(link);
-    this.act(box);
+    const { box, link } = this.findAt(x, y);
+    if (link) return this.edgeCard.open(link);
+    this.activate(box);
   }
 
   /**
@@ -284,7 +284,7 @@ export class Dag {
     const block = to < 0 ? -1 : to % count;
     this.state.focus = box.id;
     this.chrome.announce(block < 0 ? `all ${count} shown` : `${block + 1} of ${count} shown`);
-    this.loader.load(this.state.blockLoad(box, block));
+    this.loader.load(this.state.requestBlock(box, block));
   }
 
   /**
@@ -299,14 +299,14 @@ export class Dag {
    * Selects a node, folds or unfolds a group, or clears the selection where there is neither.
    * @param {Box | null} box
    */
-  act(box) {
-    if (!box || !this.state.view) return this.clear();
+  activate(box) {
+    if (!box || !this.state.view) return this.clearSelection();
     this.state.focus = box.id;
-    this.edges.close();
-    this.repeat.follow();
+    this.edgeCard.close();
+    this.repeatBar.update();
     if (box.node >= 0) return this.select(box.node);
     this.chrome.announce(`${box.label} ${box.open ? "folded" : "unfolded"}`);
-    this.loader.load(this.state.toggleLoad(box));
+    this.loader.load(this.state.requestToggle(box));
   }
 
   /**
@@ -318,7 +318,7 @@ export class Dag {
     const { state } = this;
     this.setFold(state.fold === by ? BY_ORDER : by);
     state.focus = null;
-    this.chrome.announce(SAID[state.fold] ?? "");
+    this.chrome.announce(FOLD_MESSAGES[state.fold] ?? "");
     this.loader.load({ fresh: true, fit: true, focus: state.selected });
     this.setStateValue("fold", state.fold);
   }
@@ -327,9 +327,9 @@ export class Dag {
    * Selects a node wherever it is, and brings it into view.
    * @param {number} node
    */
-  choose(node) {
-    this.edges.close();
-    const box = this.state.boxOf(node);
+  goToNode(node) {
+    this.edgeCard.close();
+    const box = this.state.getNodeBox(node);
     if (box) this.reveal(box);
     else this.loader.load({ focus: node });
     this.select(node);
@@ -338,20 +338,20 @@ export class Dag {
   /** @param {number} node */
   select(node) {
     this.state.selected = node;
-    this.asked = node;
+    this.pythonSelected = node;
     this.setStateValue("selected", { node });
-    const box = this.state.boxOf(node);
+    const box = this.state.getNodeBox(node);
     if (box) this.chrome.announce(`${box.where}, ${box.label}, ${box.note}, ${box.time}`);
     this.renderer.draw();
   }
 
-  clear() {
+  clearSelection() {
     const { state } = this;
     state.focus = null;
-    this.edges.close();
+    this.edgeCard.close();
     if (state.selected !== null) {
       state.selected = null;
-      this.asked = null;
+      this.pythonSelected = null;
       this.setStateValue("selected", { node: null });
     }
     this.renderer.draw();
@@ -362,19 +362,19 @@ export class Dag {
    * @param {"source" | "target"} end
    */
   walk(end) {
-    this.moveTo(this.state.neighbour(end));
+    this.moveFocus(this.state.findNeighbour(end));
   }
 
   /**
    * Moves the focus to the next box to the side.
    * @param {number} by
    */
-  beside(by) {
-    this.moveTo(this.state.boxToSide(by));
+  moveToSide(by) {
+    this.moveFocus(this.state.findBoxToSide(by));
   }
 
   /** @param {Box | undefined} box */
-  moveTo(box) {
+  moveFocus(box) {
     if (!box) return;
     this.reveal(box);
     this.chrome.announce(`${box.label}, ${box.note}, ${box.time}`);
@@ -387,17 +387,17 @@ export class Dag {
    * @param {number} y
    */
   hoverAt(x, y) {
-    const { box, link } = this.under(x, y);
+    const { box, link } = this.findAt(x, y);
     this.canvas.style.cursor = box || link ? "pointer" : "";
-    if (this.state.point(box, link)) this.renderer.draw();
-    const lines = this.state.hoverLines();
-    if (!lines.length) return this.hide();
+    if (this.state.setHover(box, link)) this.renderer.draw();
+    const lines = this.state.describeHover();
+    if (!lines.length) return this.clearHover();
     this.chrome.showTooltip(lines, { x, y }, this.viewport);
   }
 
-  hide() {
+  clearHover() {
     this.chrome.hideTooltip();
-    if (this.state.point(null, null)) this.renderer.draw();
+    if (this.state.setHover(null, null)) this.renderer.draw();
   }
 }
 

@@ -2,9 +2,9 @@
 //
 // Text is drawn where it can be read.
 
-import { alpha, fitText } from "../common/theme.js";
+import { fitText, setAlpha } from "../common/theme.js";
 import { traceLink } from "./paths.js";
-import { drawHead, drawText, ground, legible, NOTES_FROM, SIZES } from "./text.js";
+import { computeTextSize, drawHead, drawText, getGroundColour, NOTE_ZOOM, SIZES } from "./text.js";
 
 /** @import { Theme } from "../common/theme.js" */
 /** @import { Camera, Rect, Size } from "./geometry.js" */
@@ -31,7 +31,7 @@ import { drawHead, drawText, ground, legible, NOTES_FROM, SIZES } from "./text.j
  * @property {BlockArrow[]} arrows that were drawn
  */
 
-const LABELS_FROM = 0.26;
+const LABEL_ZOOM = 0.26;
 
 /**
  * The view at a scale and place, in the pixels of its context.
@@ -55,7 +55,7 @@ export function drawScene(scene, paths, scale, x, y) {
   drawLinks(scene, paths);
   fillBoxes(scene, paths);
   drawOutlines(scene, seen);
-  if (zoom < LABELS_FROM) return;
+  if (zoom < LABEL_ZOOM) return;
   for (const box of view.boxes) {
     if (!seen(box)) continue;
     ctx.globalAlpha = scene.state.hits.isDim(box) ? 0.4 : 1;
@@ -72,7 +72,7 @@ export function drawScene(scene, paths, scale, x, y) {
  * @param {number} width
  * @param {number} [least] zoom from which on lines get thinner too
  */
-function thin({ zoom }, width, least = 0.35) {
+function scaleWidth({ zoom }, width, least = 0.35) {
   return width / Math.min(1, Math.max(zoom, least));
 }
 
@@ -82,14 +82,14 @@ function thin({ zoom }, width, least = 0.35) {
  */
 function fillContainers(scene, paths) {
   const { ctx, theme } = scene;
-  ctx.fillStyle = ground(theme);
+  ctx.fillStyle = getGroundColour(theme);
   ctx.fill(paths.containers);
   ctx.fill(paths.bodies);
-  ctx.lineWidth = thin(scene, 1);
+  ctx.lineWidth = scaleWidth(scene, 1);
   ctx.strokeStyle = theme.rule;
   ctx.stroke(paths.containers);
   // A graph inside a node may run or not: its outline is broken, as in the driver's own drawings.
-  ctx.strokeStyle = alpha(theme.text, 0.38);
+  ctx.strokeStyle = setAlpha(theme.text, 0.38);
   ctx.setLineDash([6, 4]);
   ctx.stroke(paths.bodies);
   ctx.setLineDash([]);
@@ -107,16 +107,16 @@ function fillBoxes(scene, paths) {
     ctx.fillStyle = theme.background;
     ctx.fill(alike.stack);
     ctx.lineWidth = 1;
-    ctx.strokeStyle = alpha(fill, 0.5);
+    ctx.strokeStyle = setAlpha(fill, 0.5);
     ctx.stroke(alike.stack);
     ctx.fill(alike.box);
     // What does not run has no body of its own colour.
     if (!alike.disabled) {
-      ctx.fillStyle = alpha(fill, theme.dark ? 0.2 : 0.13);
+      ctx.fillStyle = setAlpha(fill, theme.dark ? 0.2 : 0.13);
       ctx.fill(alike.box);
     }
-    ctx.lineWidth = thin(scene, 1);
-    ctx.strokeStyle = alpha(fill, 0.75);
+    ctx.lineWidth = scaleWidth(scene, 1);
+    ctx.strokeStyle = setAlpha(fill, 0.75);
     ctx.setLineDash(alike.disabled ? [5, 4] : []);
     ctx.stroke(alike.box);
     ctx.setLineDash([]);
@@ -146,11 +146,14 @@ function drawOutlines(scene, seen) {
     const chosen = box.node >= 0 && box.node === state.selected;
     const hit = !box.open && state.hits.countIn(box) > 0;
     const pointed = state.hover === box || state.focus === box.id;
-    const unlike = box.node >= 0 && state.unlike.has(box.node);
+    const unlike = box.node >= 0 && state.differing.has(box.node);
     if (!chosen && !hit && !pointed && !unlike) continue;
     ctx.beginPath();
     ctx.roundRect(box.x, box.y, box.width, box.height, box.open ? 9 : 7);
-    ctx.lineWidth = thin(scene, chosen ? 2.6 : hit || box.id === state.focus || unlike ? 2 : 1.4);
+    ctx.lineWidth = scaleWidth(
+      scene,
+      chosen ? 2.6 : hit || box.id === state.focus || unlike ? 2 : 1.4,
+    );
     ctx.strokeStyle = chosen ? theme.text : hit || pointed ? theme.primary : theme.critical;
     ctx.setLineDash(unlike && !chosen ? [2, 3] : []);
     ctx.stroke();
@@ -166,7 +169,7 @@ function drawLinks(scene, paths) {
   const { ctx, state, theme, view, zoom } = scene;
   for (const alike of paths.links.values()) {
     ctx.setLineDash(alike.dash);
-    ctx.lineWidth = thin(scene, alike.width, 0.4);
+    ctx.lineWidth = scaleWidth(scene, alike.width, 0.4);
     ctx.strokeStyle = ctx.fillStyle = alike.critical ? theme.critical : theme.muted;
     ctx.globalAlpha = alike.critical ? 1 : 0.62;
     ctx.stroke(alike.line);
@@ -180,8 +183,8 @@ function drawLinks(scene, paths) {
     if (pointed || (near && (link.source === near || link.target === near))) {
       drawMarkedLink(scene, link, pointed);
     }
-    if (link.text && zoom >= NOTES_FROM) {
-      ctx.font = `${legible(zoom, SIZES.link)}px ${theme.font}`;
+    if (link.text && zoom >= NOTE_ZOOM) {
+      ctx.font = `${computeTextSize(zoom, SIZES.link)}px ${theme.font}`;
       ctx.fillStyle = theme.muted;
       ctx.textAlign = "left";
       ctx.textBaseline = "middle";
@@ -201,7 +204,7 @@ function drawMarkedLink(scene, link, pointed) {
   const line = new Path2D();
   const heads = new Path2D();
   traceLink(line, heads, link.points);
-  ctx.lineWidth = thin(scene, pointed ? 3 : link.critical ? 2.6 : 2, 0.4);
+  ctx.lineWidth = scaleWidth(scene, pointed ? 3 : link.critical ? 2.6 : 2, 0.4);
   ctx.strokeStyle = ctx.fillStyle = link.critical && !pointed ? theme.critical : theme.primary;
   ctx.setLineDash(link.dashed ? [5, 4] : []);
   ctx.stroke(line);
@@ -217,11 +220,11 @@ function drawMarkedLink(scene, link, pointed) {
  */
 export function drawTween(scene, tween, share) {
   const { ctx, theme, view, zoom, colours } = scene;
-  ctx.font = `500 ${legible(zoom, SIZES.name)}px ${theme.font}`;
+  ctx.font = `500 ${computeTextSize(zoom, SIZES.name)}px ${theme.font}`;
   ctx.textAlign = "left";
   ctx.textBaseline = "middle";
   for (const box of view.boxes) {
-    const rect = between(tween.from.get(box.id) ?? tween.source, box, share);
+    const rect = interpolate(tween.from.get(box.id) ?? tween.source, box, share);
     ctx.beginPath();
     ctx.rect(rect.x, rect.y, rect.width, rect.height);
     const fill = colours[box.colour];
@@ -229,12 +232,12 @@ export function drawTween(scene, tween, share) {
       ctx.fillStyle = theme.background;
       ctx.fill();
     }
-    ctx.fillStyle = box.open ? ground(theme) : alpha(fill, theme.dark ? 0.2 : 0.13);
+    ctx.fillStyle = box.open ? getGroundColour(theme) : setAlpha(fill, theme.dark ? 0.2 : 0.13);
     ctx.fill();
-    ctx.lineWidth = thin(scene, 1);
-    ctx.strokeStyle = box.open ? theme.rule : alpha(fill, 0.75);
+    ctx.lineWidth = scaleWidth(scene, 1);
+    ctx.strokeStyle = box.open ? theme.rule : setAlpha(fill, 0.75);
     ctx.stroke();
-    if (zoom < LABELS_FROM || rect.width < 60) continue;
+    if (zoom < LABEL_ZOOM || rect.width < 60) continue;
     ctx.fillStyle = theme.text;
     const inset = box.node < 0 ? 24 : 11;
     ctx.fillText(fitText(ctx, box.label, box.width - 80), rect.x + inset, rect.y + 13);
@@ -247,7 +250,7 @@ export function drawTween(scene, tween, share) {
  * @param {number} share 0 to 1
  * @returns {Rect}
  */
-function between(from, to, share) {
+function interpolate(from, to, share) {
   return {
     x: from.x + (to.x - from.x) * share,
     y: from.y + (to.y - from.y) * share,
@@ -266,7 +269,7 @@ function between(from, to, share) {
 export function drawMapBoxes(ctx, boxes, colours, scale) {
   for (const box of boxes) {
     if (box.open) continue;
-    ctx.fillStyle = alpha(colours[box.colour], 0.75);
+    ctx.fillStyle = setAlpha(colours[box.colour], 0.75);
     const width = Math.max(1, box.width * scale);
     ctx.fillRect(box.x * scale, box.y * scale, width, Math.max(1, box.height * scale));
   }
@@ -282,7 +285,7 @@ export function drawMapBoxes(ctx, boxes, colours, scale) {
  */
 export function drawMap(ctx, theme, viewport, map, picture) {
   const { zoom } = viewport;
-  ctx.fillStyle = alpha(theme.background, 0.9);
+  ctx.fillStyle = setAlpha(theme.background, 0.9);
   ctx.strokeStyle = theme.rule;
   ctx.lineWidth = 1;
   ctx.beginPath();

@@ -1,8 +1,8 @@
 // The edges of a link, one by one, with type and ports; each end can be chosen.
 
-import { button, element, find } from "../common/elements.js";
+import { find, makeButton, makeElement } from "../common/elements.js";
 import { formatCount } from "../common/numbers.js";
-import { ask } from "../common/server.js";
+import { fetchJson } from "../common/server.js";
 
 /** @import { Dag } from "./dag.js" */
 /** @import { EdgeList, EdgeRow, Link } from "./wire.js" */
@@ -19,38 +19,38 @@ export class EdgeCard {
     const { dag } = this;
     const { state } = dag;
     state.chosenLink = link;
-    dag.hide();
+    dag.clearHover();
     dag.renderer.draw();
     const { source, target } = link;
     /** @type {EdgeList} */
-    const list = await ask(
+    const list = await fetchJson(
       `/api/dag/edges?${new URLSearchParams({ ...state.query, source, target })}`,
     );
     if (state.chosenLink !== link) return;
-    const [from, to] = [state.labelOf(source), state.labelOf(target)];
-    const rows = list.rows.map((row) => this.row(row));
+    const [from, to] = [state.getLabel(source), state.getLabel(target)];
+    const rows = list.rows.map((row) => this.makeRow(row));
     if (list.total > rows.length) {
-      rows.push(element("li", "", `and ${formatCount(list.total - rows.length)} more`));
+      rows.push(makeElement("li", "", `and ${formatCount(list.total - rows.length)} more`));
     }
-    const close = button("×", "Close (Esc)", () => this.close());
+    const close = makeButton("×", "Close (Esc)", () => this.close());
     close.className = "close";
     this.card.replaceChildren(
       close,
-      element("b", "", `${from} → ${to}`),
-      element("p", "", list.kinds.join("; ") || "no edge: it holds it"),
-      element("ul", "", rows),
+      makeElement("b", "", `${from} → ${to}`),
+      makeElement("p", "", list.kinds.join("; ") || "no edge: it holds it"),
+      makeElement("ul", "", rows),
     );
     this.card.hidden = false;
     dag.chrome.announce(`${list.total} edges from ${from} to ${to}: ${list.kinds.join("; ")}`);
   }
 
   /** @param {EdgeRow} row */
-  row(row) {
-    return element("li", row.critical ? "critical" : "", [
-      this.end(row.source, row.before),
-      element("span", "", "→"),
-      this.end(row.target, row.after),
-      element("small", "", row.what),
+  makeRow(row) {
+    return makeElement("li", row.critical ? "critical" : "", [
+      this.makeEnd(row.source, row.before),
+      makeElement("span", "", "→"),
+      this.makeEnd(row.target, row.after),
+      makeElement("small", "", row.what),
     ]);
   }
 
@@ -58,15 +58,15 @@ export class EdgeCard {
    * @param {number} node
    * @param {string} text
    */
-  end(node, text) {
-    const made = button(text, `Choose node ${text}`, () => this.dag.choose(node));
+  makeEnd(node, text) {
+    const made = makeButton(text, `Choose node ${text}`, () => this.dag.goToNode(node));
     made.className = "end";
     return made;
   }
 
   /** Goes through the links of the box that has the focus. */
-  next() {
-    const link = this.dag.state.nextLink();
+  openNext() {
+    const link = this.dag.state.findNextLink();
     if (link) this.open(link);
   }
 

@@ -14,15 +14,15 @@ import { clamp } from "../common/numbers.js";
 /** @typedef {{x: number, y: number, width: number, height: number}} Rect */
 
 /** Height of an unfolded group's head, the part of it that is clicked. */
-export const HEAD = 26;
+export const HEAD_HEIGHT = 26;
 
 /** Zoom from which on a box has room for a line of text of the least size. */
-export const READABLE = 0.45;
+export const READABLE_ZOOM = 0.45;
 
 const FIT_MARGIN = 14;
-const MOST_FIT_ZOOM = 1.15;
-const LEAST_ZOOM = 0.05;
-const MOST_ZOOM = 3;
+const MAX_FIT_ZOOM = 1.15;
+const MIN_ZOOM = 0.05;
+const MAX_ZOOM = 3;
 const MAP_WIDTH = 168;
 const MAP_SHARE = 0.32;
 const MAP_MARGIN = 12;
@@ -34,10 +34,10 @@ const LINK_REACH_PX = 6;
  * @param {Size} screen
  * @returns {Camera}
  */
-export function fitted(graph, screen) {
+export function fitCamera(graph, screen) {
   const across = (screen.width - 2 * FIT_MARGIN) / graph.width;
   const down = (screen.height - 2 * FIT_MARGIN) / graph.height;
-  const zoom = Math.min(MOST_FIT_ZOOM, across, down);
+  const zoom = Math.min(MAX_FIT_ZOOM, across, down);
   return {
     zoom,
     x: (screen.width - graph.width * zoom) / 2,
@@ -51,11 +51,11 @@ export function fitted(graph, screen) {
  * @param {Size} screen
  * @returns {Camera}
  */
-export function opening(graph, screen) {
-  const all = fitted(graph, screen);
-  if (all.zoom >= READABLE) return all;
-  const spare = screen.width - graph.width * READABLE;
-  return { zoom: READABLE, x: Math.max(FIT_MARGIN, spare / 2), y: FIT_MARGIN };
+export function openCamera(graph, screen) {
+  const all = fitCamera(graph, screen);
+  if (all.zoom >= READABLE_ZOOM) return all;
+  const spare = screen.width - graph.width * READABLE_ZOOM;
+  return { zoom: READABLE_ZOOM, x: Math.max(FIT_MARGIN, spare / 2), y: FIT_MARGIN };
 }
 
 /**
@@ -65,7 +65,7 @@ export function opening(graph, screen) {
  * @param {Size} after
  * @returns {Camera}
  */
-export function recentred(camera, before, after) {
+export function recentreCamera(camera, before, after) {
   return {
     zoom: camera.zoom,
     x: camera.x + (after.width - before.width) / 2,
@@ -83,9 +83,9 @@ export function recentred(camera, before, after) {
  * @param {Size} screen
  * @returns {Camera}
  */
-export function zoomedAt(camera, factor, x, y, graph, screen) {
-  const least = Math.min(LEAST_ZOOM, screen.width / graph.width / 2);
-  const zoom = clamp(camera.zoom * factor, least, MOST_ZOOM);
+export function zoomCamera(camera, factor, x, y, graph, screen) {
+  const least = Math.min(MIN_ZOOM, screen.width / graph.width / 2);
+  const zoom = clamp(camera.zoom * factor, least, MAX_ZOOM);
   return {
     zoom,
     x: x - ((x - camera.x) * zoom) / camera.zoom,
@@ -114,11 +114,11 @@ export function isInView(box, camera, screen) {
  * @param {number} y
  * @returns {Box | null}
  */
-export function boxAt(boxes, x, y) {
+export function findBox(boxes, x, y) {
   let innermost = null;
   for (const box of boxes) {
     const inside = x >= box.x && x <= box.x + box.width && y >= box.y && y <= box.y + box.height;
-    if (inside && (!box.open || y <= box.y + HEAD)) innermost = box;
+    if (inside && (!box.open || y <= box.y + HEAD_HEIGHT)) innermost = box;
   }
   return innermost;
 }
@@ -131,11 +131,11 @@ export function boxAt(boxes, x, y) {
  * @param {number} zoom
  * @returns {Link | null}
  */
-export function linkAt(links, x, y, zoom) {
+export function findLink(links, x, y, zoom) {
   let reach = LINK_REACH_PX / zoom;
   let nearest = null;
   for (const link of links) {
-    const away = distanceToLine(link.points, x, y);
+    const away = measureDistance(link.points, x, y);
     if (away < reach) [reach, nearest] = [away, link];
   }
   return nearest;
@@ -147,7 +147,7 @@ export function linkAt(links, x, y, zoom) {
  * @param {number} x
  * @param {number} y
  */
-export function distanceToLine(points, x, y) {
+export function measureDistance(points, x, y) {
   let least = Infinity;
   for (let i = 0; i + 3 < points.length; i += 2) {
     const [ax, ay, bx, by] = points.slice(i, i + 4);
@@ -165,7 +165,7 @@ export function distanceToLine(points, x, y) {
  * @param {Size} screen
  * @returns {(Rect & {scale: number}) | null}
  */
-export function mapFrame(graph, camera, screen) {
+export function placeMap(graph, camera, screen) {
   const { zoom } = camera;
   if (graph.width * zoom <= screen.width + 1 && graph.height * zoom <= screen.height + 1) {
     return null;
@@ -199,7 +199,7 @@ export function contains(rect, x, y) {
  * @param {number} by 1: to the right, -1: to the left
  * @returns {Box | undefined}
  */
-export function boxBeside(boxes, box, by) {
+export function findBoxToSide(boxes, box, by) {
   const row = boxes.filter((other) => !other.open && Math.abs(other.y - box.y) < box.height);
   row.sort((a, b) => a.x - b.x);
   return row[row.indexOf(box) + by];
@@ -212,7 +212,7 @@ export function boxBeside(boxes, box, by) {
  * @param {number} step width of a node
  * @returns {{colour: number, from: number, to: number}[]}
  */
-export function stripStretches(strip, step) {
+export function groupStrip(strip, step) {
   const stretches = [];
   let from = 0;
   for (let to = 1; to <= strip.length; to++) {

@@ -12,18 +12,18 @@ export class SearchHits {
   /** @type {number[]} positions of the nodes in the order of the fold, ascending */
   leaves = [];
   /** Index of the visited hit in the list; -1 before the first. */
-  at = -1;
+  index = -1;
 
   /** @param {Hits} found */
-  set({ nodes, leaves }) {
+  setHits({ nodes, leaves }) {
     this.list = nodes;
     this.nodes = new Set(nodes);
     this.leaves = leaves;
-    this.at = -1;
+    this.index = -1;
   }
 
   clear() {
-    this.set({ total: 0, nodes: [], leaves: [], around: [] });
+    this.setHits({ total: 0, nodes: [], leaves: [], around: [] });
   }
 
   /**
@@ -33,8 +33,8 @@ export class SearchHits {
    */
   step(by) {
     if (!this.list.length) return null;
-    this.at = (this.at + by + this.list.length) % this.list.length;
-    return this.list[this.at];
+    this.index = (this.index + by + this.list.length) % this.list.length;
+    return this.list[this.index];
   }
 
   /**

@@ -22,17 +22,17 @@ const KEYS = {
   d: (dag) => dag.pan(-60, 0),
   arrowdown: (dag) => dag.walk("target"),
   arrowup: (dag) => dag.walk("source"),
-  arrowright: (dag) => dag.beside(1),
-  arrowleft: (dag) => dag.beside(-1),
-  enter: (dag) => dag.act(dag.state.focusBox),
-  " ": (dag) => dag.act(dag.state.focusBox),
-  escape: (dag) => dag.clear(),
-  "[": (dag) => dag.repeat.step(-1),
-  "]": (dag) => dag.repeat.step(1),
-  e: (dag) => dag.edges.next(),
+  arrowright: (dag) => dag.moveToSide(1),
+  arrowleft: (dag) => dag.moveToSide(-1),
+  enter: (dag) => dag.activate(dag.state.focusBox),
+  " ": (dag) => dag.activate(dag.state.focusBox),
+  escape: (dag) => dag.clearSelection(),
+  "[": (dag) => dag.repeatBar.step(-1),
+  "]": (dag) => dag.repeatBar.step(1),
+  e: (dag) => dag.edgeCard.openNext(),
   m: (dag) => dag.foldBy(BY_MODULE),
   n: (dag) => dag.foldBy(BY_DATA),
-  x: (dag) => dag.fill(),
+  x: (dag) => dag.toggleFullScreen(),
 };
 
 /**
@@ -51,7 +51,7 @@ export function listen(dag, signal) {
  * How much closer a turn of the wheel goes.
  * @param {{deltaY: number, deltaMode: number}} event
  */
-export function wheelFactor({ deltaY, deltaMode }) {
+export function getWheelFactor({ deltaY, deltaMode }) {
   return Math.exp(-deltaY * (deltaMode === 1 ? LINE_PX : 1) * 0.0016);
 }
 
@@ -60,7 +60,7 @@ export function wheelFactor({ deltaY, deltaMode }) {
  * @param {HTMLCanvasElement} canvas
  * @param {MouseEvent} event
  */
-function pointOf(canvas, event) {
+function getPoint(canvas, event) {
   const bounds = canvas.getBoundingClientRect();
   return { x: event.clientX - bounds.left, y: event.clientY - bounds.top };
 }
@@ -77,33 +77,33 @@ function listenToPointer(dag, signal) {
     if (event.button !== 0) return;
     canvas.focus({ preventScroll: true });
     canvas.setPointerCapture(event.pointerId);
-    const { x, y } = pointOf(canvas, event);
+    const { x, y } = getPoint(canvas, event);
     const { state, viewport } = dag;
-    const map = state.view && viewport.mapFrame(state.view);
+    const map = state.view && viewport.placeMap(state.view);
     const onMap = map !== null && contains(map, x, y);
     drag = { x, y, cameraX: viewport.x, cameraY: viewport.y, moved: false, map: onMap };
-    if (onMap) dag.lookAtMap(x, y);
+    if (onMap) dag.panToMapPoint(x, y);
   }, { signal });
   canvas.addEventListener("pointermove", (event) => {
-    const { x, y } = pointOf(canvas, event);
+    const { x, y } = getPoint(canvas, event);
     if (!drag) return dag.hoverAt(x, y);
-    if (drag.map) return dag.lookAtMap(x, y);
+    if (drag.map) return dag.panToMapPoint(x, y);
     if (Math.hypot(x - drag.x, y - drag.y) > CLICK_REACH_PX) drag.moved = true;
     if (!drag.moved) return;
     canvas.style.cursor = "grabbing";
     dag.viewport.x = drag.cameraX + x - drag.x;
     dag.viewport.y = drag.cameraY + y - drag.y;
-    dag.move();
+    dag.drawMotion();
   }, { signal });
   canvas.addEventListener("pointerup", (event) => {
-    const { x, y } = pointOf(canvas, event);
+    const { x, y } = getPoint(canvas, event);
     const clicked = drag && !drag.moved && !drag.map;
     drag = null;
     canvas.style.cursor = "";
     if (clicked) dag.clickAt(x, y);
   }, { signal });
   canvas.addEventListener("pointercancel", () => (drag = null), { signal });
-  canvas.addEventListener("pointerleave", () => dag.hide(), { signal });
+  canvas.addEventListener("pointerleave", () => dag.clearHover(), { signal });
 }
 
 /**
@@ -112,10 +112,10 @@ function listenToPointer(dag, signal) {
  */
 function listenToWheel(dag, signal) {
   dag.canvas.addEventListener("wheel", (event) => {
-    if (!dag.wheel.takes(event)) return;
+    if (!dag.wheel.accept(event)) return;
     event.preventDefault();
-    const { x, y } = pointOf(dag.canvas, event);
-    dag.zoomBy(wheelFactor(event), x, y);
+    const { x, y } = getPoint(dag.canvas, event);
+    dag.zoomBy(getWheelFactor(event), x, y);
   }, { signal, passive: false });
 }
 
@@ -148,11 +148,11 @@ function listenToKeys(dag, signal) {
  */
 function listenToSearch(dag, signal) {
   const { finder } = dag;
-  finder.field.addEventListener("input", () => finder.type(), { signal });
+  finder.field.addEventListener("input", () => finder.searchLater(), { signal });
   finder.field.addEventListener("keydown", (event) => {
     event.stopPropagation();
-    if (event.key === "Enter") finder.next(event.shiftKey ? -1 : 1);
-    if (event.key === "Escape") finder.leave();
+    if (event.key === "Enter") finder.visitNext(event.shiftKey ? -1 : 1);
+    if (event.key === "Escape") finder.reset();
   }, { signal });
 }
 

@@ -1,6 +1,6 @@
 // The paths of a view, made once: what is filled and outlined alike is one path.
 
-import { stripStretches } from "./geometry.js";
+import { groupStrip } from "./geometry.js";
 
 /** @import { Box, Link } from "./wire.js" */
 /** @import { View } from "./view.js" */
@@ -91,7 +91,7 @@ function addBox(paths, box, dim) {
 function addStrip(paths, box, dim) {
   const step = (box.width - 24) / box.strip.length;
   const y = box.y + box.height - 13;
-  for (const { colour, from, to } of stripStretches(box.strip, step)) {
+  for (const { colour, from, to } of groupStrip(box.strip, step)) {
     const key = `${colour}/${dim}`;
     let strip = paths.strips.get(key);
     if (!strip) paths.strips.set(key, strip = { colour, dim, path: new Path2D() });

@@ -2,7 +2,7 @@
 //
 // While the reader zooms or pans a view that is slow to draw, the last frame is moved instead.
 
-import { contextOf } from "../common/elements.js";
+import { getContext } from "../common/elements.js";
 import { NO_PALETTE, readTheme } from "../common/theme.js";
 import { drawMap, drawMapBoxes, drawScene, drawTween } from "./draw.js";
 import { makePaths } from "./paths.js";
@@ -23,7 +23,7 @@ export const REST_MS = 110;
 
 const TWEEN_MS = 130;
 const SLOW_FRAME_MS = 18.5;
-const WHOLE_PIXELS = 1400;
+const OVERVIEW_PIXELS = 1400;
 
 export class Renderer {
   /** @type {Palette} */
@@ -41,16 +41,16 @@ export class Renderer {
   /** @type {Layer | null} the last frame, to be moved */
   layer = null;
   /** @type {{canvas: HTMLCanvasElement, scale: number} | null} a small picture of the graph */
-  whole = null;
+  overview = null;
   /** @type {{canvas: HTMLCanvasElement, width: number, height: number} | null} */
   mapPicture = null;
   moving = false;
   slow = false;
-  crisp = false;
+  sharp = false;
   frame = 0;
   lastFrame = 0;
   painted = 0;
-  rest = 0;
+  restTimer = 0;
 
   /**
    * @param {HTMLCanvasElement} canvas
@@ -63,12 +63,12 @@ export class Renderer {
     this.host = host;
     this.state = state;
     this.viewport = viewport;
-    this.ctx = contextOf(canvas);
+    this.ctx = getContext(canvas);
     this.theme = readTheme(host, this.palette);
   }
 
   dispose() {
-    clearTimeout(this.rest);
+    clearTimeout(this.restTimer);
   }
 
   /** @param {Palette} palette */
@@ -86,14 +86,14 @@ export class Renderer {
   }
 
   dropPictures() {
-    this.whole = this.layer = this.mapPicture = null;
+    this.overview = this.layer = this.mapPicture = null;
   }
 
   /** Drops all that depends on the view. */
-  forget() {
+  dropView() {
     this.dropPictures();
     this.paths = null;
-    this.crisp = this.slow = false;
+    this.sharp = this.slow = false;
   }
 
   /** Draws the view in other colours, or with other boxes faded. */
@@ -128,17 +128,17 @@ export class Renderer {
     if (this.frame) return;
     this.frame = requestAnimationFrame((now) => {
       this.frame = 0;
-      this.judge(now);
+      this.detectSlowness(now);
       this.paint();
     });
   }
 
   /** Draws after a step of zooming or panning; sharp again once the reader rests. */
-  move() {
+  drawMotion() {
     if (!this.moving) this.keepFrame();
     this.moving = true;
-    clearTimeout(this.rest);
-    this.rest = window.setTimeout(() => {
+    clearTimeout(this.restTimer);
+    this.restTimer = window.setTimeout(() => {
       this.moving = false;
       this.lastFrame = 0;
       this.draw();
@@ -150,7 +150,7 @@ export class Renderer {
    * A view whose frames follow each other too slowly in motion is slow.
    * @param {number} now
    */
-  judge(now) {
+  detectSlowness(now) {
     const gap = this.moving && this.lastFrame ? now - this.lastFrame : 0;
     this.lastFrame = this.moving ? now : 0;
     if (gap < SLOW_FRAME_MS || gap > REST_MS || this.slow) return;
@@ -182,7 +182,7 @@ export class Renderer {
     else if (this.moving && this.slow && this.layer) this.paintMoved(this.layer);
     else {
       this.paintScene(ctx, zoom, dpr * zoom, x * dpr, y * dpr);
-      this.crisp = true;
+      this.sharp = true;
     }
     ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
     this.paintMap();
@@ -193,7 +193,7 @@ export class Renderer {
    * @param {number} zoom that texts and lines are sized for
    * @returns {Scene | null}
    */
-  scene(ctx, zoom) {
+  makeScene(ctx, zoom) {
     const { state, theme, colours } = this;
     return state.view && { ctx, view: state.view, state, theme, colours, zoom, arrows: [] };
   }
@@ -208,7 +208,7 @@ export class Renderer {
    * @returns {BlockArrow[]}
    */
   drawView(ctx, zoom, scale, x, y) {
-    const scene = this.scene(ctx, zoom);
+    const scene = this.makeScene(ctx, zoom);
     if (!scene) return [];
     this.paths ??= makePaths(scene.view, (box) => this.state.hits.isDim(box));
     drawScene(scene, this.paths, scale, x, y);
@@ -229,7 +229,7 @@ export class Renderer {
    */
   paintTween(tween) {
     const { ctx, viewport: { dpr, zoom, x, y } } = this;
-    const scene = this.scene(ctx, zoom);
+    const scene = this.makeScene(ctx, zoom);
     if (!scene) return;
     const done = Math.min(1, (performance.now() - tween.begin) / tween.ms);
     ctx.setTransform(dpr * zoom, 0, 0, dpr * zoom, x * dpr, y * dpr);
@@ -243,7 +243,7 @@ export class Renderer {
    * @param {Layer} layer
    */
   paintMoved(layer) {
-    const { ctx, whole, viewport } = this;
+    const { ctx, overview: whole, viewport } = this;
     const { dpr } = viewport;
     ctx.imageSmoothingQuality = "low";
     if (whole) {
@@ -262,37 +262,37 @@ export class Renderer {
   /** Keeps the frame on the canvas, to be moved while a slow view is in motion. */
   keepFrame() {
     const { view } = this.state;
-    if (!this.slow || !this.crisp || !view || this.tween) return;
+    if (!this.slow || !this.sharp || !view || this.tween) return;
     const { width, height } = this.canvas;
     const { zoom, x, y, dpr } = this.viewport;
     const canvas = this.layer ? this.layer.canvas : document.createElement("canvas");
     if (canvas.width !== width || canvas.height !== height) {
       Object.assign(canvas, { width, height });
     }
-    contextOf(canvas).drawImage(this.canvas, 0, 0);
+    getContext(canvas).drawImage(this.canvas, 0, 0);
     this.layer = { canvas, zoom, x, y };
-    if (!this.whole) {
-      const scale = Math.min(dpr, WHOLE_PIXELS / view.width, WHOLE_PIXELS / view.height);
+    if (!this.overview) {
+      const scale = Math.min(dpr, OVERVIEW_PIXELS / view.width, OVERVIEW_PIXELS / view.height);
       const picture = document.createElement("canvas");
       picture.width = Math.ceil(view.width * scale);
       picture.height = Math.ceil(view.height * scale);
-      this.paintScene(contextOf(picture), zoom, scale, 0, 0);
-      this.whole = { canvas: picture, scale };
+      this.paintScene(getContext(picture), zoom, scale, 0, 0);
+      this.overview = { canvas: picture, scale };
     }
-    this.crisp = false;
+    this.sharp = false;
   }
 
   paintMap() {
     const { ctx, state, theme, viewport } = this;
-    const map = state.view && viewport.mapFrame(state.view);
-    if (map) drawMap(ctx, theme, viewport, map, this.mapBoxes(map));
+    const map = state.view && viewport.placeMap(state.view);
+    if (map) drawMap(ctx, theme, viewport, map, this.drawMapPicture(map));
   }
 
   /**
    * The boxes of the small map as a picture of its own, drawn once for a view and theme.
    * @param {Rect & {scale: number}} map
    */
-  mapBoxes(map) {
+  drawMapPicture(map) {
     const kept = this.mapPicture;
     if (kept && kept.width === map.width && kept.height === map.height) return kept.canvas;
     const { dpr } = this.viewport;
@@ -300,7 +300,7 @@ export class Renderer {
     canvas.width = Math.ceil(map.width * dpr);
     canvas.height = Math.ceil(map.height * dpr);
     const boxes = this.state.view?.boxes ?? [];
-    drawMapBoxes(contextOf(canvas), boxes, this.colours, map.scale * dpr);
+    drawMapBoxes(getContext(canvas), boxes, this.colours, map.scale * dpr);
     this.mapPicture = { canvas, width: map.width, height: map.height };
     return canvas;
   }

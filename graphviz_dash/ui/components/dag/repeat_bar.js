@@ -1,9 +1,9 @@
 // The blocks of the repeat that the reader is at: their times, which is shown, in what they differ.
 
-import { button, element, find } from "../common/elements.js";
+import { find, makeButton, makeElement } from "../common/elements.js";
 import { formatCount } from "../common/numbers.js";
-import { fromRow } from "../common/rows.js";
-import { ask } from "../common/server.js";
+import { readRow } from "../common/rows.js";
+import { fetchJson } from "../common/server.js";
 import { REPEAT_BAR_FIELDS } from "./wire.js";
 
 /** @import { Dag } from "./dag.js" */
@@ -22,26 +22,26 @@ export class RepeatBar {
   }
 
   /** The innermost unfolded repeat around what has the focus, else the only one that is shown. */
-  box() {
-    return this.dag.state.currentRepeat(this.card?.id);
+  findRepeat() {
+    return this.dag.state.findCurrentRepeat(this.card?.id);
   }
 
-  async follow() {
+  async update() {
     const { state } = this.dag;
-    const box = this.box();
+    const box = this.findRepeat();
     const key = box ? `${state.source}/${state.fold}/${box.id}:${box.block}` : "";
     if (key === this.key) return;
     this.key = key;
     if (!box || !box.open) {
       this.bar.hidden = true;
       this.card = null;
-      this.mark([]);
+      this.markNodes([]);
       return;
     }
     const shown = { group: box.id, block: String(box.block) };
     try {
       /** @type {RepeatCard} */
-      const card = await ask(
+      const card = await fetchJson(
         `/api/dag/repeat?${new URLSearchParams({ ...state.query, ...shown })}`,
       );
       if (this.key === key) this.show(card);
@@ -54,45 +54,48 @@ export class RepeatBar {
   show(card) {
     this.card = card;
     const all = card.block < 0;
-    const title = element("b", "", all || !card.block_title ? card.title : card.block_title);
-    const time = element("span", "time", all ? "" : card.block_time);
+    const title = makeElement("b", "", all || !card.block_title ? card.title : card.block_title);
+    const time = makeElement("span", "time", all ? "" : card.block_time);
     this.bar.replaceChildren(
       title,
       time,
-      this.bars(card),
-      ...this.buttons(card),
-      differences(card),
+      this.makeBars(card),
+      ...this.makeButtons(card),
+      makeDifferences(card),
     );
     this.bar.hidden = false;
     this.bar.dataset.block = String(card.block);
-    this.mark(card.unlike);
+    this.markNodes(card.unlike);
   }
 
   /** @param {RepeatCard} card */
-  bars(card) {
+  makeBars(card) {
     const bars = card.bars.map((row) => {
-      const { first, last, height, differs } = fromRow(REPEAT_BAR_FIELDS, row);
+      const { first, last, height, differs } = readRow(REPEAT_BAR_FIELDS, row);
       const here = card.block >= first && card.block <= last;
-      const bar = element("i", [here && "here", differs && "differs"].filter(Boolean).join(" "));
+      const bar = makeElement(
+        "i",
+        [here && "here", differs && "differs"].filter(Boolean).join(" "),
+      );
       bar.style.height = `${Math.max(8, height * 100)}%`;
       bar.addEventListener("click", () => this.showBlock(first));
       return bar;
     });
-    const chart = element("div", bars.length > MANY_BARS ? "bars many" : "bars", bars);
+    const chart = makeElement("div", bars.length > MANY_BARS ? "bars many" : "bars", bars);
     chart.title = `Time of each: ${card.summary}`;
     return chart;
   }
 
   /** @param {RepeatCard} card */
-  buttons(card) {
+  makeButtons(card) {
     const count = formatCount(card.repeats);
     const all = card.block < 0;
     const position = all ? `all ${count}` : `${formatCount(card.block + 1)} of ${count}`;
     /** @type {(text: string, label: string, block: number) => HTMLElement} */
-    const to = (text, label, block) => button(text, label, () => this.showBlock(block));
+    const to = (text, label, block) => makeButton(text, label, () => this.showBlock(block));
     const buttons = [
       to("‹", "The one before ( [ )", Math.max(0, card.block) - 1),
-      element("span", "at", position),
+      makeElement("span", "at", position),
       to("›", "The next one ( ] )", card.block + 1),
     ];
     if (card.next_unlike >= 0) {
@@ -116,8 +119,8 @@ export class RepeatBar {
    * Marks the nodes that most blocks do not have so.
    * @param {number[]} nodes
    */
-  mark(nodes) {
-    this.dag.state.unlike = new Set(nodes);
+  markNodes(nodes) {
+    this.dag.state.differing = new Set(nodes);
     this.dag.renderer.draw();
   }
 
@@ -129,10 +132,10 @@ export class RepeatBar {
 }
 
 /** @param {RepeatCard} card */
-function differences(card) {
+function makeDifferences(card) {
   const lines = [`Times: ${card.summary}.`, ...card.differences];
-  return element("details", "differences", [
-    element("summary", "", card.next_unlike < 0 ? "Differences" : "They differ"),
-    element("ul", "", lines.map((line) => element("li", "", line))),
+  return makeElement("details", "differences", [
+    makeElement("summary", "", card.next_unlike < 0 ? "Differences" : "They differ"),
+    makeElement("ul", "", lines.map((line) => makeElement("li", "", line))),
   ]);
 }

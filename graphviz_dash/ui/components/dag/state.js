@@ -1,9 +1,9 @@
 // What the DAG shows: the folded graph, the selection, the focus and the hits of a search. No
 // drawing and no requests.
 
-import { boxAt, boxBeside, linkAt } from "./geometry.js";
+import { findBox, findBoxToSide, findLink } from "./geometry.js";
 import { SearchHits } from "./hits.js";
-import { boxLines, linkLines, repeatAround, toggled } from "./view.js";
+import { describeBox, describeLink, findRepeat, toggleGroup } from "./view.js";
 
 /** @import { View } from "./view.js" */
 /** @import { Viewport } from "./viewport.js" */
@@ -11,7 +11,7 @@ import { boxLines, linkLines, repeatAround, toggled } from "./view.js";
 
 /**
  * A request for a view, and how to show it.
- * @typedef {object} Load
+ * @typedef {object} ViewRequest
  * @property {boolean} [fresh] let the server unfold as many groups as fit
  * @property {string[]} [expanded] ids of the groups to unfold; default: those unfolded now
  * @property {Record<string, number>} [shown] the blocks that repeats show; default: as now
@@ -43,7 +43,7 @@ export class DagState {
   /** @type {Link | null} the link whose edges are listed */
   chosenLink = null;
   /** @type {Set<number>} nodes that differ from those of most blocks */
-  unlike = new Set();
+  differing = new Set();
   hits = new SearchHits();
 
   /**
@@ -81,11 +81,11 @@ export class DagState {
    * @param {readonly string[]} [expanded] ids of unfolded groups; default: as many as fit
    * @param {Record<string, number>} [shown] the blocks that repeats show
    */
-  viewQuery(viewport, expanded, shown) {
+  buildViewQuery(viewport, expanded, shown) {
     const query = new URLSearchParams({
       ...this.query,
       colour: this.colour,
-      ratio: viewport.shape.toFixed(3),
+      ratio: viewport.aspectRatio.toFixed(3),
     });
     if (viewport.width) query.set("width", String(Math.round(viewport.width)));
     if (expanded) query.set("expanded", expanded.join(","));
@@ -97,11 +97,11 @@ export class DagState {
   /**
    * The parameters of the view that `wanted` asks for.
    * @param {Viewport} viewport
-   * @param {Load} wanted
+   * @param {ViewRequest} wanted
    */
-  loadQuery(viewport, wanted) {
+  buildLoadQuery(viewport, wanted) {
     const before = wanted.fresh ? null : this.view;
-    const query = this.viewQuery(
+    const query = this.buildViewQuery(
       viewport,
       wanted.expanded ?? before?.expanded,
       wanted.shown ?? before?.shown,
@@ -114,10 +114,10 @@ export class DagState {
   /**
    * The request that folds or unfolds a group.
    * @param {Box} box
-   * @returns {Load}
+   * @returns {ViewRequest}
    */
-  toggleLoad(box) {
-    const expanded = toggled(this.view?.expanded ?? [], box);
+  requestToggle(box) {
+    const expanded = toggleGroup(this.view?.expanded ?? [], box);
     return { expanded, first: box.open ? undefined : box.id, keep: box.id };
   }
 
@@ -125,9 +125,9 @@ export class DagState {
    * The request that shows a block of an unfolded repeat.
    * @param {Box} box
    * @param {number} block -1: all
-   * @returns {Load}
+   * @returns {ViewRequest}
    */
-  blockLoad(box, block) {
+  requestBlock(box, block) {
     return { shown: { ...this.view?.shown, [box.id]: block }, first: box.id, keep: box.id };
   }
 
@@ -148,12 +148,12 @@ export class DagState {
    * The box of a node; undefined if it is inside a folded group.
    * @param {number} node
    */
-  boxOf(node) {
+  getNodeBox(node) {
     return this.byId.get(`n${node}`);
   }
 
   /** @param {string} id of a box */
-  labelOf(id) {
+  getLabel(id) {
     return this.byId.get(id)?.label ?? "";
   }
 
@@ -163,10 +163,10 @@ export class DagState {
    * @param {number} zoom
    * @returns {{box: Box | null, link: Link | null}}
    */
-  under([x, y], zoom) {
+  findAt([x, y], zoom) {
     if (!this.view) return { box: null, link: null };
-    const box = boxAt(this.view.boxes, x, y);
-    return { box, link: box ? null : linkAt(this.view.links, x, y, zoom) };
+    const box = findBox(this.view.boxes, x, y);
+    return { box, link: box ? null : findLink(this.view.links, x, y, zoom) };
   }
 
   /**
@@ -175,7 +175,7 @@ export class DagState {
    * @param {Link | null} link
    * @returns {boolean} whether that has changed
    */
-  point(box, link) {
+  setHover(box, link) {
     const changed = box !== this.hover || link !== this.hoverLink;
     this.hover = box;
     this.hoverLink = link;
@@ -183,9 +183,9 @@ export class DagState {
   }
 
   /** The lines of the tooltip; empty for none. */
-  hoverLines() {
-    if (this.hover && this.view) return boxLines(this.view, this.hover);
-    return this.hoverLink ? linkLines(this.hoverLink, (id) => this.labelOf(id)) : [];
+  describeHover() {
+    if (this.hover && this.view) return describeBox(this.view, this.hover);
+    return this.hoverLink ? describeLink(this.hoverLink, (id) => this.getLabel(id)) : [];
   }
 
   /**
@@ -193,7 +193,7 @@ export class DagState {
    * @param {"source" | "target"} end
    * @returns {Box | undefined}
    */
-  neighbour(end) {
+  findNeighbour(end) {
     if (!this.view) return undefined;
     const other = end === "target" ? "source" : "target";
     const current = this.currentId;
@@ -207,17 +207,17 @@ export class DagState {
    * @param {number} by 1: to the right, -1: to the left
    * @returns {Box | undefined}
    */
-  boxToSide(by) {
+  findBoxToSide(by) {
     const box = this.focusBox;
-    if (!box || !this.view) return this.neighbour("target");
-    return boxBeside(this.view.boxes, box, by);
+    if (!box || !this.view) return this.findNeighbour("target");
+    return findBoxToSide(this.view.boxes, box, by);
   }
 
   /**
    * The link after the chosen one among those of the current box.
    * @returns {Link | null}
    */
-  nextLink() {
+  findNextLink() {
     const id = this.currentId;
     if (!this.view || !id) return null;
     const links = this.view.links.filter((link) =>
@@ -231,10 +231,10 @@ export class DagState {
    * The innermost unfolded repeat around the current box, else the only unfolded one.
    * @param {string} [shownId] id of the repeat that is shown now
    */
-  currentRepeat(shownId) {
+  findCurrentRepeat(shownId) {
     if (!this.view) return null;
     const inner = this.byId.get(this.currentId ?? "");
-    return repeatAround(this.view.boxes, inner, shownId ? this.byId.get(shownId) : undefined);
+    return findRepeat(this.view.boxes, inner, shownId ? this.byId.get(shownId) : undefined);
   }
 }
 

@@ -1,7 +1,7 @@
 // A view of a folded graph as the page knows it.
 
-import { counted } from "../common/numbers.js";
-import { fromRow } from "../common/rows.js";
+import { pluralize } from "../common/numbers.js";
+import { readRow } from "../common/rows.js";
 import { BOX_FIELDS, LINK_FIELDS } from "./wire.js";
 
 /** @import { Box, DagView, Link } from "./wire.js" */
@@ -17,9 +17,9 @@ import { BOX_FIELDS, LINK_FIELDS } from "./wire.js";
  * @returns {View}
  */
 export function decodeView(sent) {
-  const boxes = sent.boxes.map((row) => fromRow(BOX_FIELDS, row));
+  const boxes = sent.boxes.map((row) => readRow(BOX_FIELDS, row));
   for (const box of boxes) if (box.node >= 0 && !box.where) box.where = `node ${box.node}`;
-  return { ...sent, boxes, links: sent.links.map((row) => fromRow(LINK_FIELDS, row)) };
+  return { ...sent, boxes, links: sent.links.map((row) => readRow(LINK_FIELDS, row)) };
 }
 
 /**
@@ -27,7 +27,7 @@ export function decodeView(sent) {
  * @param {View} view
  * @param {Box} box
  */
-export function boxLines(view, box) {
+export function describeBox(view, box) {
   const lines = [box.label];
   if (box.name >= 0) lines.push(view.names[box.name]);
   const facts = box.node >= 0 ? [box.where, box.note, box.time] : [box.note, box.time];
@@ -41,12 +41,12 @@ export function boxLines(view, box) {
  * @param {Link} link
  * @param {(id: string) => string} labelOf
  */
-export function linkLines(link, labelOf) {
+export function describeLink(link, labelOf) {
   const [from, to] = [labelOf(link.source), labelOf(link.target)];
   if (!link.count) return [`${from} holds ${to}`];
   const what = link.text || (link.dashed ? "programmatic" : "");
   const critical = link.critical ? "critical path" : "";
-  const facts = [counted(link.count, "edge"), what, critical, "click for all"];
+  const facts = [pluralize(link.count, "edge"), what, critical, "click for all"];
   return [`${from} → ${to}`, facts.filter(Boolean).join(" · ")];
 }
 
@@ -54,11 +54,11 @@ export function linkLines(link, labelOf) {
  * How much of the graph a view shows, in words.
  * @param {View} view
  */
-export function stateText(view) {
+export function describeView(view) {
   const { nodes, edges, full, note, complete } = view;
   const facts = [
-    `${counted(nodes, "node")}, ${counted(edges, "edge")}`,
-    shownText(view),
+    `${pluralize(nodes, "node")}, ${pluralize(edges, "edge")}`,
+    formatBoxCount(view),
     full ? "more unfold when others are folded" : "",
     note,
     complete ? "" : "loading times…",
@@ -70,7 +70,7 @@ export function stateText(view) {
  * How many boxes a view shows, unfolded groups not counted.
  * @param {View} view
  */
-export function shownText(view) {
+export function formatBoxCount(view) {
   const shown = view.boxes.filter((box) => !box.open).length;
   return shown === 1 ? "1 box" : `${shown} boxes`;
 }
@@ -80,7 +80,7 @@ export function shownText(view) {
  * @param {readonly string[]} expanded
  * @param {Box} box
  */
-export function toggled(expanded, box) {
+export function toggleGroup(expanded, box) {
   if (!box.open) return [...new Set([...expanded, box.id])];
   return expanded.filter((id) => id !== box.id && !id.startsWith(`${box.id}.`));
 }
@@ -92,7 +92,7 @@ export function toggled(expanded, box) {
  * @param {Box | undefined} shown the repeat that is shown now
  * @returns {Box | null}
  */
-export function repeatAround(boxes, inner, shown) {
+export function findRepeat(boxes, inner, shown) {
   const open = boxes.filter((box) => box.open && box.repeats);
   const around = inner
     ? open.filter((box) =>

@@ -2,21 +2,21 @@
 
 import { clamp } from "../common/numbers.js";
 import {
-  fitted,
-  HEAD,
+  fitCamera,
+  HEAD_HEIGHT,
   isInView,
-  mapFrame,
-  opening,
-  READABLE,
-  recentred,
-  zoomedAt,
+  openCamera,
+  placeMap,
+  READABLE_ZOOM,
+  recentreCamera,
+  zoomCamera,
 } from "./geometry.js";
 
 /** @import { Camera, Rect, Size } from "./geometry.js" */
 /** @import { Box } from "./wire.js" */
 
 /** Zoom for a box that must be readable and is not. */
-const READING = 0.8;
+const REVEAL_ZOOM = 0.8;
 
 /** Distance of the clickable point of an unfolded group from its left edge. */
 const HEAD_INSET = 40;
@@ -33,7 +33,7 @@ export class Viewport {
   dpr = 1;
 
   /** Width over height, within the range that the server accepts. */
-  get shape() {
+  get aspectRatio() {
     return clamp((this.width || 16) / (this.height || 10), 0.1, 20);
   }
 
@@ -63,8 +63,8 @@ export class Viewport {
     const before = { width: this.width, height: this.height };
     Object.assign(this, { width, height, dpr });
     const showsAll = !before.width || this.isHome;
-    if (showsAll) this.open(graph);
-    else Object.assign(this, recentred(this, before, this));
+    if (showsAll) this.showReadable(graph);
+    else Object.assign(this, recentreCamera(this, before, this));
     return showsAll;
   }
 
@@ -72,8 +72,8 @@ export class Viewport {
    * Shows the entire graph, or as much of its beginning as is readable.
    * @param {Size | null} graph
    */
-  open(graph) {
-    if (graph && this.width) this.goHome(opening(graph, this));
+  showReadable(graph) {
+    if (graph && this.width) this.setHome(openCamera(graph, this));
   }
 
   /**
@@ -81,11 +81,11 @@ export class Viewport {
    * @param {Size | null} graph
    */
   fit(graph) {
-    if (graph && this.width) this.goHome(fitted(graph, this));
+    if (graph && this.width) this.setHome(fitCamera(graph, this));
   }
 
   /** @param {Camera} camera */
-  goHome(camera) {
+  setHome(camera) {
     this.home = camera;
     Object.assign(this, camera);
   }
@@ -97,7 +97,7 @@ export class Viewport {
    * @param {number} [y]
    */
   zoomBy(graph, factor, x = this.width / 2, y = this.height / 2) {
-    Object.assign(this, zoomedAt(this, factor, x, y, graph, this));
+    Object.assign(this, zoomCamera(this, factor, x, y, graph, this));
   }
 
   /**
@@ -127,7 +127,7 @@ export class Viewport {
    * @returns {boolean} whether there is a map
    */
   centerMapPoint(graph, x, y) {
-    const map = this.mapFrame(graph);
+    const map = this.placeMap(graph);
     if (map) this.center((x - map.x) / map.scale, (y - map.y) / map.scale);
     return map !== null;
   }
@@ -137,7 +137,7 @@ export class Viewport {
    * @param {Rect} box
    */
   reveal(box) {
-    if (this.zoom < READABLE) this.zoom = READING;
+    if (this.zoom < READABLE_ZOOM) this.zoom = REVEAL_ZOOM;
     if (!isInView(box, this, this)) this.center(box.x + box.width / 2, box.y + box.height / 2);
   }
 
@@ -146,7 +146,7 @@ export class Viewport {
    * @param {Rect} before
    * @param {Rect} after
    */
-  follow(before, after) {
+  holdBox(before, after) {
     this.x += (before.x - after.x) * this.zoom;
     this.y += (before.y - after.y) * this.zoom;
   }
@@ -157,7 +157,7 @@ export class Viewport {
    * @param {number} y
    * @returns {[x: number, y: number]}
    */
-  graphPoint(x, y) {
+  toGraphPoint(x, y) {
     return [(x - this.x) / this.zoom, (y - this.y) / this.zoom];
   }
 
@@ -165,9 +165,9 @@ export class Viewport {
    * The point of the screen where a click hits a box.
    * @param {Box} box
    */
-  handleOf(box) {
+  getHandle(box) {
     const right = box.open ? HEAD_INSET : box.width / 2;
-    const down = box.open ? HEAD / 2 : box.height / 2;
+    const down = box.open ? HEAD_HEIGHT / 2 : box.height / 2;
     return { x: this.x + (box.x + right) * this.zoom, y: this.y + (box.y + down) * this.zoom };
   }
 
@@ -175,7 +175,7 @@ export class Viewport {
    * The overview map; null if the entire graph is visible.
    * @param {Size} graph
    */
-  mapFrame(graph) {
-    return mapFrame(graph, this, this);
+  placeMap(graph) {
+    return placeMap(graph, this, this);
   }
 }

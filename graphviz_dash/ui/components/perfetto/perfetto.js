@@ -2,16 +2,16 @@
 // says PONG, then hand over the trace once.
 
 import { find } from "../common/elements.js";
-import { ask, messageOf } from "../common/server.js";
-import { luminance } from "../common/theme.js";
+import { fetchJson, getMessage } from "../common/server.js";
+import { computeLuminance } from "../common/theme.js";
 
 /** @import { Component } from "../common/mount.js" */
 /** @import { Standing } from "../common/wire.js" */
 /** @import { PerfettoData } from "./wire.js" */
 
 const PING_MS = 100;
-const LOOK_MS = 150;
-const LIGHT = 0.3;
+const POLL_MS = 150;
+const LIGHT_LUMINANCE = 0.3;
 
 /** A problem for which the window of Perfetto has no use any more. */
 class TraceError extends Error {}
@@ -25,7 +25,7 @@ export default function perfetto(component) {
   const localButton = find(root, ".local", HTMLButtonElement);
   root.classList.toggle("small", data.small);
   publicButton.textContent = `${data.label} (${data.host})`;
-  publicButton.style.color = legibleOn(getComputedStyle(publicButton).backgroundColor);
+  publicButton.style.color = chooseTextColour(getComputedStyle(publicButton).backgroundColor);
   localButton.hidden = data.local === null;
   setDownload(root, ".native", `${data.path}?${data.native}`, `${data.stem}.pftrace`);
   setDownload(root, ".chrome", `${data.path}?${data.chrome}`, `${data.stem}.json`);
@@ -57,7 +57,7 @@ class Handover {
    * @param {string} text
    * @param {boolean} [problem]
    */
-  say(text, problem = false) {
+  showStatus(text, problem = false) {
     this.status.textContent = text;
     this.status.hidden = !text;
     this.status.classList.toggle("problem", problem);
@@ -73,17 +73,17 @@ class Handover {
     const ui = window.open(target.href, "_blank");
     if (!ui) {
       const advice = "Allow pop-ups, or download the trace.";
-      return this.say(`The browser kept the new window from opening. ${advice}`, true);
+      return this.showStatus(`The browser kept the new window from opening. ${advice}`, true);
     }
     for (const button of this.buttons) button.disabled = true;
     // A trace that cannot be had must end the waiting for the window, and the other way round.
     const round = new AbortController();
     const off = AbortSignal.any([this.signal, round.signal]);
     try {
-      this.say("Exporting the trace…");
+      this.showStatus("Exporting the trace…");
       const [buffer] = await Promise.all([
-        this.trace(target.host, off),
-        answered(ui, target.origin, this.data.timeout, off),
+        this.loadTrace(target.host, off),
+        waitForPong(ui, target.origin, this.data.timeout, off),
       ]);
       const size = buffer.byteLength;
       const { title, stem } = this.data;
@@ -92,11 +92,11 @@ class Handover {
       const asks = target.origin === location.origin
         ? ""
         : " It may ask whether to trust this page.";
-      this.say(`Handed ${formatBytes(size)} to Perfetto.${asks}`);
+      this.showStatus(`Handed ${formatBytes(size)} to Perfetto.${asks}`);
     } catch (error) {
       if (this.signal.aborted) return;
       if (error instanceof TraceError) ui.close();
-      this.say(messageOf(error), true);
+      this.showStatus(getMessage(error), true);
     } finally {
       round.abort();
       for (const button of this.buttons) button.disabled = false;
@@ -108,10 +108,10 @@ class Handover {
    * @param {string} host that waits for it
    * @param {AbortSignal} signal
    */
-  async trace(host, signal) {
-    await this.written(signal);
+  async loadTrace(host, signal) {
+    await this.waitForExport(signal);
     const bytes = await fetchTrace(`${this.data.path}?${this.data.trace}`, signal);
-    this.say(`Waiting for Perfetto at ${host}…`);
+    this.showStatus(`Waiting for Perfetto at ${host}…`);
     return bytes;
   }
 
@@ -119,12 +119,12 @@ class Handover {
    * Resolves when the trace is written; shows how far that is.
    * @param {AbortSignal} signal
    */
-  async written(signal) {
+  async waitForExport(signal) {
     const query = new URLSearchParams(this.data.trace);
     query.set("again", "1");
     try {
       for (;;) {
-        const standing = await this.ask("begin", query, signal);
+        const standing = await this.post("begin", query, signal);
         query.delete("again");
         if (standing.state === "done") return;
         if (standing.state === "cancelled") throw new TraceError("The export was cancelled.");
@@ -133,7 +133,7 @@ class Handover {
         }
         this.bar.value = standing.share;
         this.progress.hidden = false;
-        await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+        await new Promise((resolve) => setTimeout(resolve, POLL_MS));
         signal.throwIfAborted();
       }
     } finally {
@@ -142,7 +142,7 @@ class Handover {
   }
 
   cancel() {
-    this.ask("cancel", new URLSearchParams(this.data.trace)).catch(() => {});
+    this.post("cancel", new URLSearchParams(this.data.trace)).catch(() => {});
   }
 
   /**
@@ -151,11 +151,11 @@ class Handover {
    * @param {AbortSignal} [signal]
    * @returns {Promise<Standing>}
    */
-  async ask(what, query, signal) {
+  async post(what, query, signal) {
     try {
-      return await ask(`${this.data.path}/${what}?${query}`, { method: "POST", signal });
+      return await fetchJson(`${this.data.path}/${what}?${query}`, { method: "POST", signal });
     } catch (error) {
-      throw asTraceError(error);
+      throw toTraceError(error);
     }
   }
 }
@@ -170,7 +170,7 @@ async function fetchTrace(address, signal) {
     answer = await fetch(address, { signal });
     if (answer.ok) return await answer.arrayBuffer();
   } catch (error) {
-    throw asTraceError(error);
+    throw toTraceError(error);
   }
   const body = await answer.json().catch(() => null);
   throw new TraceError(
@@ -179,10 +179,10 @@ async function fetchTrace(address, signal) {
 }
 
 /** @param {unknown} error */
-function asTraceError(error) {
+function toTraceError(error) {
   // A browser rejects with a TypeError where no server answers.
   const what = error instanceof TypeError ? "fetched" : "exported";
-  return new TraceError(`The trace could not be ${what}: ${messageOf(error)}`);
+  return new TraceError(`The trace could not be ${what}: ${getMessage(error)}`);
 }
 
 /**
@@ -193,7 +193,7 @@ function asTraceError(error) {
  * @param {AbortSignal} signal
  * @returns {Promise<void>}
  */
-function answered(ui, origin, timeout, signal) {
+function waitForPong(ui, origin, timeout, signal) {
   return new Promise((resolve, reject) => {
     const begun = performance.now();
     const done = new AbortController();
@@ -244,9 +244,9 @@ function setDownload(root, selector, address, name) {
  * is none.
  * @param {string} colour
  */
-export function legibleOn(colour) {
+export function chooseTextColour(colour) {
   if (!colour.startsWith("rgb")) return "";
-  return luminance(colour) > LIGHT ? "#101418" : "#fff";
+  return computeLuminance(colour) > LIGHT_LUMINANCE ? "#101418" : "#fff";
 }
 
 /**

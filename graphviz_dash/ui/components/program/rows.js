@@ -34,7 +34,7 @@ export function makeTree(parents, words) {
  * @param {Tree} tree
  * @returns {Set<number>}
  */
-export function firstFolds(tree) {
+export function chooseFolds(tree) {
   const deepest = Math.max(0, ...new Set(tree.depth));
   for (let level = deepest; level >= 0; level--) {
     const count = tree.depth.filter((depth) => depth <= level).length;
@@ -56,9 +56,9 @@ export function firstFolds(tree) {
  * @param {string} search
  * @returns {number[]}
  */
-export function shownRows(tree, folds, search) {
+export function listRows(tree, folds, search) {
   const text = search.trim().toLowerCase();
-  if (text) return foundRows(tree, text);
+  if (text) return listMatches(tree, text);
   const rows = [];
   for (let place = 0; place < tree.depth.length;) {
     rows.push(place);
@@ -73,7 +73,7 @@ export function shownRows(tree, folds, search) {
  * @param {string} text
  * @returns {number[]}
  */
-function foundRows(tree, text) {
+function listMatches(tree, text) {
   const kept = new Set();
   /** @type {number[]} */
   const around = [];

@@ -1,7 +1,7 @@
 // The elements around the canvas: legend, tooltip, panel and messages.
 
-import { element, find, placeTooltip } from "../common/elements.js";
-import { keySheet, legendEntries } from "./panel.js";
+import { find, makeElement, placeTooltip } from "../common/elements.js";
+import { addKeySheet, listLegend } from "./panel.js";
 
 /** @import { Look } from "./draw.js" */
 /** @import { View } from "./model.js" */
@@ -17,7 +17,7 @@ export class Chrome {
     this.problem = find(root, ".problem", HTMLElement);
     this.live = find(root, ".live", HTMLElement);
     this.loading = find(root, ".loading", HTMLElement);
-    this.keys = keySheet(find(root, ".stage", HTMLElement));
+    this.keys = addKeySheet(find(root, ".stage", HTMLElement));
   }
 
   /**
@@ -26,18 +26,18 @@ export class Chrome {
    * @param {View} view
    */
   showLegend(look, view) {
-    const entries = legendEntries(look, view);
+    const entries = listLegend(look, view);
     const key = JSON.stringify(entries);
     if (key === this.legendKey) return;
     this.legendKey = key;
     const chips = entries.map(([text, fill]) => {
-      const swatch = element("i");
+      const swatch = makeElement("i");
       swatch.style.background = fill;
-      return element("span", "chip", [swatch, document.createTextNode(text)]);
+      return makeElement("span", "chip", [swatch, document.createTextNode(text)]);
     });
-    const idle = element("i", "idle");
+    const idle = makeElement("i", "idle");
     idle.style.setProperty("--idle", look.theme.idle);
-    const idleChip = element("span", "chip", [idle, document.createTextNode("GPU idle")]);
+    const idleChip = makeElement("span", "chip", [idle, document.createTextNode("GPU idle")]);
     this.legend.replaceChildren(...chips, idleChip);
   }
 
@@ -50,8 +50,8 @@ export class Chrome {
   showTooltip([title, ...rest], point, stage) {
     this.tooltip.hidden = false;
     this.tooltip.replaceChildren(
-      element("b", "", title),
-      ...rest.map((text) => element("span", "", text)),
+      makeElement("b", "", title),
+      ...rest.map((text) => makeElement("span", "", text)),
     );
     placeTooltip(this.tooltip, point, stage);
   }

@@ -1,7 +1,7 @@
 // The difference lanes: where the first run loses time against another.
 
 import { clamp, formatTime, formatTimeChange } from "../common/numbers.js";
-import { alpha, fitText, mix, textWidth } from "../common/theme.js";
+import { fitText, measureText, mixColours, setAlpha } from "../common/theme.js";
 import { GUTTER } from "./layout.js";
 
 /** @import { DifferenceRow } from "./layout.js" */
@@ -17,19 +17,19 @@ export const LOSSES = [
 ];
 
 /** Share of a lane's height above its zero. */
-const ABOVE = 0.72;
+const SHARE_ABOVE_ZERO = 0.72;
 
 /**
  * Colours of what is lost while idle, of what is lost at work, of what is gained, and of what is
  * lost by waiting for other ranks.
  * @param {Look} look
  */
-export function lossColours({ theme }) {
+export function getLossColours({ theme }) {
   return [
     theme.idle,
-    mix(theme.background, theme.text, 0.86),
+    mixColours(theme.background, theme.text, 0.86),
     theme.saved,
-    mix(theme.background, theme.text, 0.42),
+    mixColours(theme.background, theme.text, 0.42),
   ];
 }
 
@@ -40,7 +40,7 @@ export function lossColours({ theme }) {
  * @param {Scene} scene
  * @param {number} count
  */
-export function binRange({ state, viewport }, count) {
+export function getBinRange({ state, viewport }, count) {
   const [begin, end] = state.view ? state.view.loaded : viewport.window;
   const perBin = (end - begin) / count;
   const wide = perBin / viewport.perPixel;
@@ -49,7 +49,7 @@ export function binRange({ state, viewport }, count) {
   first -= first % together;
   const last = Math.min(count, Math.ceil((viewport.window[1] - begin) / perBin));
   /** @type {(bin: number) => number} */
-  const xOf = (bin) => viewport.x(begin + bin * perBin);
+  const xOf = (bin) => viewport.toX(begin + bin * perBin);
   return { first, last, together, perBin, xOf };
 }
 
@@ -68,11 +68,11 @@ export function drawDifference(scene, row) {
     ctx.font = `12px ${theme.font}`;
     ctx.fillStyle = theme.muted;
     ctx.textAlign = "left";
-    const text = notCompared(difference);
+    const text = formatNotCompared(difference);
     ctx.fillText(fitText(ctx, text, viewport.plot - 12), GUTTER + 6, y + h / 2);
     return;
   }
-  const zero = y + Math.round(h * ABOVE);
+  const zero = y + Math.round(h * SHARE_ABOVE_ZERO);
   const scale = { zero, up: zero - y - 2, down: y + h - zero - 2 };
   drawBars(scene, difference, scale);
   ctx.fillStyle = theme.rule;
@@ -81,7 +81,7 @@ export function drawDifference(scene, row) {
 }
 
 /** @param {DecodedDifference} difference */
-export function notCompared({ run, problem }) {
+export function formatNotCompared({ run, problem }) {
   return problem.startsWith(`${run}: `)
     ? `Not compared with ${problem}`
     : `Not compared with ${run}: ${problem}`;
@@ -96,8 +96,8 @@ export function notCompared({ run, problem }) {
  */
 function drawBars(scene, difference, { zero, up, down }) {
   const { ctx } = scene;
-  const { first, last, together, perBin, xOf } = binRange(scene, difference.bins);
-  const [idleColour, busyColour, gainColour, waitColour] = lossColours(scene);
+  const { first, last, together, perBin, xOf } = getBinRange(scene, difference.bins);
+  const [idleColour, busyColour, gainColour, waitColour] = getLossColours(scene);
   ctx.globalAlpha = 0.6;
   for (let bin = first; bin < last; bin += together) {
     const next = Math.min(last, bin + together);
@@ -131,7 +131,7 @@ function drawBars(scene, difference, { zero, up, down }) {
  */
 function drawTotal(scene, difference, { zero, up, down }) {
   const { ctx, theme } = scene;
-  const { first, last, together, xOf } = binRange(scene, difference.bins);
+  const { first, last, together, xOf } = getBinRange(scene, difference.bins);
   /** @type {(lost: number) => number} */
   const tall = (lost) => zero - clamp((lost / (difference.most || 1)) * up, -down, up);
   ctx.beginPath();
@@ -143,7 +143,7 @@ function drawTotal(scene, difference, { zero, up, down }) {
     else ctx.lineTo(xOf(edge), y);
   }
   ctx.lineWidth = 3.5;
-  ctx.strokeStyle = alpha(theme.lane, 0.85);
+  ctx.strokeStyle = setAlpha(theme.lane, 0.85);
   ctx.stroke();
   ctx.lineWidth = 1.5;
   ctx.strokeStyle = theme.text;
@@ -171,7 +171,7 @@ export function drawDifferenceTitle(scene, row) {
   ctx.font = `600 12px ${theme.mono}`;
   const time = formatTime(Math.abs(lost));
   ctx.fillText(time, 23, y + 25);
-  const room = textWidth(ctx, time) + 5;
+  const room = measureText(ctx, time) + 5;
   ctx.font = `11px ${theme.font}`;
   if (room < GUTTER - 58) ctx.fillText(lost < 0 ? "faster" : "slower", 23 + room, y + 25);
   ctx.fillStyle = theme.muted;
@@ -189,7 +189,7 @@ export function drawDifferenceTitle(scene, row) {
  * @param {[begin: number, end: number]} loaded
  * @param {string} first name of the first run
  */
-export function differenceLines(difference, at, loaded, first) {
+export function describeDifference(difference, at, loaded, first) {
   if (difference.problem) return ["Not compared", difference.problem];
   const perBin = (loaded[1] - loaded[0]) / difference.bins;
   const bin = Math.floor((at - loaded[0]) / perBin);

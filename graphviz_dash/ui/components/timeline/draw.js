@@ -1,10 +1,10 @@
 // Drawing of the timeline on a 2D canvas. Names come from traces: they are only ever drawn as text.
 
-import { alpha, textWidth } from "../common/theme.js";
+import { measureText, setAlpha } from "../common/theme.js";
 import { GUTTER } from "./layout.js";
 import { drawMarks } from "./marks.js";
 import { drawRun } from "./runs.js";
-import { axisUnit, ticksOf } from "./span.js";
+import { chooseAxisUnit, computeTicks } from "./span.js";
 
 /** @import { Palette, Theme } from "../common/theme.js" */
 /** @import { Layout } from "./layout.js" */
@@ -60,7 +60,7 @@ function drawScroll(scene, layout) {
   const room = viewport.height - layout.axis;
   const all = layout.total - layout.axis;
   if (all <= room) return;
-  ctx.fillStyle = alpha(theme.text, 0.35);
+  ctx.fillStyle = setAlpha(theme.text, 0.35);
   ctx.fillRect(
     viewport.width - 5,
     layout.axis + (viewport.scroll / all) * room,
@@ -70,8 +70,8 @@ function drawScroll(scene, layout) {
 }
 
 /** @param {Scene} scene */
-function ticks({ viewport }) {
-  return ticksOf(viewport.window, TICK_PX * viewport.perPixel);
+function getTicks({ viewport }) {
+  return computeTicks(viewport.window, TICK_PX * viewport.perPixel);
 }
 
 /**
@@ -82,9 +82,9 @@ function drawGrid(scene, layout) {
   const { ctx, theme, viewport } = scene;
   ctx.fillStyle = theme.rule;
   const bottom = Math.max(layout.total, viewport.height + viewport.scroll);
-  for (const at of ticks(scene).ticks) {
+  for (const at of getTicks(scene).ticks) {
     ctx.globalAlpha = at === 0 ? 1 : 0.55;
-    ctx.fillRect(Math.round(viewport.x(at)), layout.axis, 1, bottom - layout.axis);
+    ctx.fillRect(Math.round(viewport.toX(at)), layout.axis, 1, bottom - layout.axis);
   }
   ctx.globalAlpha = 1;
 }
@@ -95,18 +95,18 @@ function drawGrid(scene, layout) {
  */
 function drawAxis(scene, layout) {
   const { ctx, theme, viewport } = scene;
-  const { step, ticks: instants } = ticks(scene);
-  const { name, ns: scale } = axisUnit(viewport.window);
+  const { step, ticks: instants } = getTicks(scene);
+  const { name, ns: scale } = chooseAxisUnit(viewport.window);
   const digits = Math.max(0, -Math.floor(Math.log10(step / scale) + 1e-9));
   ctx.font = `11px ${theme.mono}`;
   ctx.textAlign = "left";
   const middle = layout.axis / 2;
-  const cursor = viewport.cursor === null ? null : viewport.x(viewport.cursor);
+  const cursor = viewport.cursor === null ? null : viewport.toX(viewport.cursor);
   for (const at of instants) {
-    const x = viewport.x(at);
+    const x = viewport.toX(at);
     ctx.globalAlpha = cursor !== null && Math.abs(cursor - x - 20) < 62 ? 0.15 : 1;
     ctx.fillStyle = theme.muted;
-    ctx.fillText(withDigits(at / scale, digits), x + 4, middle);
+    ctx.fillText(formatDigits(at / scale, digits), x + 4, middle);
     ctx.fillStyle = theme.rule;
     ctx.fillRect(Math.round(x), 5, 1, layout.axis - 5);
   }
@@ -119,7 +119,7 @@ function drawAxis(scene, layout) {
   ctx.fillStyle = theme.rule;
   ctx.fillRect(0, layout.axis - 1, viewport.width, 1);
   if (viewport.cursor !== null) {
-    drawCursor(scene, layout, withDigits(viewport.cursor / scale, Math.min(3, digits + 1)));
+    drawCursor(scene, layout, formatDigits(viewport.cursor / scale, Math.min(3, digits + 1)));
   }
 }
 
@@ -130,11 +130,11 @@ function drawAxis(scene, layout) {
  */
 function drawCursor(scene, layout, text) {
   const { ctx, theme, viewport } = scene;
-  const x = viewport.x(viewport.cursor ?? 0);
-  ctx.fillStyle = alpha(theme.text, 0.28);
+  const x = viewport.toX(viewport.cursor ?? 0);
+  ctx.fillStyle = setAlpha(theme.text, 0.28);
   ctx.fillRect(Math.round(x), layout.axis, 1, viewport.height);
   ctx.font = `600 11px ${theme.mono}`;
-  const width = textWidth(ctx, text);
+  const width = measureText(ctx, text);
   const left = Math.min(Math.max(GUTTER, x - width / 2), viewport.width - width - 6);
   ctx.fillStyle = theme.text;
   ctx.fillText(text, left, layout.axis / 2);
@@ -144,7 +144,7 @@ function drawCursor(scene, layout, text) {
  * @param {number} value
  * @param {number} digits after the point
  */
-function withDigits(value, digits) {
+function formatDigits(value, digits) {
   return value.toLocaleString("en-US", {
     minimumFractionDigits: digits,
     maximumFractionDigits: digits,

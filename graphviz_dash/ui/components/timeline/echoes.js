@@ -3,7 +3,7 @@
 /** Python's answer comes after the reader's next act, which it must not undo. */
 export class Echoes {
   /** @type {(string | null)[]} */
-  waiting = [];
+  pending = [];
 
   /**
    * Notes what Python is told.
@@ -11,7 +11,7 @@ export class Echoes {
    * @param {string | null | undefined} asked what Python asks for now
    */
   add(text, asked) {
-    if (text !== asked) this.waiting.push(text);
+    if (text !== asked) this.pending.push(text);
   }
 
   /**
@@ -20,8 +20,8 @@ export class Echoes {
    * @param {string | null} text
    */
   has(text) {
-    const at = this.waiting.indexOf(text);
-    this.waiting = at < 0 ? [] : this.waiting.slice(at + 1);
+    const at = this.pending.indexOf(text);
+    this.pending = at < 0 ? [] : this.pending.slice(at + 1);
     return at >= 0;
   }
 }

@@ -26,13 +26,13 @@ const REACH_PX = 2;
  * @param {number} perPixel ns
  * @returns {Hover | null}
  */
-export function hoverAt(layout, loaded, point, at, perPixel) {
+export function findHover(layout, loaded, point, at, perPixel) {
   if (point.x < GUTTER) return null;
   /** @type {(row: {y: number, h: number}) => boolean} */
   const isUnder = (row) => point.y >= row.y && point.y < row.y + row.h + 3;
   for (const { run, lanes, differences } of layout.blocks) {
     const row = lanes.find(isUnder);
-    if (row) return hoverLane(run, row.lane, loaded, at, perPixel);
+    if (row) return findLaneHover(run, row.lane, loaded, at, perPixel);
     const lost = differences.find(isUnder);
     if (lost) return { kind: "difference", run, difference: lost.difference, at };
   }
@@ -47,14 +47,14 @@ export function hoverAt(layout, loaded, point, at, perPixel) {
  * @param {number} perPixel
  * @returns {Hover | null}
  */
-function hoverLane(run, lane, loaded, at, perPixel) {
+function findLaneHover(run, lane, loaded, at, perPixel) {
   if (lane.busy) {
     const span = (loaded[1] - loaded[0]) / lane.busy.length;
     const bin = Math.floor((at - loaded[0]) / span);
     if (bin < 0 || bin >= lane.busy.length) return null;
     return { kind: "busy", run, lane, at, busy: lane.busy[bin], span };
   }
-  const i = nearestSlice(lane, at, REACH_PX * perPixel);
+  const i = findNearestSlice(lane, at, REACH_PX * perPixel);
   if (i >= 0) return { kind: "slice", run, lane, i, at };
   const next = countUpTo(lane.start, at);
   const open = next === 0 || next === lane.count;
@@ -68,7 +68,7 @@ function hoverLane(run, lane, loaded, at, perPixel) {
  * @param {number} at
  * @param {number} reach in ns
  */
-export function nearestSlice(lane, at, reach) {
+export function findNearestSlice(lane, at, reach) {
   const next = countUpTo(lane.start, at);
   let nearest = -1;
   for (const i of [next - 1, next]) {
@@ -85,7 +85,7 @@ export function nearestSlice(lane, at, reach) {
  * @param {number} at
  * @param {number} reach in ns
  */
-export function nearestEdge(lane, at, reach) {
+export function findNearestEdge(lane, at, reach) {
   const next = countUpTo(lane.start, at);
   let nearest = at;
   for (const i of [next - 1, next]) {

@@ -1,8 +1,8 @@
 // What the reader does with pointer, wheel and keyboard.
 
 import { GUTTER } from "./layout.js";
-import { tokenOf } from "./model.js";
-import { shifted } from "./span.js";
+import { getToken } from "./model.js";
+import { shiftSpan } from "./span.js";
 
 /** @import { Span } from "./span.js" */
 /** @import { Timeline } from "./timeline.js" */
@@ -91,13 +91,13 @@ function pointOf(canvas, event) {
  */
 function listenToWheel(t, signal) {
   t.canvas.addEventListener("wheel", (event) => {
-    if (!t.state.view || !t.wheel.takes(event)) return;
+    if (!t.state.view || !t.wheel.accept(event)) return;
     const { x } = pointOf(t.canvas, event);
     if (x < GUTTER) {
       if (!t.state.overflows(t.viewport.height)) return;
       t.scrollBy(event.deltaY);
     } else if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
-      t.moveTo(shifted(t.viewport.window, event.deltaX / t.viewport.plot));
+      t.jumpTo(shiftSpan(t.viewport.window, event.deltaX / t.viewport.plot));
     } else t.zoomAt(x, wheelFactor(event));
     event.preventDefault();
   }, { signal, passive: false });
@@ -121,8 +121,8 @@ function listenToPointer(t, signal) {
     if (!t.state.view) return;
     const point = t.viewport.pointer = pointOf(canvas, event);
     if (drag) return dragTo(t, drag, point);
-    t.look();
-    const measures = event.shiftKey || t.ruler.endAt(point.x) >= 0;
+    t.updateHover();
+    const measures = event.shiftKey || t.ruler.findEnd(point.x) >= 0;
     canvas.style.cursor = measures
       ? "col-resize"
       : t.state.hover?.kind === "slice"
@@ -140,12 +140,12 @@ function listenToPointer(t, signal) {
   }, { signal });
   canvas.addEventListener("pointerleave", () => {
     t.viewport.pointer = null;
-    t.look();
+    t.updateHover();
     t.renderer.paint();
   }, { signal });
   canvas.addEventListener("dblclick", (event) => {
     const { x, y } = pointOf(canvas, event);
-    const hover = t.state.hit(t.viewport, x, y);
+    const hover = t.state.findHover(t.viewport, x, y);
     if (hover?.kind === "slice") {
       t.zoomTo([hover.lane.start[hover.i], hover.lane.end[hover.i]]);
     } else if (hover) t.zoom(4);
@@ -159,7 +159,7 @@ function listenToPointer(t, signal) {
  * @returns {Drag}
  */
 function beginDrag(t, from, shift) {
-  const end = t.ruler.endAt(from.x);
+  const end = t.ruler.findEnd(from.x);
   const other = t.state.ruler && end >= 0 ? t.state.ruler[1 - end] : null;
   const ruler = other ?? (shift ? t.ruler.snap(from.x, from.y) : null);
   const { window, scroll } = t.viewport;
@@ -174,12 +174,12 @@ function beginDrag(t, from, shift) {
 function dragTo(t, drag, point) {
   const { from } = drag;
   if (Math.hypot(point.x - from.x, point.y - from.y) > CLICK_REACH_PX) drag.moved = true;
-  t.leave();
+  t.clearHover();
   if (!drag.moved) return;
-  if (drag.ruler !== null) return t.ruler.lay(drag.ruler, t.ruler.snap(point.x, point.y));
+  if (drag.ruler !== null) return t.ruler.place(drag.ruler, t.ruler.snap(point.x, point.y));
   t.scrollBy(drag.scroll + from.y - point.y - t.viewport.scroll);
   t.canvas.style.cursor = "grabbing";
-  t.show(shifted(drag.window, (from.x - point.x) / t.viewport.plot));
+  t.setWindow(shiftSpan(drag.window, (from.x - point.x) / t.viewport.plot));
 }
 
 /**
@@ -190,11 +190,11 @@ function dragTo(t, drag, point) {
 function endDrag(t, drag, point) {
   t.canvas.style.cursor = "";
   if (drag.ruler !== null) {
-    if (drag.moved) t.ruler.keep();
+    if (drag.moved) t.ruler.save();
   } else if (!drag.moved) {
-    const hover = t.state.hit(t.viewport, point.x, point.y);
+    const hover = t.state.findHover(t.viewport, point.x, point.y);
     if (hover?.kind === "slice" && hover.lane.kind !== "range") {
-      t.selection.select(hover.run.run, tokenOf(hover.lane, hover.i));
+      t.selection.select(hover.run.run, getToken(hover.lane, hover.i));
     } else if (t.state.selected) t.selection.select(null, null);
   }
   t.renderer.paint();

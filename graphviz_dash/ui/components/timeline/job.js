@@ -1,17 +1,17 @@
 // What takes the server longer than a view, nodes of slices and differences: its progress.
 
-import { button, element } from "../common/elements.js";
-import { ask, messageOf } from "../common/server.js";
+import { makeButton, makeElement } from "../common/elements.js";
+import { fetchJson, getMessage } from "../common/server.js";
 
 /** @import { Standing } from "../common/wire.js" */
 /** @import { Timeline } from "./timeline.js" */
 
-const FIRST_LOOK_MS = 50;
-const LOOK_MS = 200;
+const FIRST_POLL_MS = 50;
+const POLL_MS = 200;
 
 export class Job {
   /** @type {Standing | null} */
-  standing = null;
+  status = null;
 
   /**
    * @param {Timeline} timeline
@@ -24,38 +24,38 @@ export class Job {
 
   /** Forgets what was begun for other runs. */
   reset() {
-    this.standing = null;
+    this.status = null;
     this.render();
   }
 
-  begin() {
-    if (!this.standing) this.follow(false);
+  start() {
+    if (!this.status) this.poll(false);
   }
 
   /**
    * Has the server compute what the view still lacks, and shows how far that is.
    * @param {boolean} again also what was cancelled or failed
    */
-  async follow(again) {
+  async poll(again) {
     const { timeline } = this;
     const { state } = timeline;
     const { source } = state;
-    const query = this.query();
+    const query = this.buildQuery();
     if (again) query.set("again", "1");
-    this.standing = { state: "running", what: "", share: 0, problem: null };
+    this.status = { state: "running", what: "", share: 0, problem: null };
     for (let first = true;; first = false) {
-      const standing = await this.ask("more", query);
+      const standing = await this.post("more", query);
       query.delete("again");
       if (source !== state.source) return;
-      this.standing = standing;
+      this.status = standing;
       this.render();
       if (standing.state === "done") timeline.reload();
       if (standing.state !== "running") return;
-      await new Promise((resolve) => setTimeout(resolve, first ? FIRST_LOOK_MS : LOOK_MS));
+      await new Promise((resolve) => setTimeout(resolve, first ? FIRST_POLL_MS : POLL_MS));
     }
   }
 
-  query() {
+  buildQuery() {
     const query = new URLSearchParams(this.timeline.state.query);
     query.delete("step");
     return query;
@@ -66,16 +66,16 @@ export class Job {
    * @param {URLSearchParams} query
    * @returns {Promise<Standing>}
    */
-  async ask(what, query) {
+  async post(what, query) {
     try {
-      return await ask(`/api/timeline/${what}?${query}`, { method: "POST" });
+      return await fetchJson(`/api/timeline/${what}?${query}`, { method: "POST" });
     } catch (error) {
-      return { state: "failed", what: "", share: 0, problem: messageOf(error) };
+      return { state: "failed", what: "", share: 0, problem: getMessage(error) };
     }
   }
 
   render() {
-    const { standing, box } = this;
+    const { status: standing, box } = this;
     const news = standing && standing.state !== "done" && (standing.what || standing.problem);
     box.hidden = !news;
     if (!standing || !news) box.replaceChildren();
@@ -83,8 +83,8 @@ export class Job {
     else {
       const why = standing.state === "cancelled" ? "cancelled" : standing.problem;
       box.replaceChildren(
-        element("span", "", `Nodes and differences: ${why}`),
-        button("Try again", "Compute nodes and differences", () => this.follow(true)),
+        makeElement("span", "", `Nodes and differences: ${why}`),
+        makeButton("Try again", "Compute nodes and differences", () => this.poll(true)),
       );
     }
   }
@@ -94,13 +94,13 @@ export class Job {
     // Kept while it runs, so that the button is not taken from under the pointer.
     let bar = this.box.querySelector("progress");
     if (!bar) {
-      bar = element("progress");
+      bar = makeElement("progress");
       bar.max = 1;
-      const cancel = button("Cancel", "Cancel computing nodes and differences", () => {
+      const cancel = makeButton("Cancel", "Cancel computing nodes and differences", () => {
         cancel.disabled = true;
-        this.ask("cancel", this.query());
+        this.post("cancel", this.buildQuery());
       });
-      this.box.replaceChildren(element("span"), bar, cancel);
+      this.box.replaceChildren(makeElement("span"), bar, cancel);
     }
     bar.value = share;
     bar.setAttribute("aria-label", what);

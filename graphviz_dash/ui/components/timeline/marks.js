@@ -1,15 +1,15 @@
 // What is drawn over the lanes: launches with what they launched, rings around slices, the ruler.
 
 import { formatTime } from "../common/numbers.js";
-import { alpha, ink, textWidth } from "../common/theme.js";
+import { chooseInk, measureText, setAlpha } from "../common/theme.js";
 import { GUTTER } from "./layout.js";
-import { findLane, launchOf } from "./model.js";
+import { findLane, findLaunch } from "./model.js";
 
 /** @import { Block, LaneRow, Layout } from "./layout.js" */
 /** @import { Slice } from "./model.js" */
 /** @import { Scene } from "./draw.js" */
 
-const MOST_LINES = 12;
+const MAX_LINES = 12;
 
 /**
  * @param {Scene} scene
@@ -21,9 +21,9 @@ export function drawMarks(scene, layout) {
   const selected = state.selectedSlice;
   if (selected) drawLinks(scene, layout, selected, 0.85);
   if (hovered) drawLinks(scene, layout, hovered, 0.55);
-  if (hovered) ring(scene, layout, hovered, 1);
-  if (selected) ring(scene, layout, selected, 2);
-  else ringCard(scene, layout);
+  if (hovered) drawSliceRing(scene, layout, hovered, 1);
+  if (selected) drawSliceRing(scene, layout, selected, 2);
+  else drawCardRing(scene, layout);
   drawRuler(scene, layout);
 }
 
@@ -32,7 +32,7 @@ export function drawMarks(scene, layout) {
  * @param {Block} block
  * @param {Slice["lane"] | undefined} lane
  */
-function rowOf(block, lane) {
+function findRow(block, lane) {
   return block.lanes.find((row) => row.lane === lane);
 }
 
@@ -47,21 +47,21 @@ function drawLinks(scene, layout, slice, opacity) {
   const block = layout.blocks.find(({ run }) => run === slice.run);
   if (slice.lane.kind === "range") return;
   const isCall = slice.lane.kind === "cpu";
-  const call = isCall ? slice : launchOf(slice);
-  const row = block && call && rowOf(block, call.lane);
+  const call = isCall ? slice : findLaunch(slice);
+  const row = block && call && findRow(block, call.lane);
   if (!block || !call || !row) return;
   const { ctx, theme, viewport } = scene;
   ctx.save();
   ctx.beginPath();
   ctx.rect(GUTTER, block.top, viewport.plot, block.bottom - block.top);
   ctx.clip();
-  ctx.strokeStyle = alpha(theme.text, opacity);
-  ctx.fillStyle = alpha(theme.text, 0.13);
+  ctx.strokeStyle = setAlpha(theme.text, opacity);
+  ctx.fillStyle = setAlpha(theme.text, 0.13);
   ctx.lineWidth = 1.2;
-  const foot = { x: viewport.x(call.lane.start[call.i]), y: row.y + row.h };
-  const target = rowOf(block, slice.lane);
+  const foot = { x: viewport.toX(call.lane.start[call.i]), y: row.y + row.h };
+  const target = findRow(block, slice.lane);
   if (isCall) drawFan(scene, block, call.lane.row[call.i], foot);
-  else if (target) drawCurve(ctx, foot, viewport.x(slice.lane.start[slice.i]), target.y);
+  else if (target) drawCurve(ctx, foot, viewport.toX(slice.lane.start[slice.i]), target.y);
   ctx.restore();
 }
 
@@ -80,19 +80,19 @@ function drawFan(scene, block, call, foot) {
       if (lane.launch[i] !== call) continue;
       begin = Math.min(begin, lane.start[i]);
       end = Math.max(end, lane.end[i]);
-      if (++count <= MOST_LINES) drawCurve(ctx, foot, viewport.x(lane.start[i]), y);
+      if (++count <= MAX_LINES) drawCurve(ctx, foot, viewport.toX(lane.start[i]), y);
     }
   }
   if (count < 2) return;
   const top = block.gpuTop;
   ctx.beginPath();
   ctx.moveTo(foot.x, foot.y);
-  ctx.lineTo(viewport.x(begin), top);
-  ctx.lineTo(viewport.x(end), top);
+  ctx.lineTo(viewport.toX(begin), top);
+  ctx.lineTo(viewport.toX(end), top);
   ctx.closePath();
   ctx.fill();
   ctx.fillStyle = ctx.strokeStyle;
-  ctx.fillRect(viewport.x(begin), top - 2, viewport.x(end) - viewport.x(begin), 2);
+  ctx.fillRect(viewport.toX(begin), top - 2, viewport.toX(end) - viewport.toX(begin), 2);
 }
 
 /**
@@ -115,10 +115,10 @@ function drawCurve(ctx, from, x, y) {
  * @param {Slice} slice
  * @param {number} thick
  */
-function ring(scene, layout, { run, lane, i }, thick) {
+function drawSliceRing(scene, layout, { run, lane, i }, thick) {
   const block = layout.blocks.find((each) => each.run === run);
-  const row = block && rowOf(block, lane);
-  if (row) ringAround(scene, row, lane.start[i], lane.end[i], thick);
+  const row = block && findRow(block, lane);
+  if (row) drawRing(scene, row, lane.start[i], lane.end[i], thick);
 }
 
 /**
@@ -126,11 +126,11 @@ function ring(scene, layout, { run, lane, i }, thick) {
  * @param {Scene} scene
  * @param {Layout} layout
  */
-function ringCard(scene, layout) {
+function drawCardRing(scene, layout) {
   const { card } = scene.state;
   const block = card && layout.blocks.find(({ run }) => run.run === card.run);
-  const row = block && rowOf(block, findLane(block.run, card));
-  if (row) ringAround(scene, row, card.begin, card.begin + card.dur, 2);
+  const row = block && findRow(block, findLane(block.run, card));
+  if (row) drawRing(scene, row, card.begin, card.begin + card.dur, 2);
 }
 
 /**
@@ -140,10 +140,10 @@ function ringCard(scene, layout) {
  * @param {number} end
  * @param {number} thick
  */
-function ringAround(scene, row, begin, end, thick) {
+function drawRing(scene, row, begin, end, thick) {
   const { ctx, theme, viewport } = scene;
-  const left = Math.max(GUTTER - 4, viewport.x(begin));
-  const right = Math.min(viewport.width + 4, Math.max(viewport.x(end), left + 3));
+  const left = Math.max(GUTTER - 4, viewport.toX(begin));
+  const right = Math.min(viewport.width + 4, Math.max(viewport.toX(end), left + 3));
   if (right < GUTTER || left > viewport.width) return;
   ctx.lineWidth = thick + 1.5;
   ctx.strokeStyle = theme.background;
@@ -162,10 +162,10 @@ function drawRuler(scene, layout) {
   const { ctx, state: { ruler }, theme, viewport } = scene;
   if (!ruler) return;
   const top = viewport.scroll + layout.axis;
-  const [from, to] = [viewport.x(ruler[0]), viewport.x(ruler[1])];
+  const [from, to] = [viewport.toX(ruler[0]), viewport.toX(ruler[1])];
   const left = Math.min(Math.max(GUTTER, from), viewport.width);
   const right = Math.min(Math.max(GUTTER, to), viewport.width);
-  ctx.fillStyle = alpha(theme.primary, 0.13);
+  ctx.fillStyle = setAlpha(theme.primary, 0.13);
   ctx.fillRect(left, top, right - left, viewport.height);
   ctx.fillStyle = theme.primary;
   for (const x of [from, to]) {
@@ -176,9 +176,9 @@ function drawRuler(scene, layout) {
   ctx.font = `600 12px ${theme.mono}`;
   ctx.textAlign = "left";
   const text = formatTime(ruler[1] - ruler[0]);
-  const room = textWidth(ctx, text) + 12;
+  const room = measureText(ctx, text) + 12;
   const x = Math.min(Math.max(GUTTER, (left + right - room) / 2), viewport.width - room);
   ctx.fillRect(x, top + 4, room, 20);
-  ctx.fillStyle = ink(theme.primary);
+  ctx.fillStyle = chooseInk(theme.primary);
   ctx.fillText(text, x + 6, top + 14.5);
 }

@@ -88,7 +88,7 @@ function decodeRun(sent, begin) {
     lanes: (sent.lanes ?? []).map((lane) => decodeLane(lane, begin)),
     hiddenLanes: sent.hidden_lanes ?? 0,
     idle: sent.idle ?? {},
-    deviceBusy: sharesByDevice(sent.device_busy ?? {}),
+    deviceBusy: decodeDeviceShares(sent.device_busy ?? {}),
     summary: sent.summary ?? "",
     length: sent.length ?? "",
     delta: sent.delta ?? "",
@@ -120,10 +120,10 @@ function decodeLane(sent, begin) {
     start,
     end,
     name: sent.name ?? [],
-    row: undelta(sent.row ?? []),
-    launch: sent.launch ? undelta(sent.launch) : null,
-    node: sent.node ? undelta(sent.node) : null,
-    busy: sent.busy ? sharesOf(sent.busy) : null,
+    row: decodeDeltas(sent.row ?? []),
+    launch: sent.launch ? decodeDeltas(sent.launch) : null,
+    node: sent.node ? decodeDeltas(sent.node) : null,
+    busy: sent.busy ? decodeShares(sent.busy) : null,
   };
 }
 
@@ -131,7 +131,7 @@ function decodeLane(sent, begin) {
  * The share of each bin, 0 to 255.
  * @param {string} bytes in base64
  */
-function sharesOf(bytes) {
+function decodeShares(bytes) {
   return Uint8Array.from(atob(bytes), (char) => char.charCodeAt(0));
 }
 
@@ -139,8 +139,8 @@ function sharesOf(bytes) {
  * @param {Record<number, string>} sent
  * @returns {Record<number, Uint8Array>}
  */
-function sharesByDevice(sent) {
-  const entries = Object.entries(sent).map(([device, bytes]) => [device, sharesOf(bytes)]);
+function decodeDeviceShares(sent) {
+  const entries = Object.entries(sent).map(([device, bytes]) => [device, decodeShares(bytes)]);
   return Object.fromEntries(entries);
 }
 
@@ -150,13 +150,13 @@ function sharesByDevice(sent) {
  */
 function decodeDifference(sent) {
   const [idle, busy] = sent.before ?? [0, 0];
-  const idleAt = summed(sent.idle ?? [], idle);
+  const idleAt = accumulate(sent.idle ?? [], idle);
   return {
     run: sent.run,
     problem: sent.problem ?? "",
     idleAt,
-    busyAt: summed(sent.busy ?? [], busy),
-    waitingAt: sent.waiting?.length ? summed(sent.waiting, sent.waiting_before ?? 0) : null,
+    busyAt: accumulate(sent.busy ?? [], busy),
+    waitingAt: sent.waiting?.length ? accumulate(sent.waiting, sent.waiting_before ?? 0) : null,
     bins: idleAt.length - 1,
     total: sent.total ?? [0, 0],
     waitingTotal: sent.waiting_total ?? 0,
@@ -170,7 +170,7 @@ function decodeDifference(sent) {
  * @param {readonly number[]} values
  * @param {number} begin
  */
-export function summed(values, begin) {
+export function accumulate(values, begin) {
   const sums = new Float64Array(values.length + 1);
   sums[0] = begin;
   for (let i = 0; i < values.length; i++) sums[i + 1] = sums[i] + values[i];
@@ -181,7 +181,7 @@ export function summed(values, begin) {
  * Values whose differences from one to the next are given.
  * @param {readonly number[]} deltas
  */
-export function undelta(deltas) {
+export function decodeDeltas(deltas) {
   const values = new Int32Array(deltas.length);
   let sum = 0;
   for (let i = 0; i < deltas.length; i++) values[i] = sum += deltas[i];
@@ -193,7 +193,7 @@ export function undelta(deltas) {
  * @param {Lane} lane
  * @param {number} i
  */
-export function tokenOf(lane, i) {
+export function getToken(lane, i) {
   return (lane.kind === "gpu" ? "g" : "c") + lane.row[i];
 }
 
@@ -248,7 +248,7 @@ export function findLane(run, card) {
  * The call that launched a slice, where it is loaded.
  * @param {Slice} slice
  */
-export function launchOf({ run, lane, i }) {
+export function findLaunch({ run, lane, i }) {
   const row = lane.launch ? lane.launch[i] : -1;
   return row < 0 ? null : findSlice(run, `c${row}`);
 }

@@ -1,10 +1,10 @@
 // The content of what stands around the canvas: the legend, the card of a slice, the tooltip.
 
-import { button, element } from "../common/elements.js";
+import { makeButton, makeElement } from "../common/elements.js";
 import { formatTime } from "../common/numbers.js";
-import { differenceLines, lossColours, LOSSES } from "./difference.js";
+import { describeDifference, getLossColours, LOSSES } from "./difference.js";
 import { isGpuToken } from "./model.js";
-import { busyColour, sliceColour } from "./runs.js";
+import { getBusyColour, getSliceColour } from "./runs.js";
 
 /** @import { Look } from "./draw.js" */
 /** @import { Hover } from "./hover.js" */
@@ -31,8 +31,8 @@ const KEYS = [
  * @param {View} view
  * @returns {[text: string, colour: string][]}
  */
-export function legendEntries(look, view) {
-  return [...categoryEntries(look, view), ...busyEntries(look, view), ...lossEntries(look, view)];
+export function listLegend(look, view) {
+  return [...listCategories(look, view), ...listBusy(look, view), ...listLosses(look, view)];
 }
 
 /**
@@ -40,12 +40,12 @@ export function legendEntries(look, view) {
  * @param {View} view
  * @returns {[text: string, colour: string][]}
  */
-function categoryEntries(look, view) {
+function listCategories(look, view) {
   const names = view.runs.flatMap(({ lanes }) => lanes.flatMap(({ name }) => name));
   const used = new Set(names.map((name) => view.names[name][1]));
   return look.palette.categories.flatMap((entry, category) => {
     if (!used.has(category)) return [];
-    return [[entry.label, sliceColour(look, category)]];
+    return [[entry.label, getSliceColour(look, category)]];
   });
 }
 
@@ -54,9 +54,9 @@ function categoryEntries(look, view) {
  * @param {View} view
  * @returns {[text: string, colour: string][]}
  */
-function busyEntries(look, view) {
+function listBusy(look, view) {
   if (!view.runs.some(({ lanes }) => lanes.some(({ busy }) => busy))) return [];
-  return [["GPU utilisation", busyColour(look)]];
+  return [["GPU utilisation", getBusyColour(look)]];
 }
 
 /**
@@ -64,12 +64,12 @@ function busyEntries(look, view) {
  * @param {View} view
  * @returns {[text: string, colour: string][]}
  */
-function lossEntries(look, view) {
+function listLosses(look, view) {
   const compared = view.differences.filter(({ problem }) => !problem);
   if (!compared.length) return [];
   const waits = compared.some(({ waitingAt }) => waitingAt);
   /** @type {[text: string, colour: string][]} */
-  const entries = lossColours(look).map((fill, i) => [LOSSES[i], fill]);
+  const entries = getLossColours(look).map((fill, i) => [LOSSES[i], fill]);
   return waits ? entries : entries.slice(0, -1);
 }
 
@@ -80,8 +80,8 @@ function lossEntries(look, view) {
 export function renderPanel(t) {
   const { panel } = t.chrome;
   const { card, cardProblem } = t.state;
-  if (cardProblem) panel.replaceChildren(element("p", "hint", cardProblem));
-  else if (card) panel.replaceChildren(cardHead(t, card), pairs("fields", card.fields));
+  if (cardProblem) panel.replaceChildren(makeElement("p", "hint", cardProblem));
+  else if (card) panel.replaceChildren(makeCardHead(t, card), makeList("fields", card.fields));
   panel.hidden = !cardProblem && !card;
 }
 
@@ -89,9 +89,9 @@ export function renderPanel(t) {
  * The sheet of keys over the drawing, hidden until it is asked for.
  * @param {HTMLElement} stage
  */
-export function keySheet(stage) {
+export function addKeySheet(stage) {
   stage.querySelector(".keys")?.remove();
-  const sheet = pairs("keys", KEYS);
+  const sheet = makeList("keys", KEYS);
   sheet.hidden = true;
   stage.append(sheet);
   return sheet;
@@ -102,12 +102,12 @@ export function keySheet(stage) {
  * @param {string} className
  * @param {string[][]} rows
  */
-function pairs(className, rows) {
-  return element(
+function makeList(className, rows) {
+  return makeElement(
     "dl",
     className,
     rows.map(([what, text]) =>
-      element("div", "", [element("dt", "", what), element("dd", "", text)])
+      makeElement("div", "", [makeElement("dt", "", what), makeElement("dd", "", text)])
     ),
   );
 }
@@ -116,17 +116,17 @@ function pairs(className, rows) {
  * @param {Timeline} t
  * @param {SliceCard} card
  */
-function cardHead(t, card) {
-  const swatch = element("i");
-  swatch.style.background = sliceColour(t.renderer, card.category);
-  const name = element("p", "name", card.name);
+function makeCardHead(t, card) {
+  const swatch = makeElement("i");
+  swatch.style.background = getSliceColour(t.renderer, card.category);
+  const name = makeElement("p", "name", card.name);
   name.tabIndex = 0;
   const measured = `${card.run} · measured in the ${card.measured} pass, under the profiler`;
-  return element("div", "head", [
-    element("h4", "", [swatch, document.createTextNode(card.title)]),
-    element("p", "sub", measured),
+  return makeElement("div", "head", [
+    makeElement("h4", "", [swatch, document.createTextNode(card.title)]),
+    makeElement("p", "sub", measured),
     name,
-    element("div", "actions", cardActions(t, card)),
+    makeElement("div", "actions", makeCardActions(t, card)),
   ]);
 }
 
@@ -134,20 +134,22 @@ function cardHead(t, card) {
  * @param {Timeline} t
  * @param {SliceCard} card
  */
-function cardActions(t, card) {
-  const actions = [button("Zoom to it", "Zoom to the slice (Enter)", () => t.zoomToCard())];
+function makeCardActions(t, card) {
+  const actions = [makeButton("Zoom to it", "Zoom to the slice (Enter)", () => t.zoomToCard())];
   const { link } = card;
   if (link) {
     const text = isGpuToken(card.token) ? "Its launch" : "Its first kernel";
     const label = `Select ${text.toLowerCase()}`;
-    actions.push(button(text, label, () => t.selection.select(card.run, link.token, true)));
+    actions.push(makeButton(text, label, () => t.selection.select(card.run, link.token, true)));
   }
   for (const { run, token } of card.pairs) {
     if (!token) continue;
     const label = `Select the same work in ${run}`;
-    actions.push(button(`In ${run}`, label, () => t.selection.select(run, token, true)));
+    actions.push(makeButton(`In ${run}`, label, () => t.selection.select(run, token, true)));
   }
-  actions.push(button("Clear", "Clear the selection (Esc)", () => t.selection.select(null, null)));
+  actions.push(
+    makeButton("Clear", "Clear the selection (Esc)", () => t.selection.select(null, null)),
+  );
   return actions;
 }
 
@@ -157,18 +159,18 @@ function cardActions(t, card) {
  * @param {Hover} hover
  * @returns {string[] | null}
  */
-export function tooltipLines(view, hover) {
+export function describeHover(view, hover) {
   switch (hover.kind) {
     case "difference":
-      return differenceLines(hover.difference, hover.at, view.loaded, view.runs[0].run);
+      return describeDifference(hover.difference, hover.at, view.loaded, view.runs[0].run);
     case "busy": {
       const share = hover.busy === 0 ? "idle" : `${((hover.busy / 255) * 100).toFixed(0)}% busy`;
       return [share, `of ${formatTime(hover.span)} around the pointer`, "zoom in to see slices"];
     }
     case "slice":
-      return sliceLines(view, hover);
+      return describeSlice(view, hover);
     case "gap":
-      return gapLines(hover);
+      return describeGap(hover);
   }
 }
 
@@ -176,7 +178,7 @@ export function tooltipLines(view, hover) {
  * @param {View} view
  * @param {Hover & {kind: "slice"}} hover
  */
-function sliceLines(view, { lane, i }) {
+function describeSlice(view, { lane, i }) {
   const lines = [
     view.names[lane.name[i]][0],
     `${formatTime(lane.end[i] - lane.start[i])} long`,
@@ -188,14 +190,14 @@ function sliceLines(view, { lane, i }) {
 }
 
 /** @param {Hover & {kind: "gap"}} hover */
-function gapLines({ run, lane, at, open, length }) {
+function describeGap({ run, lane, at, open, length }) {
   const isGpu = lane.kind === "gpu";
   const text = isGpu ? "idle" : lane.kind === "cpu" ? "no call shown" : "in no operator shown";
   const lines = [
     open ? `${text}, for longer than the view` : `${text} for ${formatTime(length)}`,
     isGpu ? `stream ${lane.track}` : `CPU thread ${lane.track}`,
   ];
-  const idle = isGpu ? idlePeriodAt(run, lane.owner, at) : null;
+  const idle = isGpu ? findIdlePeriod(run, lane.owner, at) : null;
   if (idle) lines.push(`the whole GPU idles ${formatTime(idle)} here`);
   return lines;
 }
@@ -206,7 +208,7 @@ function gapLines({ run, lane, at, open, length }) {
  * @param {number} device
  * @param {number} at
  */
-function idlePeriodAt(run, device, at) {
+function findIdlePeriod(run, device, at) {
   const periods = run.idle[device] ?? [];
   for (let i = 0; i < periods.length; i += 2) {
     if (periods[i] <= at && at <= periods[i + 1]) return periods[i + 1] - periods[i];

@@ -1,8 +1,8 @@
 // The canvas of the timeline.
 
-import { contextOf } from "../common/elements.js";
+import { getContext } from "../common/elements.js";
 import { keepRecent } from "../common/numbers.js";
-import { alpha, hatch, NO_PALETTE, readTheme } from "../common/theme.js";
+import { makeHatch, NO_PALETTE, readTheme, setAlpha } from "../common/theme.js";
 import { drawTimeline } from "./draw.js";
 
 /** @import { Palette, Theme } from "../common/theme.js" */
@@ -33,7 +33,7 @@ export class Renderer {
     this.host = host;
     this.state = state;
     this.viewport = viewport;
-    this.ctx = contextOf(canvas);
+    this.ctx = getContext(canvas);
     this.theme = readTheme(host, this.palette);
   }
 
@@ -67,8 +67,8 @@ export class Renderer {
     if (!viewport.width || !state.layout || !viewport.placed) return;
     const begun = performance.now();
     const theme = this.theme = readTheme(this.host, palette);
-    const stroke = alpha(theme.idle, theme.dark ? 0.34 : 0.3);
-    if (!this.hatch || this.hatchOf !== stroke) this.hatch = hatch(ctx, stroke, viewport.dpr);
+    const stroke = setAlpha(theme.idle, theme.dark ? 0.34 : 0.3);
+    if (!this.hatch || this.hatchOf !== stroke) this.hatch = makeHatch(ctx, stroke, viewport.dpr);
     this.hatchOf = stroke;
     drawTimeline({ ctx, palette, theme, hatch: this.hatch, state, viewport }, state.layout);
     const marks = this.canvas.dataset;

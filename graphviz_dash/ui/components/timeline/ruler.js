@@ -1,21 +1,21 @@
 // The ruler: a length between two instants, which stays until it is removed.
 
-import { button, element } from "../common/elements.js";
+import { makeButton, makeElement } from "../common/elements.js";
 import { formatTime } from "../common/numbers.js";
-import { ask, messageOf } from "../common/server.js";
+import { fetchJson, getMessage } from "../common/server.js";
 import { Echoes } from "./echoes.js";
-import { nearestEdge } from "./hover.js";
+import { findNearestEdge } from "./hover.js";
 import { GUTTER } from "./layout.js";
-import { shifted } from "./span.js";
+import { shiftSpan } from "./span.js";
 
 /** @import { Span } from "./span.js" */
 /** @import { Timeline } from "./timeline.js" */
 /** @import { Measured } from "./wire.js" */
 
 const SNAP_PX = 6;
-const GRASP_PX = 5;
-const KEEP_MS = 400;
-const ZOOM_AIR = 0.04;
+const GRAB_PX = 5;
+const SAVE_MS = 400;
+const ZOOM_MARGIN = 0.04;
 
 export class Ruler {
   /** @type {number | null} where it was begun by keys */
@@ -23,9 +23,9 @@ export class Ruler {
   /** @type {[what: string, text: string][]} what lies between its ends */
   lines = [];
   /** @type {string | null | undefined} what Python asks for */
-  asked = undefined;
+  pythonText = undefined;
   echoes = new Echoes();
-  keeping = 0;
+  saveTimer = 0;
 
   /**
    * @param {Timeline} timeline
@@ -40,13 +40,13 @@ export class Ruler {
    * Takes the ruler that Python asks for, when that has changed.
    * @param {string | null} text
    */
-  follow(text) {
-    if (text === this.asked) return;
-    this.asked = text;
+  sync(text) {
+    if (text === this.pythonText) return;
+    this.pythonText = text;
     if (this.echoes.has(text) || text === this.text) return;
     this.timeline.state.ruler = parseSpan(text);
     this.lines = [];
-    this.shown();
+    this.refresh();
   }
 
   get text() {
@@ -61,22 +61,22 @@ export class Ruler {
   snap(x, y) {
     const { timeline } = this;
     const { state, viewport } = timeline;
-    const at = viewport.time(Math.max(GUTTER, x));
-    const hover = state.hit(viewport, x, y);
+    const at = viewport.toTime(Math.max(GUTTER, x));
+    const hover = state.findHover(viewport, x, y);
     if (!hover || hover.kind === "difference") return at;
-    return nearestEdge(hover.lane, at, SNAP_PX * viewport.perPixel);
+    return findNearestEdge(hover.lane, at, SNAP_PX * viewport.perPixel);
   }
 
   /**
    * Which end lies under x: 0, 1, or -1 for none.
    * @param {number} x
    */
-  endAt(x) {
+  findEnd(x) {
     const { state, viewport } = this.timeline;
     if (!state.ruler || x < GUTTER) return -1;
-    const away = state.ruler.map((at) => Math.abs(viewport.x(at) - x));
+    const away = state.ruler.map((at) => Math.abs(viewport.toX(at) - x));
     const end = away[0] < away[1] ? 0 : 1;
-    return away[end] <= GRASP_PX ? end : -1;
+    return away[end] <= GRAB_PX ? end : -1;
   }
 
   /**
@@ -84,7 +84,7 @@ export class Ruler {
    * @param {number} a
    * @param {number} b
    */
-  lay(a, b) {
+  place(a, b) {
     const { canvas, renderer, state } = this.timeline;
     state.ruler = [Math.round(Math.min(a, b)), Math.round(Math.max(a, b))];
     this.lines = [];
@@ -94,16 +94,16 @@ export class Ruler {
   }
 
   /** Tells Python of it, so that the address has it. */
-  keep() {
+  save() {
     const { timeline } = this;
     const { ruler: span } = timeline.state;
-    this.echoes.add(this.text, this.asked);
+    this.echoes.add(this.text, this.pythonText);
     timeline.setStateValue("ruler", { span, at: Date.now() });
     timeline.chrome.announce(span ? `Ruler of ${formatTime(span[1] - span[0])}` : "Ruler removed");
-    this.shown();
+    this.refresh();
   }
 
-  shown() {
+  refresh() {
     const { timeline } = this;
     timeline.canvas.dataset.ruler = this.text ?? "";
     this.render();
@@ -115,15 +115,15 @@ export class Ruler {
     const { state } = this.timeline;
     if (!state.ruler) return;
     state.ruler = this.mark = null;
-    this.keep();
+    this.save();
   }
 
   zoomTo() {
     const { ruler } = this.timeline.state;
     if (!ruler || ruler[1] <= ruler[0]) return;
-    const [begin] = shifted(ruler, -ZOOM_AIR);
-    const [, end] = shifted(ruler, ZOOM_AIR);
-    this.timeline.glide([begin, end]);
+    const [begin] = shiftSpan(ruler, -ZOOM_MARGIN);
+    const [, end] = shiftSpan(ruler, ZOOM_MARGIN);
+    this.timeline.glideTo([begin, end]);
   }
 
   /**
@@ -135,9 +135,9 @@ export class Ruler {
     if (!state.ruler) return;
     const [begin, end] = state.ruler;
     const pixel = Math.max(1, Math.round(viewport.perPixel));
-    this.lay(begin, Math.max(begin, end + by * pixel));
-    clearTimeout(this.keeping);
-    this.keeping = window.setTimeout(() => this.keep(), KEEP_MS);
+    this.place(begin, Math.max(begin, end + by * pixel));
+    clearTimeout(this.saveTimer);
+    this.saveTimer = window.setTimeout(() => this.save(), SAVE_MS);
   }
 
   /** Lays it by keys: over the selected slice or from the pointer, then on to where that is next. */
@@ -147,12 +147,12 @@ export class Ruler {
     const [begin, end] = state.selectedSpan ?? [here, here];
     if (this.mark === null) {
       this.mark = begin;
-      this.lay(begin, end);
+      this.place(begin, end);
     } else {
-      this.lay(Math.min(this.mark, begin), Math.max(this.mark, end));
+      this.place(Math.min(this.mark, begin), Math.max(this.mark, end));
       this.mark = null;
     }
-    this.keep();
+    this.save();
   }
 
   /** Asks what runs between its ends. */
@@ -166,10 +166,10 @@ export class Ruler {
     let lines;
     try {
       /** @type {Measured} */
-      const measured = await ask(`/api/timeline/measure?${query}`);
+      const measured = await fetchJson(`/api/timeline/measure?${query}`);
       ({ lines } = measured);
     } catch (error) {
-      lines = [/** @type {[string, string]} */ (["", messageOf(error)])];
+      lines = [/** @type {[string, string]} */ (["", getMessage(error)])];
     }
     if (text !== this.text) return;
     this.lines = lines;
@@ -181,13 +181,13 @@ export class Ruler {
     const { ruler: span } = this.timeline.state;
     box.hidden = !span;
     if (!span) return;
-    const list = element("dl");
+    const list = makeElement("dl");
     for (const [what, text] of this.lines) {
-      list.append(element("dt", "", what), element("dd", "", text));
+      list.append(makeElement("dt", "", what), makeElement("dd", "", text));
     }
-    const length = element("div", "length", [
-      element("b", "", formatTime(span[1] - span[0])),
-      element("span", "", `from ${formatTime(span[0])} to ${formatTime(span[1])}`),
+    const length = makeElement("div", "length", [
+      makeElement("b", "", formatTime(span[1] - span[0])),
+      makeElement("span", "", `from ${formatTime(span[0])} to ${formatTime(span[1])}`),
     ]);
     const [shown, listed] = box.children;
     if (shown && listed) {
@@ -199,9 +199,9 @@ export class Ruler {
     box.append(
       length,
       list,
-      element("div", "actions", [
-        button("Zoom to it", "Zoom to the ruler (Z)", () => this.zoomTo()),
-        button("Remove", "Remove the ruler (Del)", () => this.remove()),
+      makeElement("div", "actions", [
+        makeButton("Zoom to it", "Zoom to the ruler (Z)", () => this.zoomTo()),
+        makeButton("Remove", "Remove the ruler (Del)", () => this.remove()),
       ]),
     );
   }

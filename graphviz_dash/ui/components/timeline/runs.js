@@ -1,8 +1,8 @@
 // Drawing of one run: its lanes with slices or busy shares, idle times and steps.
 
 import { countUpTo, formatTime } from "../common/numbers.js";
-import { alpha, fitText, ink, mix, textWidth } from "../common/theme.js";
-import { binRange, drawDifference, drawDifferenceTitle } from "./difference.js";
+import { chooseInk, fitText, measureText, mixColours, setAlpha } from "../common/theme.js";
+import { drawDifference, drawDifferenceTitle, getBinRange } from "./difference.js";
 import { GUTTER } from "./layout.js";
 
 /** @import { StepMark } from "./wire.js" */
@@ -10,17 +10,17 @@ import { GUTTER } from "./layout.js";
 /** @import { Lane, Run } from "./model.js" */
 /** @import { Look, Scene } from "./draw.js" */
 
-const LABEL_FROM_PX = 26;
-const HATCH_FROM_PX = 2.5;
+const MIN_LABEL_PX = 26;
+const MIN_HATCH_PX = 2.5;
 /** Opacity of the ink in which the busy share of the GPU is drawn. */
-const BUSY = 0.62;
+const BUSY_OPACITY = 0.62;
 
 /**
  * The ink in which the busy share of the GPU is drawn, one for all runs.
  * @param {Look} look
  */
-export function busyColour({ theme }) {
-  return alpha(theme.text, BUSY);
+export function getBusyColour({ theme }) {
+  return setAlpha(theme.text, BUSY_OPACITY);
 }
 
 /**
@@ -28,7 +28,7 @@ export function busyColour({ theme }) {
  * @param {Look} look
  * @param {Run} run
  */
-export function inkOf({ theme }, { light }) {
+export function getRunInk({ theme }, { light }) {
   return light ? theme.light : theme.run;
 }
 
@@ -37,12 +37,12 @@ export function inkOf({ theme }, { light }) {
  * @param {Look} look
  * @param {number} category
  */
-export function sliceColour({ palette, theme }, category) {
+export function getSliceColour({ palette, theme }, category) {
   const { call } = palette.categories[category];
-  if (call === "synchronise") return mix(theme.background, theme.text, 0.2);
-  if (call === "annotation") return mix(theme.background, theme.text, 0.13);
-  if (call === "operator") return mix(theme.background, theme.text, 0.3);
-  if (call === "kernel launch") return mix(theme.background, theme.text, 0.5);
+  if (call === "synchronise") return mixColours(theme.background, theme.text, 0.2);
+  if (call === "annotation") return mixColours(theme.background, theme.text, 0.13);
+  if (call === "operator") return mixColours(theme.background, theme.text, 0.3);
+  if (call === "kernel launch") return mixColours(theme.background, theme.text, 0.5);
   return theme.categories[category];
 }
 
@@ -53,7 +53,7 @@ export function sliceColour({ palette, theme }, category) {
 export function drawRun(scene, block) {
   const { ctx, theme, viewport } = scene;
   const { run } = block;
-  const shade = inkOf(scene, run);
+  const shade = getRunInk(scene, run);
   for (const row of block.lanes) {
     ctx.fillStyle = row.lane.kind === "gpu" ? theme.lane : theme.cpuLane;
     ctx.fillRect(GUTTER, row.y, viewport.plot, row.h);
@@ -100,13 +100,13 @@ function drawTitle(scene, block, shade) {
   ctx.fillStyle = theme.text;
   ctx.font = `600 13px ${theme.font}`;
   ctx.fillText(fitText(ctx, run.run, GUTTER - 32), 26, y);
-  const step = stepText(run);
+  const step = formatStep(run);
   ctx.font = `12px ${theme.font}`;
   ctx.fillText(step, GUTTER, y);
-  const used = textWidth(ctx, step);
+  const used = measureText(ctx, step);
   ctx.fillStyle = theme.muted;
   ctx.textAlign = "right";
-  ctx.fillText(fitText(ctx, summaryText(run), viewport.plot - used - 24), viewport.width - 8, y);
+  ctx.fillText(fitText(ctx, formatSummary(run), viewport.plot - used - 24), viewport.width - 8, y);
   ctx.textAlign = "left";
   ctx.font = `11px ${theme.font}`;
   for (const { lane, y: top, h } of block.lanes) {
@@ -120,13 +120,13 @@ function drawTitle(scene, block, shade) {
  * What is in view of a run, and where the lanes are that are not drawn.
  * @param {Run} run
  */
-export function summaryText(run) {
+export function formatSummary(run) {
   const hidden = run.hiddenLanes ? ` · ${run.hiddenLanes} lanes not shown: open in Perfetto` : "";
   return run.summary ? `in view: ${run.summary}${hidden}` : "";
 }
 
 /** @param {Run} run */
-function stepText(run) {
+function formatStep(run) {
   if (run.step) return `step ${run.step.index} · ${run.length} traced`;
   return run.problem ? "" : "whole trace, no steps marked";
 }
@@ -137,13 +137,13 @@ function stepText(run) {
  * @param {Run} run
  * @param {Lane} lane
  */
-function idleInView({ viewport }, run, lane) {
+function findVisibleIdle({ viewport }, run, lane) {
   const periods = run.idle[lane.owner] ?? [];
   const spans = [];
   for (let i = 0; i < periods.length; i += 2) {
     const [begin, end] = periods.slice(i, i + 2);
-    const left = Math.max(GUTTER, viewport.x(begin));
-    const right = Math.min(viewport.width, viewport.x(end));
+    const left = Math.max(GUTTER, viewport.toX(begin));
+    const right = Math.min(viewport.width, viewport.toX(end));
     if (right > left) spans.push({ left, right, length: end - begin });
   }
   return spans;
@@ -168,8 +168,8 @@ function drawIdle(scene, block) {
       ctx.fill();
       continue;
     }
-    for (const { left, right } of idleInView(scene, block.run, lane)) {
-      if (right - left >= HATCH_FROM_PX) ctx.fillRect(left + 1, y, right - left - 2, h);
+    for (const { left, right } of findVisibleIdle(scene, block.run, lane)) {
+      if (right - left >= MIN_HATCH_PX) ctx.fillRect(left + 1, y, right - left - 2, h);
     }
   }
 }
@@ -184,12 +184,12 @@ function drawIdleLabels(scene, block) {
   if (!row || row.h < 16) return;
   ctx.font = `11px ${theme.mono}`;
   ctx.textAlign = "center";
-  for (const { left, right, length } of idleInView(scene, block.run, row.lane)) {
+  for (const { left, right, length } of findVisibleIdle(scene, block.run, row.lane)) {
     const text = `idle ${formatTime(length)}`;
-    const width = textWidth(ctx, text);
+    const width = measureText(ctx, text);
     if (right - left < width + 20) continue;
     const middle = (left + right) / 2;
-    ctx.globalAlpha = isFaded(scene, block.run, viewport.time(middle)) ? 0.45 : 1;
+    ctx.globalAlpha = isFaded(scene, block.run, viewport.toTime(middle)) ? 0.45 : 1;
     ctx.fillStyle = theme.lane;
     ctx.fillRect(middle - width / 2 - 5, row.y + row.h / 2 - 8, width + 10, 16);
     ctx.fillStyle = theme.idle;
@@ -209,7 +209,7 @@ function drawBusy(scene, row, busy) {
   const { ctx, theme } = scene;
   ctx.beginPath();
   traceShare(scene, row, busy, row.y + row.h);
-  ctx.fillStyle = row.lane.kind === "cpu" ? alpha(theme.text, 0.38) : busyColour(scene);
+  ctx.fillStyle = row.lane.kind === "cpu" ? setAlpha(theme.text, 0.38) : getBusyColour(scene);
   ctx.fill();
 }
 
@@ -222,7 +222,7 @@ function drawBusy(scene, row, busy) {
  */
 function traceShare(scene, row, busy, edge) {
   const { ctx } = scene;
-  const { first, last, together, xOf } = binRange(scene, busy.length);
+  const { first, last, together, xOf } = getBinRange(scene, busy.length);
   const bottom = row.y + row.h;
   ctx.moveTo(xOf(first), edge);
   for (let bin = first; bin < last; bin += together) {
@@ -252,10 +252,10 @@ function drawSlices(scene, row) {
   ctx.textAlign = "left";
   let i = Math.max(0, countUpTo(lane.end, viewport.window[0]) - 1);
   for (; i < lane.count && lane.start[i] <= viewport.window[1]; i++) {
-    const left = viewport.x(lane.start[i]);
-    const wide = viewport.x(lane.end[i]) - left;
+    const left = viewport.toX(lane.start[i]);
+    const wide = viewport.toX(lane.end[i]) - left;
     const [text, category] = view.names[lane.name[i]];
-    const fill = sliceColour(scene, category);
+    const fill = getSliceColour(scene, category);
     // A hairline between neighbours, as soon as there is room for it.
     const drawn = wide > 3 ? wide - 0.75 : Math.max(wide, 0.75);
     ctx.fillStyle = fill;
@@ -264,9 +264,9 @@ function drawSlices(scene, row) {
       ctx.fillStyle = theme.text;
       ctx.fillRect(left, y + h - 2, drawn, 2);
     }
-    if (h < 13 || wide < LABEL_FROM_PX) continue;
+    if (h < 13 || wide < MIN_LABEL_PX) continue;
     const from = Math.max(left, GUTTER);
-    ctx.fillStyle = ink(fill);
+    ctx.fillStyle = chooseInk(fill);
     ctx.fillText(fitText(ctx, text, left + wide - from - 9), from + 5, y + h / 2 + 0.5);
   }
 }
@@ -298,11 +298,11 @@ function drawOutsideStep(scene, block) {
   const { step } = block.run;
   if (!isInView(scene, step)) return;
   const { ctx, theme, viewport } = scene;
-  ctx.fillStyle = alpha(theme.background, 0.62);
+  ctx.fillStyle = setAlpha(theme.background, 0.62);
   const top = block.lanesTop;
   const tall = block.lanesBottom - top;
-  const left = viewport.x(0);
-  const right = viewport.x(step.end);
+  const left = viewport.toX(0);
+  const right = viewport.toX(step.end);
   if (left > GUTTER) ctx.fillRect(GUTTER, top, left - GUTTER, tall);
   if (right < viewport.width) ctx.fillRect(Math.max(GUTTER, right), top, viewport.width, tall);
 }
@@ -321,14 +321,16 @@ function drawSteps(scene, block, shade) {
     ctx.fillStyle = chosen ? shade : theme.rule;
     for (const at of [mark.begin, mark.end]) {
       ctx.fillRect(
-        Math.round(viewport.x(at)),
+        Math.round(viewport.toX(at)),
         lanesTop - 2,
         chosen ? 2 : 1,
         lanesBottom - lanesTop,
       );
     }
-    const left = Math.max(GUTTER, viewport.x(mark.begin));
-    if (chosen || viewport.x(mark.end) - left < 44 || isCoveredByDelta(scene, run, left)) continue;
+    const left = Math.max(GUTTER, viewport.toX(mark.begin));
+    if (chosen || viewport.toX(mark.end) - left < 44 || isCoveredByDelta(scene, run, left)) {
+      continue;
+    }
     ctx.fillStyle = theme.muted;
     ctx.fillText(`step ${mark.index}`, left + 5, lanesBottom + 9);
   }
@@ -345,7 +347,7 @@ function isCoveredByDelta(scene, run, left) {
   const { state, viewport } = scene;
   const first = state.view?.runs[0].step;
   if (!run.delta || !run.step || !first) return false;
-  const ends = [viewport.x(run.step.end), viewport.x(first.end)];
+  const ends = [viewport.toX(run.step.end), viewport.toX(first.end)];
   return left + 44 > Math.min(...ends) && left < Math.max(...ends);
 }
 
@@ -359,13 +361,13 @@ function isCoveredByDelta(scene, run, left) {
 function drawStepEnd(scene, block, step, shade) {
   const { ctx, state, theme, viewport } = scene;
   const { run } = block;
-  const end = viewport.x(step.end);
+  const end = viewport.toX(step.end);
   const y = block.lanesBottom + 9;
   const first = state.view?.runs[0].step;
   ctx.textAlign = "left";
   ctx.font = `600 11px ${theme.font}`;
   const label = `ends at ${run.length}`;
-  const width = textWidth(ctx, label);
+  const width = measureText(ctx, label);
   ctx.fillStyle = shade;
   ctx.fillRect(Math.round(end), block.lanesBottom - 4, 2, 18);
   const alone = !run.delta || !first;
@@ -373,7 +375,7 @@ function drawStepEnd(scene, block, step, shade) {
     ctx.fillStyle = theme.text;
     ctx.fillText(label, Math.max(GUTTER + 4, end - width - 7), y);
   }
-  if (!alone) drawDelta(scene, block, end, viewport.x(first.end), shade);
+  if (!alone) drawDelta(scene, block, end, viewport.toX(first.end), shade);
 }
 
 /**
@@ -408,7 +410,7 @@ function drawDelta(scene, block, end, other, shade) {
   ctx.fill();
   const text = fitText(ctx, block.run.delta, to - from - 30);
   if (!text) return;
-  const room = textWidth(ctx, text) + 14;
+  const room = measureText(ctx, text) + 14;
   const middle = (from + to) / 2;
   ctx.fillStyle = theme.background;
   ctx.fillRect(middle - room / 2, y - 7, room, 15);

@@ -1,22 +1,22 @@
 // The selected slice: its card, and the way from one slice to the next.
 
 import { formatTime } from "../common/numbers.js";
-import { ask, messageOf } from "../common/server.js";
+import { fetchJson, getMessage } from "../common/server.js";
 import { Echoes } from "./echoes.js";
-import { parseSelection, tokenOf } from "./model.js";
+import { getToken, parseSelection } from "./model.js";
 import { renderPanel } from "./panel.js";
 
 /** @import { Slice } from "./model.js" */
 /** @import { Timeline } from "./timeline.js" */
 /** @import { SliceCard } from "./wire.js" */
 
-const TELL_MS = 120;
+const REPORT_MS = 120;
 
 export class Selection {
   /** @type {string | null | undefined} what Python asks for */
-  asked = undefined;
+  pythonSelected = undefined;
   echoes = new Echoes();
-  telling = 0;
+  reportTimer = 0;
   cardRequest = new AbortController();
 
   /** @param {Timeline} timeline */
@@ -25,7 +25,7 @@ export class Selection {
   }
 
   dispose() {
-    clearTimeout(this.telling);
+    clearTimeout(this.reportTimer);
   }
 
   /**
@@ -33,10 +33,10 @@ export class Selection {
    * @param {string | null} selected
    */
   sync(selected) {
-    if (selected === this.asked) return;
-    this.asked = selected;
+    if (selected === this.pythonSelected) return;
+    this.pythonSelected = selected;
     const echo = this.echoes.has(selected);
-    if (!echo && selected !== this.timeline.state.selected) this.follow(selected);
+    if (!echo && selected !== this.timeline.state.selected) this.setFromPython(selected);
   }
 
   /**
@@ -51,7 +51,7 @@ export class Selection {
     state.selected = next;
     await this.loadCard(run, token, reveal);
     // Only then: the script of the page that this starts would keep the card waiting.
-    if (changed && next === state.selected) this.tellLater();
+    if (changed && next === state.selected) this.reportLater();
   }
 
   /**
@@ -59,26 +59,26 @@ export class Selection {
    * @param {boolean} [reveal]
    */
   selectSlice(slice, reveal) {
-    if (slice) this.select(slice.run.run, tokenOf(slice.lane, slice.i), reveal);
+    if (slice) this.select(slice.run.run, getToken(slice.lane, slice.i), reveal);
   }
 
   /** Tells Python what is selected once a row of selections has come to its end. */
-  tellLater() {
+  reportLater() {
     const { timeline } = this;
-    clearTimeout(this.telling);
+    clearTimeout(this.reportTimer);
     const at = Date.now();
-    this.telling = window.setTimeout(() => {
+    this.reportTimer = window.setTimeout(() => {
       const { selected } = timeline.state;
-      this.echoes.add(selected, this.asked);
+      this.echoes.add(selected, this.pythonSelected);
       timeline.setStateValue("selected", { slice: selected, at });
-    }, TELL_MS);
+    }, REPORT_MS);
   }
 
   /**
    * Follows a selection that comes from Python, which needs to hear nothing of it.
    * @param {string | null} selected
    */
-  follow(selected) {
+  setFromPython(selected) {
     this.timeline.state.selected = selected;
     const name = parseSelection(selected);
     if (name) this.loadCard(name.run, name.token, true);
@@ -100,7 +100,9 @@ export class Selection {
     } else {
       try {
         /** @type {SliceCard} */
-        const card = await ask(`/api/timeline/slice?${state.cardQuery(run, token)}`, { signal });
+        const card = await fetchJson(`/api/timeline/slice?${state.buildCardQuery(run, token)}`, {
+          signal,
+        });
         if (signal.aborted) return;
         state.card = card;
         timeline.chrome.announce(`${card.title}, ${formatTime(card.dur)}, in ${card.run}`);
@@ -108,7 +110,7 @@ export class Selection {
       } catch (error) {
         if (signal.aborted) return;
         state.card = null;
-        state.cardProblem = `This slice could not be shown: ${messageOf(error)}`;
+        state.cardProblem = `This slice could not be shown: ${getMessage(error)}`;
       }
       performance.mark("timeline:card");
     }
@@ -131,10 +133,10 @@ export class Selection {
    */
   reveal(card) {
     const { state, viewport } = this.timeline;
-    state.unseen = state.view ? null : card;
+    state.pendingReveal = state.view ? null : card;
     if (!state.view) return;
-    const span = viewport.revealing(card);
-    if (span) this.timeline.glide(span);
+    const span = viewport.computeReveal(card);
+    if (span) this.timeline.glideTo(span);
   }
 
   /**
@@ -145,13 +147,13 @@ export class Selection {
     const { state } = this.timeline;
     const now = state.selectedSlice;
     if (!now) return this.selectFirst();
-    this.selectSlice(state.sliceAfter(now, by), true);
+    this.selectSlice(state.findSliceAfter(now, by), true);
   }
 
   selectFirst() {
     const { chrome, state, viewport } = this.timeline;
     if (state.view?.level === "busy") chrome.announce("Zoom in to select slices");
-    this.selectSlice(state.firstSlice(viewport.window));
+    this.selectSlice(state.findFirstSlice(viewport.window));
   }
 
   /**
@@ -162,6 +164,6 @@ export class Selection {
     const { state } = this.timeline;
     const now = state.selectedSlice;
     if (!now || !state.layout) return this.selectFirst();
-    this.selectSlice(state.sliceOnLane(now, by), true);
+    this.selectSlice(state.findSliceOnLane(now, by), true);
   }
 }

@@ -5,9 +5,9 @@ import { clamp } from "../common/numbers.js";
 /** @typedef {[begin: number, end: number]} Span */
 
 /** The shortest window, in ns. */
-export const LEAST_SPAN = 200;
+export const MIN_SPAN = 200;
 
-const SLICE_LEAST_PX = 3;
+const MIN_SLICE_PX = 3;
 
 /**
  * `span` no shorter than can be told, no longer than twice `limits`, and not far outside of them.
@@ -15,9 +15,9 @@ const SLICE_LEAST_PX = 3;
  * @param {Span} limits
  * @returns {Span}
  */
-export function bounded([begin, end], [low, high]) {
+export function boundSpan([begin, end], [low, high]) {
   const longest = high - low;
-  const length = Math.min(Math.max(end - begin, LEAST_SPAN), 2 * longest);
+  const length = Math.min(Math.max(end - begin, MIN_SPAN), 2 * longest);
   const middle = (begin + end) / 2;
   const from = Math.min(
     Math.max(middle - length / 2, low - longest / 2),
@@ -33,7 +33,7 @@ export function bounded([begin, end], [low, high]) {
  * @param {number} factor
  * @returns {Span}
  */
-export function zoomedAbout([begin, end], at, factor) {
+export function zoomSpan([begin, end], at, factor) {
   return [at - (at - begin) / factor, at + (end - at) / factor];
 }
 
@@ -43,7 +43,7 @@ export function zoomedAbout([begin, end], at, factor) {
  * @param {number} share
  * @returns {Span}
  */
-export function shifted([begin, end], share) {
+export function shiftSpan([begin, end], share) {
   const by = (end - begin) * share;
   return [begin + by, end + by];
 }
@@ -55,7 +55,7 @@ export function shifted([begin, end], share) {
  * @param {number} share 0 to 1
  * @returns {Span}
  */
-export function partWay(from, to, share) {
+export function interpolateSpan(from, to, share) {
   return [from[0] + (to[0] - from[0]) * share, from[1] + (to[1] - from[1]) * share];
 }
 
@@ -67,10 +67,10 @@ export function partWay(from, to, share) {
  * @param {number} pixels
  * @returns {Span | null}
  */
-export function revealing([begin, end], slice, pixels) {
+export function revealSlice([begin, end], slice, pixels) {
   const length = end - begin;
   const inside = slice.begin >= begin && slice.begin + slice.dur <= end;
-  if (inside && (slice.dur / length) * pixels >= SLICE_LEAST_PX) return null;
+  if (inside && (slice.dur / length) * pixels >= MIN_SLICE_PX) return null;
   const wanted = clamp(length, slice.dur * 3, Math.max(slice.dur * 60, 2000));
   const middle = slice.begin + slice.dur / 2;
   return [middle - wanted / 2, middle + wanted / 2];
@@ -80,7 +80,7 @@ export function revealing([begin, end], slice, pixels) {
  * Distance between ticks in ns: 1, 2 or 5 times a power of ten, at least `least` ns.
  * @param {number} least
  */
-export function niceStep(least) {
+export function chooseTickStep(least) {
   const power = 10 ** Math.floor(Math.log10(Math.max(1, least)));
   for (const factor of [1, 2, 5]) if (factor * power >= least) return factor * power;
   return 10 * power;
@@ -97,7 +97,7 @@ const UNITS = [
  * The unit that the axis of a window counts in.
  * @param {Span} span
  */
-export function axisUnit([begin, end]) {
+export function chooseAxisUnit([begin, end]) {
   return UNITS.find(({ from }) => end - begin >= from) ?? UNITS[UNITS.length - 1];
 }
 
@@ -106,8 +106,8 @@ export function axisUnit([begin, end]) {
  * @param {Span} span
  * @param {number} least distance in ns
  */
-export function ticksOf([begin, end], least) {
-  const step = niceStep(least);
+export function computeTicks([begin, end], least) {
+  const step = chooseTickStep(least);
   const ticks = [];
   // No minus zero.
   for (let at = Math.ceil(begin / step) * step; at <= end; at += step) ticks.push(at || 0);

@@ -2,8 +2,8 @@
 // ruler. No drawing and no requests.
 
 import { countUpTo } from "../common/numbers.js";
-import { hoverAt } from "./hover.js";
-import { findSlice, parseSelection, tokenOf } from "./model.js";
+import { findHover } from "./hover.js";
+import { findSlice, getToken, parseSelection } from "./model.js";
 
 /** @import { Hover } from "./hover.js" */
 /** @import { Layout } from "./layout.js" */
@@ -33,7 +33,7 @@ export class TimelineState {
   card = null;
   cardProblem = "";
   /** @type {SliceCard | null} the slice to reveal with the first view */
-  unseen = null;
+  pendingReveal = null;
   /** @type {Span | null} */
   ruler = null;
 
@@ -49,7 +49,7 @@ export class TimelineState {
     this.experiment = experiment;
     this.query = new URLSearchParams({ experiment });
     for (const run of runs) this.query.append("run", run);
-    for (const step of steps) this.query.append("step", stepParameter(step));
+    for (const step of steps) this.query.append("step", formatStep(step));
     this.names = runs;
     this.steps = Object.fromEntries(runs.map((run, i) => [run, steps[i]]));
     this.card = null;
@@ -69,7 +69,7 @@ export class TimelineState {
    * @param {number} plot width of the lanes, in pixels
    * @param {Span | null} span null: the chosen steps
    */
-  viewQuery(plot, span) {
+  buildViewQuery(plot, span) {
     const query = new URLSearchParams(this.query);
     query.set("px", String(Math.round(Math.max(50, plot))));
     if (span) {
@@ -84,13 +84,13 @@ export class TimelineState {
    * @param {string} run
    * @param {string} token
    */
-  cardQuery(run, token) {
+  buildCardQuery(run, token) {
     const query = new URLSearchParams({ experiment: this.experiment, run, slice: token });
-    const step = stepParameter(this.steps[run]);
+    const step = formatStep(this.steps[run]);
     if (step) query.set("step", step);
     for (const shown of this.names) {
       query.append("shown", shown);
-      query.append("shown_step", stepParameter(this.steps[shown]));
+      query.append("shown_step", formatStep(this.steps[shown]));
     }
     return query;
   }
@@ -101,11 +101,11 @@ export class TimelineState {
    * @param {number} x
    * @param {number} y
    */
-  hit(viewport, x, y) {
+  findHover(viewport, x, y) {
     const { layout, view } = this;
     if (!layout || !view || y < layout.axis) return null;
     const point = { x, y: y + viewport.scroll };
-    return hoverAt(layout, view.loaded, point, viewport.time(x), viewport.perPixel);
+    return findHover(layout, view.loaded, point, viewport.toTime(x), viewport.perPixel);
   }
 
   /**
@@ -142,7 +142,7 @@ export class TimelineState {
    * @param {number} by
    * @returns {Slice | null}
    */
-  sliceAfter({ run, lane, i }, by) {
+  findSliceAfter({ run, lane, i }, by) {
     return i + by >= 0 && i + by < lane.count ? { run, lane, i: i + by } : null;
   }
 
@@ -151,7 +151,7 @@ export class TimelineState {
    * @param {Span} window
    * @returns {Slice | null}
    */
-  firstSlice(window) {
+  findFirstSlice(window) {
     for (const { run, lanes } of this.layout?.blocks ?? []) {
       for (const { lane } of lanes) {
         if (lane.kind !== "gpu" || !lane.count) continue;
@@ -168,7 +168,7 @@ export class TimelineState {
    * @param {1 | -1} by 1: below, -1: above
    * @returns {Slice | null}
    */
-  sliceOnLane(slice, by) {
+  findSliceOnLane(slice, by) {
     const lanes = (this.layout?.blocks ?? []).flatMap(({ run, lanes: rows }) =>
       rows.filter(({ lane }) => lane.kind !== "range").map(({ lane }) => ({ run, lane }))
     );
@@ -185,13 +185,13 @@ export class TimelineState {
    * @param {string} run
    * @param {string} token
    */
-  sliceRect(viewport, run, token) {
+  getSliceRect(viewport, run, token) {
     const block = this.layout?.blocks.find((each) => each.run.run === run);
     const slice = block && findSlice(block.run, token);
     const row = slice && block.lanes.find(({ lane }) => lane === slice.lane);
     if (!slice || !row) return null;
-    const left = viewport.x(slice.lane.start[slice.i]);
-    const width = viewport.x(slice.lane.end[slice.i]) - left;
+    const left = viewport.toX(slice.lane.start[slice.i]);
+    const width = viewport.toX(slice.lane.end[slice.i]) - left;
     return { x: left, y: row.y - viewport.scroll, width, height: row.h };
   }
 
@@ -203,7 +203,7 @@ export class TimelineState {
       lanes.flatMap((lane) =>
         Array.from({ length: lane.count }, (_, i) => ({
           run,
-          token: tokenOf(lane, i),
+          token: getToken(lane, i),
           name: view.names[lane.name[i]][0],
           start: lane.start[i],
           dur: lane.end[i] - lane.start[i],
@@ -217,6 +217,6 @@ export class TimelineState {
  * The server's parameter for a step: empty for the typical one.
  * @param {number | null | undefined} step
  */
-function stepParameter(step) {
+function formatStep(step) {
   return step === null || step === undefined ? "" : String(step);
 }

@@ -1,6 +1,6 @@
 // The timeline: eager above graphed on one axis, drawn on a canvas from views that the server bins.
 
-import { button, find, isCalm } from "../common/elements.js";
+import { find, makeButton, prefersReducedMotion } from "../common/elements.js";
 import { mount } from "../common/mount.js";
 import { WheelGate } from "../wheel.js";
 import { Chrome } from "./chrome.js";
@@ -8,11 +8,11 @@ import { listen } from "./input.js";
 import { Job } from "./job.js";
 import { layOut } from "./layout.js";
 import { Loader } from "./loader.js";
-import { renderPanel, tooltipLines } from "./panel.js";
+import { describeHover, renderPanel } from "./panel.js";
 import { Renderer } from "./renderer.js";
 import { Ruler } from "./ruler.js";
 import { Selection } from "./selection.js";
-import { bounded, partWay } from "./span.js";
+import { boundSpan, interpolateSpan } from "./span.js";
 import { TimelineState } from "./state.js";
 import { TimeViewport } from "./viewport.js";
 
@@ -31,9 +31,9 @@ export class Timeline {
   state = new TimelineState();
   viewport = new TimeViewport();
   /** Height that Python asks for. */
-  least = 0;
+  minHeight = 0;
   /** Height without the panel: that, or more where the lanes need it. */
-  tall = 0;
+  stageHeight = 0;
 
   /** @param {HTMLElement | ShadowRoot} root */
   constructor(root) {
@@ -49,10 +49,10 @@ export class Timeline {
     this.job = new Job(this, find(root, ".job", HTMLElement));
     Object.assign(this.canvas, { __timeline: this });
     find(root, ".buttons", HTMLElement).replaceChildren(
-      button("−", "Zoom out (S)", () => this.zoom(1 / 1.6)),
-      button("+", "Zoom in (W)", () => this.zoom(1.6)),
-      button("Fit", "Fit the step (F)", () => this.fit()),
-      button("?", "Keys (?)", () => this.chrome.toggleKeys()),
+      makeButton("−", "Zoom out (S)", () => this.zoom(1 / 1.6)),
+      makeButton("+", "Zoom in (W)", () => this.zoom(1.6)),
+      makeButton("Fit", "Fit the step (F)", () => this.fit()),
+      makeButton("?", "Keys (?)", () => this.chrome.toggleKeys()),
     );
     this.stop = new AbortController();
     listen(this, this.stop.signal);
@@ -70,11 +70,11 @@ export class Timeline {
     this.setStateValue = setStateValue;
     this.renderer.setPalette(data.palette);
     this.chrome.legendKey = "";
-    this.least = data.height;
-    this.tall = Math.max(this.tall, this.least);
+    this.minHeight = data.height;
+    this.stageHeight = Math.max(this.stageHeight, this.minHeight);
     const { experiment } = state;
     if (state.setRuns(data)) this.start(experiment);
-    this.ruler.follow(data.ruler);
+    this.ruler.sync(data.ruler);
     this.selection.sync(data.selected);
     this.resize();
     renderPanel(this);
@@ -86,7 +86,7 @@ export class Timeline {
   start(before) {
     this.viewport.placed = this.viewport.placed && this.state.experiment === before;
     this.job.reset();
-    this.tall = this.least;
+    this.stageHeight = this.minHeight;
     this.setHeight();
     performance.mark("timeline:mount");
     this.loader.load();
@@ -114,14 +114,14 @@ export class Timeline {
    * @param {number} bytes
    * @param {number} elapsed ms
    */
-  accept(view, bytes, elapsed) {
+  showView(view, bytes, elapsed) {
     const { chrome, loader, renderer, state } = this;
     state.view = view;
-    this.viewport.place(view.window);
+    this.viewport.placeWindow(view.window);
     chrome.hideProblem();
     chrome.loading.hidden = true;
     this.relayout();
-    this.look();
+    this.updateHover();
     const marks = this.canvas.dataset;
     marks.level = view.level;
     marks.bytes = String(bytes);
@@ -133,8 +133,8 @@ export class Timeline {
     chrome.showLegend(renderer, view);
     marks.fetches = String(loader.fetches);
     performance.mark(loader.fetches === 1 ? "timeline:painted" : "timeline:refined");
-    if (state.unseen) this.selection.reveal(state.unseen);
-    if (!view.complete) this.job.begin();
+    if (state.pendingReveal) this.selection.reveal(state.pendingReveal);
+    if (!view.complete) this.job.start();
   }
 
   // -- Size -------------------------------------------------------------------------------------
@@ -166,15 +166,18 @@ export class Timeline {
    * @param {number} missing pixels
    */
   grow(missing) {
-    const wanted = Math.min(Math.ceil(this.tall + missing), Math.round(1.5 * this.least));
-    if (missing <= 0 || wanted <= this.tall) return;
-    this.tall = wanted;
+    const wanted = Math.min(
+      Math.ceil(this.stageHeight + missing),
+      Math.round(1.5 * this.minHeight),
+    );
+    if (missing <= 0 || wanted <= this.stageHeight) return;
+    this.stageHeight = wanted;
     this.setHeight();
   }
 
   /** The panel comes and goes below the lanes, which stay as tall as they are. */
   setHeight() {
-    this.host.style.height = `${this.tall + (this.chrome.panel.hidden ? 0 : PANEL_PX)}px`;
+    this.host.style.height = `${this.stageHeight + (this.chrome.panel.hidden ? 0 : PANEL_PX)}px`;
   }
 
   /**
@@ -192,10 +195,10 @@ export class Timeline {
    * Moves at once.
    * @param {Span} span
    */
-  show(span) {
+  setWindow(span) {
     if (!this.state.view) return;
-    this.viewport.show(span, this.state.view.limits);
-    this.look();
+    this.viewport.setWindow(span, this.state.view.limits);
+    this.updateHover();
     this.renderer.paint();
     this.loader.refine();
   }
@@ -204,33 +207,33 @@ export class Timeline {
    * Moves at once, and no further to where it glides.
    * @param {Span} span
    */
-  moveTo(span) {
+  jumpTo(span) {
     this.viewport.target = null;
-    this.show(span);
+    this.setWindow(span);
   }
 
   /**
    * Glides to a window; what it will show is asked for at once.
    * @param {Span} span
    */
-  glide(span) {
+  glideTo(span) {
     const { state, viewport } = this;
     if (!state.view) return;
-    if (isCalm()) return this.show(span);
-    const to = bounded(span, state.view.limits);
+    if (prefersReducedMotion()) return this.setWindow(span);
+    const to = boundSpan(span, state.view.limits);
     const from = viewport.window;
     viewport.target = to;
-    this.look();
+    this.updateHover();
     this.loader.load();
     const begun = performance.now();
     /** @type {(now: number) => void} */
     const tick = (now) => {
       if (viewport.target !== to) return;
       const share = Math.min(1, Math.max(0, now - begun) / GLIDE_MS);
-      viewport.window = partWay(from, to, 1 - (1 - share) ** 3);
+      viewport.window = interpolateSpan(from, to, 1 - (1 - share) ** 3);
       if (share === 1) {
         viewport.target = null;
-        this.look();
+        this.updateHover();
       }
       this.renderer.draw();
       if (share < 1) requestAnimationFrame(tick);
@@ -240,7 +243,7 @@ export class Timeline {
 
   /** @param {number} share of the window */
   pan(share) {
-    this.glide(this.viewport.panned(share));
+    this.glideTo(this.viewport.computePan(share));
   }
 
   /**
@@ -248,7 +251,7 @@ export class Timeline {
    * @param {number} factor
    */
   zoom(factor) {
-    this.glide(this.viewport.zoomed(factor));
+    this.glideTo(this.viewport.computeZoom(factor));
   }
 
   /**
@@ -257,17 +260,17 @@ export class Timeline {
    */
   zoomAt(x, factor) {
     this.viewport.target = null;
-    const span = this.viewport.zoomedAt(x, factor);
-    if (span) this.show(span);
+    const span = this.viewport.computeZoomAt(x, factor);
+    if (span) this.setWindow(span);
   }
 
   fit() {
-    if (this.state.view) this.glide(this.state.view.fit);
+    if (this.state.view) this.glideTo(this.state.view.fit);
   }
 
   /** @param {Span} span */
   zoomTo(span) {
-    this.glide(this.viewport.around(span));
+    this.glideTo(this.viewport.addMargin(span));
   }
 
   zoomToCard() {
@@ -278,17 +281,17 @@ export class Timeline {
   // -- Pointing ---------------------------------------------------------------------------------
 
   /** Looks anew at what is under the pointer, after either has moved. */
-  look() {
+  updateHover() {
     const { chrome, state, viewport } = this;
     const { pointer, target } = viewport;
-    state.hover = pointer && !target ? state.hit(viewport, pointer.x, pointer.y) : null;
-    const lines = state.hover && state.view && tooltipLines(state.view, state.hover);
+    state.hover = pointer && !target ? state.findHover(viewport, pointer.x, pointer.y) : null;
+    const lines = state.hover && state.view && describeHover(state.view, state.hover);
     if (lines && pointer) chrome.showTooltip(lines, pointer, viewport);
     else chrome.hideTooltip();
   }
 
   /** Nothing is pointed at any more. */
-  leave() {
+  clearHover() {
     this.state.hover = null;
     this.chrome.hideTooltip();
   }

@@ -2,12 +2,12 @@
 // drawing.
 
 import { GUTTER } from "./layout.js";
-import { bounded, LEAST_SPAN, revealing, shifted, zoomedAbout } from "./span.js";
+import { boundSpan, MIN_SPAN, revealSlice, shiftSpan, zoomSpan } from "./span.js";
 
 /** @import { Span } from "./span.js" */
 
-const SLICE_AIR = 1.2;
-const LEAST_AIR = 300;
+const MARGIN_SHARE = 1.2;
+const MIN_MARGIN_NS = 300;
 
 export class TimeViewport {
   width = 0;
@@ -37,21 +37,21 @@ export class TimeViewport {
 
   /** The time under the pointer; null if the pointer is not over the lanes. */
   get cursor() {
-    return this.pointer && this.pointer.x >= GUTTER ? this.time(this.pointer.x) : null;
+    return this.pointer && this.pointer.x >= GUTTER ? this.toTime(this.pointer.x) : null;
   }
 
   /** The window now, or at the end of the glide. */
-  get aim() {
+  get destination() {
     return this.target ?? this.window;
   }
 
   /** @param {number} time */
-  x(time) {
+  toX(time) {
     return GUTTER + (time - this.window[0]) / this.perPixel;
   }
 
   /** @param {number} x */
-  time(x) {
+  toTime(x) {
     return this.window[0] + (x - GUTTER) * this.perPixel;
   }
 
@@ -77,7 +77,7 @@ export class TimeViewport {
    * Sets the window of a first view.
    * @param {Span} span
    */
-  place(span) {
+  placeWindow(span) {
     if (!this.placed) this.window = span;
     this.placed = true;
   }
@@ -87,8 +87,8 @@ export class TimeViewport {
    * @param {Span} span
    * @param {Span} limits
    */
-  show(span, limits) {
-    this.window = bounded(span, limits);
+  setWindow(span, limits) {
+    this.window = boundSpan(span, limits);
   }
 
   /**
@@ -96,8 +96,8 @@ export class TimeViewport {
    * @param {number} share
    * @returns {Span}
    */
-  panned(share) {
-    return shifted(this.aim, share);
+  computePan(share) {
+    return shiftSpan(this.destination, share);
   }
 
   /**
@@ -105,9 +105,9 @@ export class TimeViewport {
    * @param {number} factor
    * @returns {Span}
    */
-  zoomed(factor) {
-    const [begin, end] = this.aim;
-    return zoomedAbout([begin, end], this.cursor ?? (begin + end) / 2, factor);
+  computeZoom(factor) {
+    const [begin, end] = this.destination;
+    return zoomSpan([begin, end], this.cursor ?? (begin + end) / 2, factor);
   }
 
   /**
@@ -116,9 +116,9 @@ export class TimeViewport {
    * @param {number} factor
    * @returns {Span | null}
    */
-  zoomedAt(x, factor) {
-    if (factor > 1 && this.window[1] - this.window[0] <= LEAST_SPAN) return null;
-    return zoomedAbout(this.window, this.time(Math.max(GUTTER, x)), factor);
+  computeZoomAt(x, factor) {
+    if (factor > 1 && this.window[1] - this.window[0] <= MIN_SPAN) return null;
+    return zoomSpan(this.window, this.toTime(Math.max(GUTTER, x)), factor);
   }
 
   /**
@@ -126,8 +126,8 @@ export class TimeViewport {
    * @param {Span} span
    * @returns {Span}
    */
-  around([begin, end]) {
-    const air = Math.max((end - begin) * SLICE_AIR, LEAST_AIR);
+  addMargin([begin, end]) {
+    const air = Math.max((end - begin) * MARGIN_SHARE, MIN_MARGIN_NS);
     return [begin - air, end + air];
   }
 
@@ -135,7 +135,7 @@ export class TimeViewport {
    * The window that shows a slice; null if it is already visible.
    * @param {{begin: number, dur: number}} slice
    */
-  revealing(slice) {
-    return revealing(this.aim, slice, this.plot);
+  computeReveal(slice) {
+    return revealSlice(this.destination, slice, this.plot);
   }
 }

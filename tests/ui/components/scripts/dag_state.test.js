@@ -56,24 +56,24 @@ test("only another graph counts as another one", () => {
 test("a new view drops the pointer and the chosen link, and a focus that is hidden", () => {
   const state = makeState();
   Object.assign(state, { focus: "n1", chosenLink: LINKS[0] });
-  state.point(SECOND, null);
+  state.setHover(SECOND, null);
   state.setView(dagView({ boxes: BOXES }));
   assert.deepEqual([state.focus, state.hover, state.chosenLink], ["n1", null, null]);
   state.setView(dagView({ boxes: [FOLDED] }));
   assert.equal(state.focus, null);
-  assert.equal(state.boxOf(1), undefined);
+  assert.equal(state.getNodeBox(1), undefined);
 });
 
 test("a request without groups keeps those unfolded now; a fresh one leaves them to the server", () => {
   const state = makeState();
   const viewport = new Viewport();
   viewport.resize({ width: 800, height: 500, dpr: 1 }, null);
-  const kept = state.loadQuery(viewport, { focus: 7 });
+  const kept = state.buildLoadQuery(viewport, { focus: 7 });
   assert.equal(kept.get("expanded"), "g.0");
   assert.equal(kept.get("shown"), "g.0:2");
   assert.equal(kept.get("focus"), "7");
   assert.deepEqual([kept.get("width"), kept.get("ratio")], ["800", "1.600"]);
-  const fresh = state.loadQuery(viewport, { fresh: true, focus: null });
+  const fresh = state.buildLoadQuery(viewport, { fresh: true, focus: null });
   assert.deepEqual(["expanded", "shown", "focus"].map((name) => fresh.get(name)), [
     null,
     null,
@@ -84,49 +84,49 @@ test("a request without groups keeps those unfolded now; a fresh one leaves them
 
 test("unfolding a group has priority over others; folding has not", () => {
   const state = makeState();
-  assert.deepEqual(state.toggleLoad(FOLDED), {
+  assert.deepEqual(state.requestToggle(FOLDED), {
     expanded: ["g.0", "g.1"],
     first: "g.1",
     keep: "g.1",
   });
-  assert.deepEqual(state.toggleLoad(GROUP), { expanded: [], first: undefined, keep: "g.0" });
-  assert.deepEqual(state.blockLoad(FOLDED, -1).shown, { "g.0": 2, "g.1": -1 });
+  assert.deepEqual(state.requestToggle(GROUP), { expanded: [], first: undefined, keep: "g.0" });
+  assert.deepEqual(state.requestBlock(FOLDED, -1).shown, { "g.0": 2, "g.1": -1 });
 });
 
 test("a box is hit before a link, and both before nothing", () => {
   const state = makeState();
-  assert.deepEqual(state.under([30, 50], 1), { box: FIRST, link: null });
-  assert.deepEqual(state.under([130, 60], 1), { box: null, link: LINKS[0] });
-  assert.deepEqual(state.under([390, 250], 1), { box: null, link: null });
-  assert.deepEqual(new DagState().under([0, 0], 1), { box: null, link: null });
+  assert.deepEqual(state.findAt([30, 50], 1), { box: FIRST, link: null });
+  assert.deepEqual(state.findAt([130, 60], 1), { box: null, link: LINKS[0] });
+  assert.deepEqual(state.findAt([390, 250], 1), { box: null, link: null });
+  assert.deepEqual(new DagState().findAt([0, 0], 1), { box: null, link: null });
 });
 
 test("the pointer reports a change once", () => {
   const state = makeState();
-  assert.ok(state.point(FIRST, null));
-  assert.ok(!state.point(FIRST, null));
-  assert.equal(state.hoverLines()[0], "node 0");
-  assert.ok(state.point(null, LINKS[1]));
-  assert.deepEqual(state.hoverLines(), ["node 0 holds a box"]);
-  assert.ok(state.point(null, null));
-  assert.deepEqual(state.hoverLines(), []);
+  assert.ok(state.setHover(FIRST, null));
+  assert.ok(!state.setHover(FIRST, null));
+  assert.equal(state.describeHover()[0], "node 0");
+  assert.ok(state.setHover(null, LINKS[1]));
+  assert.deepEqual(state.describeHover(), ["node 0 holds a box"]);
+  assert.ok(state.setHover(null, null));
+  assert.deepEqual(state.describeHover(), []);
 });
 
 test("the keyboard starts at the first box and follows the edges", () => {
   const state = makeState();
-  assert.equal(state.neighbour("target"), FIRST);
+  assert.equal(state.findNeighbour("target"), FIRST);
   state.focus = "n1";
-  assert.equal(state.neighbour("target"), THIRD);
-  assert.equal(state.neighbour("source"), FIRST);
+  assert.equal(state.findNeighbour("target"), THIRD);
+  assert.equal(state.findNeighbour("source"), FIRST);
   state.focus = "g.1";
-  assert.equal(state.neighbour("target"), undefined);
+  assert.equal(state.findNeighbour("target"), undefined);
 });
 
 test("the focus counts before the selection", () => {
   const state = makeState();
   state.selected = 2;
   assert.equal(state.currentId, "n2");
-  assert.equal(state.neighbour("source"), SECOND);
+  assert.equal(state.findNeighbour("source"), SECOND);
   assert.equal(state.focusBox, null);
   state.focus = "n0";
   assert.equal(state.currentId, "n0");
@@ -135,40 +135,40 @@ test("the focus counts before the selection", () => {
 
 test("keys to the side need a focus", () => {
   const state = makeState();
-  assert.equal(state.boxToSide(1), FIRST);
+  assert.equal(state.findBoxToSide(1), FIRST);
   state.focus = "n0";
-  assert.equal(state.boxToSide(1), SECOND);
-  assert.equal(state.boxToSide(-1), undefined);
+  assert.equal(state.findBoxToSide(1), SECOND);
+  assert.equal(state.findBoxToSide(-1), undefined);
 });
 
 test("the edges of a box are listed one link at a time, around the end", () => {
   const state = makeState();
-  assert.equal(state.nextLink(), null);
+  assert.equal(state.findNextLink(), null);
   state.focus = "n0";
-  assert.equal(state.nextLink(), LINKS[0], "the link from a node to its graph has no edges");
+  assert.equal(state.findNextLink(), LINKS[0], "the link from a node to its graph has no edges");
   state.focus = "n1";
   state.chosenLink = LINKS[0];
-  assert.equal(state.nextLink(), LINKS[2]);
+  assert.equal(state.findNextLink(), LINKS[2]);
   state.chosenLink = LINKS[2];
-  assert.equal(state.nextLink(), LINKS[0]);
+  assert.equal(state.findNextLink(), LINKS[0]);
 });
 
 test("the repeat around the current box is shown", () => {
   const repeat = box({ ...GROUP, repeats: 4 });
   const state = new DagState();
-  assert.equal(state.currentRepeat(), null);
+  assert.equal(state.findCurrentRepeat(), null);
   state.setView(dagView({ boxes: [repeat, FIRST, FOLDED] }));
   state.focus = "n0";
-  assert.equal(state.currentRepeat(), repeat);
+  assert.equal(state.findCurrentRepeat(), repeat);
 });
 
 test("hits are visited in turn, and counted by box", () => {
   const hits = new SearchHits();
   assert.equal(hits.step(1), null);
   assert.ok(!hits.isDim(FOLDED));
-  hits.set({ total: 3, nodes: [9, 4, 2], leaves: [1, 4, 6], around: [] });
-  assert.deepEqual([hits.step(1), hits.step(1), hits.at], [9, 4, 1]);
-  assert.deepEqual([hits.step(-1), hits.step(-1), hits.at], [9, 2, 2]);
+  hits.setHits({ total: 3, nodes: [9, 4, 2], leaves: [1, 4, 6], around: [] });
+  assert.deepEqual([hits.step(1), hits.step(1), hits.index], [9, 4, 1]);
+  assert.deepEqual([hits.step(-1), hits.step(-1), hits.index], [9, 2, 2]);
   assert.deepEqual([GROUP, FOLDED, FIRST].map((each) => hits.countIn(each)), [1, 2, 0]);
   assert.deepEqual([GROUP, FIRST].map((each) => hits.isDim(each)), [false, true]);
   hits.clear();

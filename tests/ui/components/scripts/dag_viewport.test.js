@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { READABLE } from "../../../../graphviz_dash/ui/components/dag/geometry.js";
+import { READABLE_ZOOM } from "../../../../graphviz_dash/ui/components/dag/geometry.js";
 import { Viewport } from "../../../../graphviz_dash/ui/components/dag/viewport.js";
 import { box } from "./builders.js";
 
@@ -29,7 +29,7 @@ test("the first size shows the entire graph", () => {
   const viewport = makeViewport(GRAPH);
   assert.ok(viewport.isHome);
   assert.equal(viewport.zoom, 1.15);
-  assert.deepEqual(viewport.graphPoint(400, 300).map(Math.round), [200, 150]);
+  assert.deepEqual(viewport.toGraphPoint(400, 300).map(Math.round), [200, 150]);
   assert.ok(viewport.hasSize(800, 600, 2));
   assert.ok(!viewport.hasSize(800, 600, 1));
 });
@@ -37,7 +37,7 @@ test("the first size shows the entire graph", () => {
 test("without a graph or a size there is no home", () => {
   const viewport = new Viewport();
   viewport.fit(GRAPH);
-  viewport.open(null);
+  viewport.showReadable(null);
   assert.ok(!viewport.isHome);
   assert.deepEqual(camera(viewport), { zoom: 1, x: 0, y: 0 });
 });
@@ -48,29 +48,29 @@ test("another size shows the entire graph again unless the camera has moved", ()
   assert.ok(viewport.isHome);
   viewport.panBy(10, -5);
   assert.ok(!viewport.isHome);
-  const middle = viewport.graphPoint(200, 150);
+  const middle = viewport.toGraphPoint(200, 150);
   assert.ok(!viewport.resize({ width: 1000, height: 700, dpr: 1 }, GRAPH));
-  assert.deepEqual(viewport.graphPoint(500, 350), middle);
+  assert.deepEqual(viewport.toGraphPoint(500, 350), middle);
 });
 
 test("a large graph opens at its beginning, and fits completely on request", () => {
   const viewport = makeViewport(LARGE);
-  assert.equal(viewport.zoom, READABLE);
-  assert.ok(viewport.mapFrame(LARGE));
+  assert.equal(viewport.zoom, READABLE_ZOOM);
+  assert.ok(viewport.placeMap(LARGE));
   viewport.fit(LARGE);
   assert.ok(viewport.isHome);
-  assert.ok(viewport.zoom < READABLE);
-  assert.equal(viewport.mapFrame(LARGE), null);
+  assert.ok(viewport.zoom < READABLE_ZOOM);
+  assert.equal(viewport.placeMap(LARGE), null);
 });
 
 test("zooming keeps the given point, by default the middle", () => {
   const viewport = makeViewport(GRAPH);
-  const corner = viewport.graphPoint(100, 50);
+  const corner = viewport.toGraphPoint(100, 50);
   viewport.zoomBy(GRAPH, 1.3, 100, 50);
-  assert.deepEqual(viewport.graphPoint(100, 50).map(Math.round), corner.map(Math.round));
-  const middle = viewport.graphPoint(400, 300);
+  assert.deepEqual(viewport.toGraphPoint(100, 50).map(Math.round), corner.map(Math.round));
+  const middle = viewport.toGraphPoint(400, 300);
   viewport.zoomBy(GRAPH, 1.3);
-  assert.deepEqual(viewport.graphPoint(400, 300).map(Math.round), middle.map(Math.round));
+  assert.deepEqual(viewport.toGraphPoint(400, 300).map(Math.round), middle.map(Math.round));
 });
 
 test("a visible box stays in place; a hidden one moves to the middle and becomes readable", () => {
@@ -79,7 +79,7 @@ test("a visible box stays in place; a hidden one moves to the middle and becomes
   viewport.reveal(box({ x: 100, y: 100 }));
   assert.deepEqual(camera(viewport), before);
   viewport.reveal(box({ x: 9000, y: 4000, width: 100, height: 40 }));
-  assert.deepEqual(viewport.graphPoint(400, 300).map(Math.round), [9050, 4020]);
+  assert.deepEqual(viewport.toGraphPoint(400, 300).map(Math.round), [9050, 4020]);
   viewport.fit(LARGE);
   viewport.reveal(box({ x: 9000, y: 4000 }));
   assert.equal(viewport.zoom, 0.8);
@@ -88,30 +88,30 @@ test("a visible box stays in place; a hidden one moves to the middle and becomes
 test("a box keeps its place on the screen in another layout", () => {
   const viewport = makeViewport(LARGE);
   const [before, after] = [box({ x: 100, y: 50 }), box({ x: 700, y: 90 })];
-  const place = viewport.handleOf(before);
-  viewport.follow(before, after);
-  assert.deepEqual(viewport.handleOf(after), place);
+  const place = viewport.getHandle(before);
+  viewport.holdBox(before, after);
+  assert.deepEqual(viewport.getHandle(after), place);
 });
 
 test("an unfolded group is clicked at its head", () => {
   const viewport = new Viewport();
   const group = { x: 10, y: 20, width: 300, height: 200 };
-  assert.deepEqual(viewport.handleOf(box(group)), { x: 160, y: 120 });
-  assert.deepEqual(viewport.handleOf(box({ ...group, open: true })), { x: 50, y: 33 });
+  assert.deepEqual(viewport.getHandle(box(group)), { x: 160, y: 120 });
+  assert.deepEqual(viewport.getHandle(box({ ...group, open: true })), { x: 50, y: 33 });
 });
 
 test("a point of the overview map moves to the middle", () => {
   const viewport = makeViewport(LARGE);
-  const map = viewport.mapFrame(LARGE);
+  const map = viewport.placeMap(LARGE);
   assert.ok(map);
   assert.ok(viewport.centerMapPoint(LARGE, map.x + map.width / 2, map.y + map.height / 2));
-  assert.deepEqual(viewport.graphPoint(400, 300).map(Math.round), [10_000, 4500]);
+  assert.deepEqual(viewport.toGraphPoint(400, 300).map(Math.round), [10_000, 4500]);
   assert.ok(!makeViewport(GRAPH).centerMapPoint(GRAPH, 790, 590));
 });
 
 test("the shape stays within the range that the server accepts", () => {
   const viewport = new Viewport();
-  assert.equal(viewport.shape, 1.6);
+  assert.equal(viewport.aspectRatio, 1.6);
   viewport.resize({ width: 5000, height: 10, dpr: 1 }, null);
-  assert.equal(viewport.shape, 20);
+  assert.equal(viewport.aspectRatio, 20);
 });

@@ -87,18 +87,18 @@ test("with Shift the arrows move the ruler while one lies", () => {
 });
 
 test("a turn of the wheel that is the timeline's zooms, pans, or scrolls the lanes", () => {
-  const { calls, send } = listening({ wheel: { takes: () => true } });
+  const { calls, send } = listening({ wheel: { accept: () => true } });
   const turn = { deltaX: 0, deltaY: 90, deltaMode: 0, clientY: 0 };
   send("wheel", { ...turn, clientX: GUTTER - 1 });
   send("wheel", { ...turn, clientX: GUTTER + 5, deltaX: 100 });
   const zoomed = send("wheel", { ...turn, clientX: GUTTER + 5 });
   assert.ok(zoomed.defaultPrevented);
-  assert.deepEqual(calls.slice(0, 2), ["scrollBy 90", "moveTo 200,1200"]);
+  assert.deepEqual(calls.slice(0, 2), ["scrollBy 90", "jumpTo 200,1200"]);
   assert.match(calls[2], /^zoomAt /);
 });
 
 test("a turn of the wheel that is the page's changes nothing", () => {
-  const { calls, send } = listening({ wheel: { takes: () => false } });
+  const { calls, send } = listening({ wheel: { accept: () => false } });
   const event = send("wheel", { deltaX: 0, deltaY: 90, deltaMode: 0, clientX: 500, clientY: 0 });
   assert.ok(!event.defaultPrevented);
   assert.deepEqual(calls, []);

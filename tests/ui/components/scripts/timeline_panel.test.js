@@ -3,8 +3,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { legendEntries } from "../../../../graphviz_dash/ui/components/timeline/panel.js";
-import { inkOf, sliceColour } from "../../../../graphviz_dash/ui/components/timeline/runs.js";
+import { listLegend } from "../../../../graphviz_dash/ui/components/timeline/panel.js";
+import {
+  getRunInk,
+  getSliceColour,
+} from "../../../../graphviz_dash/ui/components/timeline/runs.js";
 import { lane, run } from "./builders.js";
 
 /** @import { Look } from "../../../../graphviz_dash/ui/components/timeline/draw.js" */
@@ -45,16 +48,16 @@ test("a slice has the colour that the legend says", () => {
       run([lane([[0, 1], [2, 3]], { name: [1, 2], kind: "cpu" })], { run: "recorded" }),
     ],
   });
-  assert.deepEqual(legendEntries(LOOK, shown), [
-    ["gemm", sliceColour(LOOK, 0)],
+  assert.deepEqual(listLegend(LOOK, shown), [
+    ["gemm", getSliceColour(LOOK, 0)],
     ["CPU: graph launch", "#222222"],
-    ["CPU: synchronise", sliceColour(LOOK, 2)],
+    ["CPU: synchronise", getSliceColour(LOOK, 2)],
   ]);
 });
 
 test("runs are told by ink, not by a category's colour", () => {
   const busy = lane([], { busy: Uint8Array.from([1]) });
   const runs = [run([busy], { run: "eager", light: true }), run([busy], { run: "compile" })];
-  assert.deepEqual(runs.map((each) => inkOf(LOOK, each)), ["#555555", "#444444"]);
-  assert.deepEqual(legendEntries(LOOK, view({ runs })).map(([text]) => text), ["GPU utilisation"]);
+  assert.deepEqual(runs.map((each) => getRunInk(LOOK, each)), ["#555555", "#444444"]);
+  assert.deepEqual(listLegend(LOOK, view({ runs })).map(([text]) => text), ["GPU utilisation"]);
 });

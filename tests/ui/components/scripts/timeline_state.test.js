@@ -60,19 +60,19 @@ test("only other runs or steps count as others, and drop the card", () => {
 
 test("a view is requested for a window, or for the chosen steps", () => {
   const { state } = makeState();
-  const all = state.viewQuery(20.4, null);
+  const all = state.buildViewQuery(20.4, null);
   assert.deepEqual(["px", "t0", "t1"].map((name) => all.get(name)), ["50", null, null]);
-  const part = state.viewQuery(812.3, [1.4, 99.6]);
+  const part = state.buildViewQuery(812.3, [1.4, 99.6]);
   assert.deepEqual(["px", "t0", "t1"].map((name) => part.get(name)), ["812", "1", "100"]);
 });
 
 test("a card is requested with the runs next to it", () => {
   const { state } = makeState();
   assert.equal(
-    String(state.cardQuery("graph", "g41")),
+    String(state.buildCardQuery("graph", "g41")),
     "experiment=e&run=graph&slice=g41&step=7&shown=eager&shown_step=&shown=graph&shown_step=7",
   );
-  assert.equal(state.cardQuery("eager", "g1").get("step"), null);
+  assert.equal(state.buildCardQuery("eager", "g1").get("step"), null);
 });
 
 test("the selected slice is known without its card", () => {
@@ -104,41 +104,41 @@ test("a card knows its span before the slice is loaded", () => {
 test("the next slice is on the same lane, and none is beyond its ends", () => {
   const { state } = makeState();
   const first = { run: GRAPH, lane: WORK, i: 0 };
-  assert.equal(state.sliceAfter(first, 1)?.i, 1);
-  assert.equal(state.sliceAfter(first, -1), null);
-  assert.equal(state.sliceAfter(first, 2), null);
+  assert.equal(state.findSliceAfter(first, 1)?.i, 1);
+  assert.equal(state.findSliceAfter(first, -1), null);
+  assert.equal(state.findSliceAfter(first, 2), null);
 });
 
 test("the first visible slice is on a GPU lane", () => {
   const { state } = makeState();
-  assert.deepEqual(state.firstSlice([0, 100]), { run: GRAPH, lane: WORK, i: 0 });
-  assert.deepEqual(state.firstSlice([20, 100]), { run: GRAPH, lane: WORK, i: 1 });
-  assert.deepEqual(state.firstSlice([46, 100])?.lane, WORK);
-  assert.equal(state.firstSlice([0, 5]), null);
-  assert.equal(new TimelineState().firstSlice([0, 100]), null);
+  assert.deepEqual(state.findFirstSlice([0, 100]), { run: GRAPH, lane: WORK, i: 0 });
+  assert.deepEqual(state.findFirstSlice([20, 100]), { run: GRAPH, lane: WORK, i: 1 });
+  assert.deepEqual(state.findFirstSlice([46, 100])?.lane, WORK);
+  assert.equal(state.findFirstSlice([0, 5]), null);
+  assert.equal(new TimelineState().findFirstSlice([0, 100]), null);
 });
 
 test("keys up and down skip empty lanes and ranges", () => {
   const { state } = makeState();
   const work = { run: GRAPH, lane: WORK, i: 1 };
-  assert.deepEqual(state.sliceOnLane(work, 1), { run: GRAPH, lane: SIDE, i: 0 });
-  assert.deepEqual(state.sliceOnLane(work, -1), { run: GRAPH, lane: CALLS, i: 1 });
-  assert.equal(state.sliceOnLane({ run: GRAPH, lane: SIDE, i: 0 }, 1), null);
+  assert.deepEqual(state.findSliceOnLane(work, 1), { run: GRAPH, lane: SIDE, i: 0 });
+  assert.deepEqual(state.findSliceOnLane(work, -1), { run: GRAPH, lane: CALLS, i: 1 });
+  assert.equal(state.findSliceOnLane({ run: GRAPH, lane: SIDE, i: 0 }, 1), null);
 });
 
 test("a slice is hit where it is drawn, scrolled lanes included", () => {
   const { state, viewport } = makeState();
-  const place = state.sliceRect(viewport, "graph", "g41");
+  const place = state.getSliceRect(viewport, "graph", "g41");
   assert.ok(place);
   assert.deepEqual([place.x, place.width], [GUTTER + 25, 20]);
-  const hover = state.hit(viewport, place.x + 5, place.y + 5);
+  const hover = state.findHover(viewport, place.x + 5, place.y + 5);
   assert.ok(hover?.kind === "slice" && hover.lane === WORK && hover.i === 1);
   viewport.scroll = 10;
-  const scrolled = state.sliceRect(viewport, "graph", "g41");
+  const scrolled = state.getSliceRect(viewport, "graph", "g41");
   assert.equal(scrolled?.y, place.y - 10);
-  assert.equal(state.hit(viewport, place.x + 5, place.y - 5)?.kind, "slice");
-  assert.equal(state.hit(viewport, place.x, 3), null, "the axis is no lane");
-  assert.equal(state.sliceRect(viewport, "graph", "g77"), null);
+  assert.equal(state.findHover(viewport, place.x + 5, place.y - 5)?.kind, "slice");
+  assert.equal(state.findHover(viewport, place.x, 3), null, "the axis is no lane");
+  assert.equal(state.getSliceRect(viewport, "graph", "g77"), null);
 });
 
 test("lanes overflow a canvas that is too low", () => {

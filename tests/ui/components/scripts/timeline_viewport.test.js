@@ -10,15 +10,15 @@ import { TimeViewport } from "../../../../graphviz_dash/ui/components/timeline/v
 function makeViewport() {
   const viewport = new TimeViewport();
   Object.assign(viewport, { width: GUTTER + 500, height: 300, dpr: 1 });
-  viewport.place([1000, 2000]);
+  viewport.placeWindow([1000, 2000]);
   return viewport;
 }
 
 test("times and pixels are converted both ways", () => {
   const viewport = makeViewport();
   assert.equal(viewport.perPixel, 2);
-  assert.equal(viewport.x(1000), GUTTER);
-  assert.equal(viewport.time(viewport.x(1234)), 1234);
+  assert.equal(viewport.toX(1000), GUTTER);
+  assert.equal(viewport.toTime(viewport.toX(1234)), 1234);
 });
 
 test("without a size the lanes still have a width", () => {
@@ -27,7 +27,7 @@ test("without a size the lanes still have a width", () => {
 
 test("the first view sets the window, later ones keep it", () => {
   const viewport = makeViewport();
-  viewport.place([0, 10]);
+  viewport.placeWindow([0, 10]);
   assert.deepEqual(viewport.window, [1000, 2000]);
 });
 
@@ -42,37 +42,37 @@ test("the pointer has a time only over the lanes", () => {
 
 test("zooming keeps the time under the pointer, else the middle", () => {
   const viewport = makeViewport();
-  assert.deepEqual(viewport.zoomed(2), [1250, 1750]);
+  assert.deepEqual(viewport.computeZoom(2), [1250, 1750]);
   viewport.pointer = { x: GUTTER + 100, y: 0 };
-  assert.deepEqual(viewport.zoomed(2), [1100, 1600]);
-  assert.deepEqual(viewport.zoomedAt(GUTTER - 50, 2), [1000, 1500]);
+  assert.deepEqual(viewport.computeZoom(2), [1100, 1600]);
+  assert.deepEqual(viewport.computeZoomAt(GUTTER - 50, 2), [1000, 1500]);
 });
 
 test("a window of the least length does not get shorter", () => {
   const viewport = makeViewport();
   viewport.window = [0, 200];
-  assert.equal(viewport.zoomedAt(300, 2), null);
-  assert.notEqual(viewport.zoomedAt(300, 0.5), null);
+  assert.equal(viewport.computeZoomAt(300, 2), null);
+  assert.notEqual(viewport.computeZoomAt(300, 0.5), null);
 });
 
 test("moves during a glide start from its end", () => {
   const viewport = makeViewport();
-  assert.deepEqual(viewport.panned(0.2), [1200, 2200]);
+  assert.deepEqual(viewport.computePan(0.2), [1200, 2200]);
   viewport.target = [5000, 6000];
-  assert.deepEqual(viewport.panned(0.2), [5200, 6200]);
-  assert.deepEqual(viewport.zoomed(2), [5250, 5750]);
-  assert.equal(viewport.revealing({ begin: 5500, dur: 100 }), null);
+  assert.deepEqual(viewport.computePan(0.2), [5200, 6200]);
+  assert.deepEqual(viewport.computeZoom(2), [5250, 5750]);
+  assert.equal(viewport.computeReveal({ begin: 5500, dur: 100 }), null);
 });
 
 test("a span is shown with a margin, however short it is", () => {
   const viewport = makeViewport();
-  assert.deepEqual(viewport.around([1000, 2000]), [-200, 3200]);
-  assert.deepEqual(viewport.around([1000, 1010]), [700, 1310]);
+  assert.deepEqual(viewport.addMargin([1000, 2000]), [-200, 3200]);
+  assert.deepEqual(viewport.addMargin([1000, 1010]), [700, 1310]);
 });
 
 test("the window stays near the runs", () => {
   const viewport = makeViewport();
-  viewport.show([90_000, 91_000], [0, 10_000]);
+  viewport.setWindow([90_000, 91_000], [0, 10_000]);
   assert.deepEqual(viewport.window, [14_000, 15_000]);
 });
 
