@@ -76,7 +76,7 @@ def save_what_is_seen(page: Page, canvas: Locator, file: Path) -> None:
     )
     page.locator(".dag .save summary").click()
     with page.expect_download() as waited:
-        page.get_by_role("button", name="Save what is seen as DOT").click()
+        page.get_by_role("button", name="Save as DOT").click()
     waited.value.save_as(file)
     text = file.read_text()
     assert all(label in text for label in labels(canvas))

@@ -39,7 +39,7 @@ def test_what_is_seen_is_saved(transformer: Locator, tmp_path: Path) -> None:
     for kind in ("SVG", "PNG", "DOT"):
         page.locator(".dag .save summary").click()
         with page.expect_download() as waited:
-            page.get_by_role("button", name=f"Save what is seen as {kind}").click()
+            page.get_by_role("button", name=f"Save as {kind}").click()
         file = tmp_path / waited.value.suggested_filename
         waited.value.save_as(file)
         assert file.name == f"graph-graph-0.{kind.lower()}"
@@ -85,7 +85,7 @@ def test_the_arrows_in_the_drawing_show_another_layer(transformer: Locator) -> N
     page.mouse.click(place["x"], place["y"])
     bar = page.locator(".dag .repeat")
     expect(bar).to_contain_text("2 of 4")
-    bar.get_by_role("button", name="The one before ( [ )").click()
+    bar.get_by_role("button", name="Previous block ( [ )").click()
     expect(bar).to_contain_text("1 of 4")
 
 
@@ -105,12 +105,12 @@ def test_one_layer_stands_for_all_and_another_can_be_shown(transformer: Locator)
     # The other layer is unfolded as the first was.
     assert ask(canvas, "state.view.boxes.length") == opened
     assert ask(canvas, "state.view.boxes.some(one => one.label === 'layers.1' && one.open)")
-    bar.get_by_role("button", name="The one before ( [ )").click()
+    bar.get_by_role("button", name="Previous block ( [ )").click()
     expect(bar).to_contain_text("1 of 4")
     bar.locator("summary").click()
     expect(bar).to_contain_text("All have the same kernels, launched in the same way.")
     expect(bar).to_contain_text("Times: median")
-    bar.get_by_role("button", name="Show all of them").click()
+    bar.get_by_role("button", name="Show all blocks").click()
     expect(bar).to_contain_text("all 4")
     labels = ask(canvas, "state.view.boxes.map(one => one.label)")
     assert {f"layers.{number}" for number in range(4)} <= set(labels)
@@ -195,7 +195,7 @@ def test_a_large_graph_is_prepared_beside_the_page_and_can_be_cancelled(large: P
     bar_before = search.bounding_box()
     expect(large.get_by_text("6,000 nodes, being prepared")).to_be_visible()
     with large.expect_request("**/api/dag/cancel?*") as asked:
-        waiting.get_by_role("button", name="Give up preparing the graph").click()
+        waiting.get_by_role("button", name="Cancel preparing the graph").click()
     assert asked.value.method == "POST"
     expect(large.locator(".dag .problem")).to_contain_text("was cancelled")
     large.unroute("**/api/dag/view?*")

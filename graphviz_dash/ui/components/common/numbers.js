@@ -1,9 +1,9 @@
-// Numbers: places in ascending arrays, and numbers as text.
+// Binary search in ascending arrays, and numbers as text.
 
-const MOST_RECENT = 600;
+const MAX_RECENT = 600;
 
 /**
- * How many of ascending `values` are below `limit`.
+ * Count the ascending `values` below `limit`.
  * @param {ArrayLike<number>} values
  * @param {number} limit
  */
@@ -19,7 +19,7 @@ export function countBelow(values, limit) {
 }
 
 /**
- * How many of ascending `values` are at most `limit`.
+ * Count the ascending `values` up to `limit`, included.
  * @param {ArrayLike<number>} values
  * @param {number} limit
  */
@@ -35,27 +35,27 @@ export function countUpTo(values, limit) {
 }
 
 /**
- * `value` within bounds.
+ * Limit a value to a range.
  * @param {number} value
- * @param {number} least
- * @param {number} most
+ * @param {number} min
+ * @param {number} max
  */
-export function clamp(value, least, most) {
-  return Math.max(least, Math.min(most, value));
+export function clamp(value, min, max) {
+  return Math.max(min, Math.min(max, value));
 }
 
 /**
- * Appends a value and drops the oldest beyond the most recent ones.
+ * Append a value and drop the oldest of too many.
  * @param {number[]} values
  * @param {number} value
  */
 export function keepRecent(values, value) {
   values.push(value);
-  if (values.length > MOST_RECENT) values.shift();
+  if (values.length > MAX_RECENT) values.shift();
 }
 
 /**
- * A whole number with separators between thousands: "1,204".
+ * Format an integer with separators between thousands: "1,204".
  * @param {number} number
  */
 export function formatCount(number) {
@@ -63,7 +63,7 @@ export function formatCount(number) {
 }
 
 /**
- * A count with its noun: "1 node", "1,204 nodes".
+ * Format a count with its noun: "1 node", "1,204 nodes".
  * @param {number} number
  * @param {string} noun in the singular
  */
@@ -72,7 +72,7 @@ export function pluralize(number, noun) {
 }
 
 /**
- * A time in ns with its unit; digits after the point follow the size.
+ * Format a time in ns with a unit and four to five digits.
  * @param {number} ns
  */
 export function formatTime(ns) {
@@ -84,7 +84,7 @@ export function formatTime(ns) {
 }
 
 /**
- * A difference of times in ns, its sign always written.
+ * Format a difference of times in ns, always with a sign.
  * @param {number} ns
  */
 export function formatTimeChange(ns) {

@@ -1,7 +1,8 @@
-// Questions to the routes of this server.
+// Requests to the routes of this server.
 
 /**
- * The answer of a route, an object; rejects with the server's own words where there is none.
+ * Fetch a JSON object from a route.
+ * @throws {Error} with the message of the server if the request fails
  * @template T
  * @param {string} path with its query
  * @param {RequestInit} [options]
@@ -13,7 +14,7 @@ export async function fetchJson(path, options) {
 }
 
 /**
- * As `ask`, with the length of the answer as text.
+ * Fetch a JSON object with its length as text.
  * @param {string} path
  * @param {RequestInit} [options]
  * @returns {Promise<{body: unknown, length: number}>}
@@ -27,7 +28,7 @@ export async function fetchSized(path, options) {
 }
 
 /**
- * What an error says.
+ * Get the message of an error.
  * @param {unknown} error
  */
 export function getMessage(error) {
@@ -35,7 +36,7 @@ export function getMessage(error) {
 }
 
 /**
- * Whether a request was ended by the page itself.
+ * Whether the page itself aborted the request.
  * @param {unknown} error
  */
 export function isAbort(error) {

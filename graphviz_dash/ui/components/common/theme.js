@@ -1,11 +1,11 @@
-// Colours, fonts and text widths of what is drawn on a canvas.
+// Colours, fonts and text widths for drawing on a canvas.
 
 import { getContext } from "./elements.js";
 
 /** @typedef {import("./wire.js").Palette} Palette */
 
 /**
- * What is there before Python has said anything.
+ * The palette before any data from Python.
  * @type {Palette}
  */
 export const NO_PALETTE = { categories: [], idle: ["#888888", "#888888"] };
@@ -13,14 +13,15 @@ export const NO_PALETTE = { categories: [], idle: ["#888888", "#888888"] };
 /** @typedef {ReturnType<typeof readTheme>} Theme */
 
 /**
- * Colours and fonts of the page's theme, read anew for each frame so that a switch just shows.
+ * Read colours and fonts from the theme of the page. Called per frame, so that a change of the theme
+ * shows immediately.
  * @param {HTMLElement} host
  * @param {Palette} palette
  */
 export function readTheme(host, palette) {
   const style = getComputedStyle(host);
-  /** @type {(name: string, otherwise: string) => string} */
-  const read = (name, otherwise) => style.getPropertyValue(name).trim() || otherwise;
+  /** @type {(name: string, fallback: string) => string} */
+  const read = (name, fallback) => style.getPropertyValue(name).trim() || fallback;
   const background = read("--st-background-color", "#ffffff");
   const dark = computeLuminance(background) < 0.2;
   const side = dark ? 1 : 0;
@@ -47,7 +48,7 @@ export function readTheme(host, palette) {
 }
 
 /**
- * Red, green and blue of "#rgb", "#rrggbb" or "rgb(r, g, b)", 0 to 255.
+ * Parse "#rgb", "#rrggbb" or "rgb(r, g, b)" to red, green and blue, 0 to 255.
  * @param {string} text
  * @returns {number[]}
  */
@@ -70,7 +71,7 @@ function getChannels(text) {
 }
 
 /**
- * Relative luminance as WCAG defines it, 0 to 1.
+ * Compute the relative luminance defined by WCAG, 0 to 1.
  * @param {string} colour
  */
 export function computeLuminance(colour) {
@@ -82,7 +83,7 @@ export function computeLuminance(colour) {
 }
 
 /**
- * The colour that lies a share of the way from one to another.
+ * Mix two colours.
  * @param {string} from
  * @param {string} to
  * @param {number} share 0 to 1
@@ -105,7 +106,7 @@ export function setAlpha(colour, opacity) {
 const inks = new Map();
 
 /**
- * Black or white, whichever reads better on `fill`.
+ * Choose black or white text for a background, by contrast.
  * @param {string} fill
  */
 export function chooseInk(fill) {
@@ -119,7 +120,7 @@ export function chooseInk(fill) {
 }
 
 /**
- * A pattern of slanted lines, as fine on every screen.
+ * Make a pattern of slanted lines, independent of the resolution of the screen.
  * @param {CanvasRenderingContext2D} ctx
  * @param {string} stroke
  * @param {number} dpr
@@ -146,7 +147,7 @@ export function makeHatch(ctx, stroke, dpr) {
 const textWidths = new Map();
 
 /**
- * Width of `text` in the context's font, in its pixels.
+ * Measure the width of a text in the font of the context, in CSS pixels.
  * @param {CanvasRenderingContext2D} ctx
  * @param {string} text
  */
@@ -161,7 +162,7 @@ export function measureText(ctx, text) {
 }
 
 /**
- * `text`, cut so that it fits into `room` pixels; empty when not even a few letters do.
+ * Shorten a text to `room` pixels; empty if fewer than five letters fit.
  * @param {CanvasRenderingContext2D} ctx
  * @param {string} text
  * @param {number} room

@@ -22,7 +22,7 @@ export class Chrome {
   }
 
   /**
-   * Shows the legend and the status of a view.
+   * Show the legend and the status of a view.
    * @param {View | null} view
    * @param {Theme} theme
    */
@@ -38,12 +38,12 @@ export class Chrome {
     this.canvas.setAttribute(
       "aria-label",
       `Graph of ${pluralize(view.nodes, "node")} in ${formatBoxCount(view)}. ` +
-        "Arrows walk along the edges, Enter unfolds or chooses.",
+        "Arrow keys follow edges, Enter unfolds a group or selects a node.",
     );
   }
 
   /**
-   * Shows the tooltip at a point of the canvas.
+   * Show the tooltip at a point of the canvas.
    * @param {string[]} lines
    * @param {{x: number, y: number}} point
    * @param {{width: number, height: number}} stage
@@ -77,7 +77,7 @@ export class Chrome {
 }
 
 /**
- * An entry of the legend.
+ * Make an entry of the legend.
  * @param {string} text
  * @param {string} colour
  * @param {string} kind

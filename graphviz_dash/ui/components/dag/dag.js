@@ -1,4 +1,4 @@
-// The DAG: a folded graph whose groups unfold in place, from views that the server lays out.
+// The DAG component: a folded graph whose groups unfold in place. The server lays out each view.
 
 import { find, prefersReducedMotion } from "../common/elements.js";
 import { mount } from "../common/mount.js";
@@ -23,22 +23,23 @@ import { ProgressPanel } from "./waiting.js";
 
 const BY_ORDER = "order";
 
-/** What is said of each way to fold. */
+/** Announcement of each way to fold, for screen readers. */
 const FOLD_MESSAGES = /** @type {Record<string, string>} */ ({
   [BY_MODULE]: "folded by module path",
-  [BY_DATA]: "only the dependencies that the data needs",
-  [BY_ORDER]: "folded by order of execution",
+  [BY_DATA]: "only data dependencies shown",
+  [BY_ORDER]: "folded by execution order",
 });
 
 export class Dag {
-  /** @type {(name: string, value: unknown) => void} tells Python */
+  /** @type {(name: string, value: unknown) => void} sends a value to Python */
   setStateValue = () => {};
   state = new DagState();
   viewport = new Viewport();
-  /** @type {number | null} the selected node as Python knows it */
+  /** @type {number | null} the selected node according to Python */
   pythonSelected = null;
+  /** Whether the graph is prepared. */
   ready = true;
-  /** @type {string | null} the graph that Python was told to be there whole */
+  /** @type {string | null} the graph reported to Python as loaded */
   reportedSource = null;
 
   /** @param {HTMLElement | ShadowRoot} root */
@@ -63,7 +64,7 @@ export class Dag {
   }
 
   /**
-   * Takes what Python says; another graph starts afresh, another colour keeps what is open.
+   * Apply data from Python. Another graph resets the view; other colours keep unfolded groups.
    * @param {Component<DagData>} component
    */
   update(component) {
@@ -117,9 +118,9 @@ export class Dag {
     this.loader.dispose();
   }
 
-  // -- Data -------------------------------------------------------------------------------------
+  // -- Views -------------------------------------------------------------------------------------
 
-  /** The page left what takes long to the drawing: now all of it is there. */
+  /** Report to Python that the graph is loaded, so that the page shows what depends on it. */
   reportLoaded() {
     const { source } = this.state;
     if (this.ready || this.reportedSource === source) return;
@@ -128,8 +129,9 @@ export class Dag {
   }
 
   /**
+   * Show a view that was requested.
    * @param {View} view
-   * @param {ViewRequest} wanted
+   * @param {ViewRequest} request
    */
   showView(view, { keep, focus, fit }) {
     const { state, viewport, renderer } = this;
@@ -141,18 +143,19 @@ export class Dag {
     const before = keep && old.get(keep);
     const after = keep && state.byId.get(keep);
     if (before && after) {
-      // What was clicked stays under the pointer; everything else moves around it.
+      // The clicked box stays under the pointer; everything else moves around it.
       viewport.holdBox(before, after);
       if (!prefersReducedMotion()) renderer.startTween(old, before, after);
     }
     if (fit) viewport.showReadable(view);
-    const wanted = isNode(focus) ? state.getNodeBox(focus) : undefined;
-    if (wanted) this.reveal(wanted);
+    const box = isNode(focus) ? state.getNodeBox(focus) : undefined;
+    if (box) this.reveal(box);
     this.redraw();
     this.repeatBar.update();
     performance.mark("dag:shown");
   }
 
+  /** Update the legend, the status and the canvas. */
   redraw() {
     this.chrome.showView(this.state.view, this.renderer.theme);
     this.renderer.recolour();
@@ -177,7 +180,7 @@ export class Dag {
     this.renderer.draw();
   }
 
-  /** Gives the drawing and the card beside it the whole screen, or takes it back. */
+  /** Show the graph and the card next to it on the full screen, or leave it. */
   async toggleFullScreen() {
     this.clearHover();
     if (document.fullscreenElement) return document.exitFullscreen();
@@ -189,7 +192,7 @@ export class Dag {
 
   /**
    * @param {number} factor
-   * @param {number} [x] of the screen, which stays where it is
+   * @param {number} [x] fixed point of the screen; default: its middle
    * @param {number} [y]
    */
   zoomBy(factor, x, y) {
@@ -208,7 +211,7 @@ export class Dag {
   }
 
   /**
-   * Brings what lies at a point of the small map to the middle.
+   * Move the place at a point of the overview map to the middle.
    * @param {number} x of the screen
    * @param {number} y
    */
@@ -218,14 +221,14 @@ export class Dag {
     }
   }
 
-  /** Draws after a step of zooming or panning. */
+  /** Draw after a step of zooming or panning. */
   drawMotion() {
     this.clearHover();
     this.renderer.drawMotion();
   }
 
   /**
-   * Brings a box into view, readable, moving no more than is needed.
+   * Make a box visible and readable, and focus it.
    * @param {Box} box
    */
   reveal(box) {
@@ -235,7 +238,7 @@ export class Dag {
   }
 
   /**
-   * Centre of a box in the window, by its id or a node's index; null when it is not shown.
+   * Get the clickable point of a box in the window, by box id or node index. Null if hidden.
    * @param {string | number} which
    */
   getPosition(which) {
@@ -247,11 +250,10 @@ export class Dag {
     return { x: bounds.left + x, y: bounds.top + y };
   }
 
-  // -- Doing ------------------------------------------------------------------------------------
+  // -- Actions ------------------------------------------------------------------------------------
 
   /**
-   * What is at a point of the screen: a box, or where none is (or only the ground of an unfolded
-   * group's head) a link.
+   * Find the box at a point of the screen, or the link if no box is there.
    * @param {number} x
    * @param {number} y
    */
@@ -260,7 +262,7 @@ export class Dag {
   }
 
   /**
-   * What a click at a point of the canvas does.
+   * React to a click at a point of the canvas.
    * @param {number} x
    * @param {number} y
    */
@@ -274,16 +276,18 @@ export class Dag {
   }
 
   /**
-   * Shows another block of an unfolded repeat.
+   * Show another block of an unfolded repeat.
    * @param {Box} box
-   * @param {number} to its number, counted on from either end; -1: all
+   * @param {number} to its number, modulo the number of blocks; -1: all
    */
   showBlock(box, to) {
     if (!this.state.view) return;
     const count = box.repeats;
     const block = to < 0 ? -1 : to % count;
     this.state.focus = box.id;
-    this.chrome.announce(block < 0 ? `all ${count} shown` : `${block + 1} of ${count} shown`);
+    this.chrome.announce(
+      block < 0 ? `all ${count} blocks shown` : `block ${block + 1} of ${count} shown`,
+    );
     this.loader.load(this.state.requestBlock(box, block));
   }
 
@@ -296,7 +300,7 @@ export class Dag {
   }
 
   /**
-   * Selects a node, folds or unfolds a group, or clears the selection where there is neither.
+   * Select a node, or fold or unfold a group. Null clears the selection.
    * @param {Box | null} box
    */
   activate(box) {
@@ -310,8 +314,8 @@ export class Dag {
   }
 
   /**
-   * Folds by module path or by data, or again by the order of execution; what is selected stays in
-   * view.
+   * Switch folding by module path or by data on, or back to execution order. The selected node
+   * stays visible.
    * @param {string} by
    */
   foldBy(by) {
@@ -324,7 +328,7 @@ export class Dag {
   }
 
   /**
-   * Selects a node wherever it is, and brings it into view.
+   * Select a node and make it visible, even inside a folded group.
    * @param {number} node
    */
   goToNode(node) {
@@ -358,7 +362,7 @@ export class Dag {
   }
 
   /**
-   * Moves the focus along an edge, to what comes after or before.
+   * Move the focus along an edge.
    * @param {"source" | "target"} end
    */
   walk(end) {
@@ -366,7 +370,7 @@ export class Dag {
   }
 
   /**
-   * Moves the focus to the next box to the side.
+   * Move the focus to the next box in the row.
    * @param {number} by
    */
   moveToSide(by) {
@@ -380,7 +384,7 @@ export class Dag {
     this.chrome.announce(`${box.label}, ${box.note}, ${box.time}`);
   }
 
-  // -- Showing ----------------------------------------------------------------------------------
+  // -- Pointer ----------------------------------------------------------------------------------
 
   /**
    * @param {number} x of the screen

@@ -1,6 +1,4 @@
-// Drawing of the DAG: boxes, links, the small map, and the frames in between.
-//
-// Text is drawn where it can be read.
+// Drawing of the DAG: boxes, links, the overview map and the frames of a transition.
 
 import { fitText, setAlpha } from "../common/theme.js";
 import { traceLink } from "./paths.js";
@@ -15,26 +13,26 @@ import { computeTextSize, drawHead, drawText, getGroundColour, NOTE_ZOOM, SIZES 
 /** @import { Box, Link } from "./wire.js" */
 
 /**
- * An arrow to the block before or after the one that a repeat shows.
+ * An arrow to the previous or next block of a repeat.
  * @typedef {Rect & {box: Box, by: number}} BlockArrow
  */
 
 /**
- * What is drawn, and with which colours and context.
+ * The input of one drawing.
  * @typedef {object} Scene
  * @property {CanvasRenderingContext2D} ctx
  * @property {View} view
  * @property {DagState} state
  * @property {Theme} theme
  * @property {string[]} colours of the legend
- * @property {number} zoom that texts and lines are sized for
- * @property {BlockArrow[]} arrows that were drawn
+ * @property {number} zoom for the sizes of texts and lines
+ * @property {BlockArrow[]} arrows filled by the drawing
  */
 
 const LABEL_ZOOM = 0.26;
 
 /**
- * The view at a scale and place, in the pixels of its context.
+ * Draw the view at a scale and offset in the pixels of its context.
  * @param {Scene} scene
  * @param {Paths} paths
  * @param {number} scale
@@ -49,15 +47,15 @@ export function drawScene(scene, paths, scale, x, y) {
   const right = left + ctx.canvas.width / scale;
   const bottom = top + ctx.canvas.height / scale;
   /** @type {(box: Rect) => boolean} */
-  const seen = (box) =>
+  const isVisible = (box) =>
     box.x < right && box.x + box.width > left && box.y < bottom && box.y + box.height > top;
   fillContainers(scene, paths);
   drawLinks(scene, paths);
   fillBoxes(scene, paths);
-  drawOutlines(scene, seen);
+  drawOutlines(scene, isVisible);
   if (zoom < LABEL_ZOOM) return;
   for (const box of view.boxes) {
-    if (!seen(box)) continue;
+    if (!isVisible(box)) continue;
     ctx.globalAlpha = scene.state.hits.isDim(box) ? 0.4 : 1;
     if (box.open) drawHead(scene, box);
     else drawText(scene, box);
@@ -66,14 +64,13 @@ export function drawScene(scene, paths, scale, x, y) {
 }
 
 /**
- * A line's width in the graph that is `width` pixels on the screen, as far as the graph is zoomed
- * out.
+ * Scale a line width so that it stays `width` pixels on the screen when zoomed out.
  * @param {Scene} scene
  * @param {number} width
- * @param {number} [least] zoom from which on lines get thinner too
+ * @param {number} [minZoom] below this zoom lines get thinner
  */
-function scaleWidth({ zoom }, width, least = 0.35) {
-  return width / Math.min(1, Math.max(zoom, least));
+function scaleWidth({ zoom }, width, minZoom = 0.35) {
+  return width / Math.min(1, Math.max(zoom, minZoom));
 }
 
 /**
@@ -88,7 +85,8 @@ function fillContainers(scene, paths) {
   ctx.lineWidth = scaleWidth(scene, 1);
   ctx.strokeStyle = theme.rule;
   ctx.stroke(paths.containers);
-  // A graph inside a node may run or not: its outline is broken, as in the driver's own drawings.
+  // The graph inside a conditional node may not run. Its outline is dashed, as in the driver's
+  // drawings.
   ctx.strokeStyle = setAlpha(theme.text, 0.38);
   ctx.setLineDash([6, 4]);
   ctx.stroke(paths.bodies);
@@ -101,28 +99,28 @@ function fillContainers(scene, paths) {
  */
 function fillBoxes(scene, paths) {
   const { ctx, theme, colours } = scene;
-  for (const alike of paths.boxes.values()) {
-    const fill = colours[alike.colour];
-    ctx.globalAlpha = alike.dim ? 0.4 : 1;
+  for (const group of paths.boxes.values()) {
+    const fill = colours[group.colour];
+    ctx.globalAlpha = group.dim ? 0.4 : 1;
     ctx.fillStyle = theme.background;
-    ctx.fill(alike.stack);
+    ctx.fill(group.stack);
     ctx.lineWidth = 1;
     ctx.strokeStyle = setAlpha(fill, 0.5);
-    ctx.stroke(alike.stack);
-    ctx.fill(alike.box);
-    // What does not run has no body of its own colour.
-    if (!alike.disabled) {
+    ctx.stroke(group.stack);
+    ctx.fill(group.box);
+    // Disabled nodes have no fill.
+    if (!group.disabled) {
       ctx.fillStyle = setAlpha(fill, theme.dark ? 0.2 : 0.13);
-      ctx.fill(alike.box);
+      ctx.fill(group.box);
     }
     ctx.lineWidth = scaleWidth(scene, 1);
     ctx.strokeStyle = setAlpha(fill, 0.75);
-    ctx.setLineDash(alike.disabled ? [5, 4] : []);
-    ctx.stroke(alike.box);
+    ctx.setLineDash(group.disabled ? [5, 4] : []);
+    ctx.stroke(group.box);
     ctx.setLineDash([]);
-    // A bar at the left in the full colour: what tells the colour apart when the tint is faint.
+    // A bar in the full colour at the left: the fill is too faint to tell colours apart.
     ctx.fillStyle = fill;
-    ctx.fill(alike.bar);
+    ctx.fill(group.bar);
   }
   for (const { colour, dim, path } of paths.strips.values()) {
     ctx.globalAlpha = dim ? 0.4 : 1;
@@ -135,27 +133,27 @@ function fillBoxes(scene, paths) {
 }
 
 /**
- * The outlines of what is chosen, a hit, pointed at, or unlike the other blocks of its repeat.
+ * Outline boxes that are selected, found, hovered, or different from the other blocks.
  * @param {Scene} scene
- * @param {(box: Rect) => boolean} seen
+ * @param {(box: Rect) => boolean} isVisible
  */
-function drawOutlines(scene, seen) {
+function drawOutlines(scene, isVisible) {
   const { ctx, state, theme, view } = scene;
   for (const box of view.boxes) {
-    if (!seen(box)) continue;
-    const chosen = box.node >= 0 && box.node === state.selected;
+    if (!isVisible(box)) continue;
+    const selected = box.node >= 0 && box.node === state.selected;
     const hit = !box.open && state.hits.countIn(box) > 0;
-    const pointed = state.hover === box || state.focus === box.id;
-    const unlike = box.node >= 0 && state.differing.has(box.node);
-    if (!chosen && !hit && !pointed && !unlike) continue;
+    const hovered = state.hover === box || state.focus === box.id;
+    const differs = box.node >= 0 && state.differing.has(box.node);
+    if (!selected && !hit && !hovered && !differs) continue;
     ctx.beginPath();
     ctx.roundRect(box.x, box.y, box.width, box.height, box.open ? 9 : 7);
     ctx.lineWidth = scaleWidth(
       scene,
-      chosen ? 2.6 : hit || box.id === state.focus || unlike ? 2 : 1.4,
+      selected ? 2.6 : hit || box.id === state.focus || differs ? 2 : 1.4,
     );
-    ctx.strokeStyle = chosen ? theme.text : hit || pointed ? theme.primary : theme.critical;
-    ctx.setLineDash(unlike && !chosen ? [2, 3] : []);
+    ctx.strokeStyle = selected ? theme.text : hit || hovered ? theme.primary : theme.critical;
+    ctx.setLineDash(differs && !selected ? [2, 3] : []);
     ctx.stroke();
     ctx.setLineDash([]);
   }
@@ -167,21 +165,21 @@ function drawOutlines(scene, seen) {
  */
 function drawLinks(scene, paths) {
   const { ctx, state, theme, view, zoom } = scene;
-  for (const alike of paths.links.values()) {
-    ctx.setLineDash(alike.dash);
-    ctx.lineWidth = scaleWidth(scene, alike.width, 0.4);
-    ctx.strokeStyle = ctx.fillStyle = alike.critical ? theme.critical : theme.muted;
-    ctx.globalAlpha = alike.critical ? 1 : 0.62;
-    ctx.stroke(alike.line);
+  for (const group of paths.links.values()) {
+    ctx.setLineDash(group.dash);
+    ctx.lineWidth = scaleWidth(scene, group.width, 0.4);
+    ctx.strokeStyle = ctx.fillStyle = group.critical ? theme.critical : theme.muted;
+    ctx.globalAlpha = group.critical ? 1 : 0.62;
+    ctx.stroke(group.line);
     ctx.setLineDash([]);
-    ctx.fill(alike.heads);
+    ctx.fill(group.heads);
   }
   ctx.globalAlpha = 1;
-  const near = state.currentId;
+  const current = state.currentId;
   for (const link of view.links) {
-    const pointed = link === state.hoverLink || link === state.chosenLink;
-    if (pointed || (near && (link.source === near || link.target === near))) {
-      drawMarkedLink(scene, link, pointed);
+    const marked = link === state.hoverLink || link === state.chosenLink;
+    if (marked || (current && (link.source === current || link.target === current))) {
+      drawMarkedLink(scene, link, marked);
     }
     if (link.text && zoom >= NOTE_ZOOM) {
       ctx.font = `${computeTextSize(zoom, SIZES.link)}px ${theme.font}`;
@@ -197,15 +195,15 @@ function drawLinks(scene, paths) {
 /**
  * @param {Scene} scene
  * @param {Link} link
- * @param {boolean} pointed
+ * @param {boolean} marked hovered or chosen
  */
-function drawMarkedLink(scene, link, pointed) {
+function drawMarkedLink(scene, link, marked) {
   const { ctx, theme } = scene;
   const line = new Path2D();
   const heads = new Path2D();
   traceLink(line, heads, link.points);
-  ctx.lineWidth = scaleWidth(scene, pointed ? 3 : link.critical ? 2.6 : 2, 0.4);
-  ctx.strokeStyle = ctx.fillStyle = link.critical && !pointed ? theme.critical : theme.primary;
+  ctx.lineWidth = scaleWidth(scene, marked ? 3 : link.critical ? 2.6 : 2, 0.4);
+  ctx.strokeStyle = ctx.fillStyle = link.critical && !marked ? theme.critical : theme.primary;
   ctx.setLineDash(link.dashed ? [5, 4] : []);
   ctx.stroke(line);
   ctx.setLineDash([]);
@@ -213,7 +211,7 @@ function drawMarkedLink(scene, link, pointed) {
 }
 
 /**
- * A frame on the way from the view before to this one: boxes move, new ones come out of theirs.
+ * Draw a frame of the transition to a new view: boxes move, new ones grow out of their group.
  * @param {Scene} scene
  * @param {Tween} tween
  * @param {number} share of the way, 0 to 1
@@ -260,7 +258,7 @@ function interpolate(from, to, share) {
 }
 
 /**
- * The boxes of the small map.
+ * Draw the boxes of the overview map.
  * @param {CanvasRenderingContext2D} ctx
  * @param {readonly Box[]} boxes
  * @param {readonly string[]} colours
@@ -276,7 +274,7 @@ export function drawMapBoxes(ctx, boxes, colours, scale) {
 }
 
 /**
- * The small map, and on it the part of the graph that is in view.
+ * Draw the overview map with a frame around the visible part of the graph.
  * @param {CanvasRenderingContext2D} ctx
  * @param {Theme} theme
  * @param {Camera & Size} viewport

@@ -1,4 +1,4 @@
-// The edges of a link, one by one, with type and ports; each end can be chosen.
+// The card of a link: its edges with type and ports. Each end selects its node.
 
 import { find, makeButton, makeElement } from "../common/elements.js";
 import { formatCount } from "../common/numbers.js";
@@ -37,7 +37,7 @@ export class EdgeCard {
     this.card.replaceChildren(
       close,
       makeElement("b", "", `${from} → ${to}`),
-      makeElement("p", "", list.kinds.join("; ") || "no edge: it holds it"),
+      makeElement("p", "", list.kinds.join("; ") || "no edge: the node contains the graph"),
       makeElement("ul", "", rows),
     );
     this.card.hidden = false;
@@ -59,12 +59,12 @@ export class EdgeCard {
    * @param {string} text
    */
   makeEnd(node, text) {
-    const made = makeButton(text, `Choose node ${text}`, () => this.dag.goToNode(node));
-    made.className = "end";
-    return made;
+    const button = makeButton(text, `Select node ${text}`, () => this.dag.goToNode(node));
+    button.className = "end";
+    return button;
   }
 
-  /** Goes through the links of the box that has the focus. */
+  /** Show the next link of the focused box. */
   openNext() {
     const link = this.dag.state.findNextLink();
     if (link) this.open(link);

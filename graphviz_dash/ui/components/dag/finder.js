@@ -1,4 +1,4 @@
-// The search for nodes: its field, its hits, and the way from one to the next.
+// The search for nodes: its field, its hits, and navigation between them.
 
 import { find } from "../common/elements.js";
 import { fetchJson } from "../common/server.js";
@@ -15,7 +15,7 @@ export class Finder {
     this.dag = dag;
     this.field = find(dag.root, ".search", HTMLInputElement);
     this.count = find(dag.root, ".hits", HTMLElement);
-    /** What Python knows to be searched for. */
+    /** Search text according to Python. */
     this.pythonText = "";
     this.timer = 0;
   }
@@ -25,7 +25,7 @@ export class Finder {
   }
 
   /**
-   * Searches for what Python says, where that has changed.
+   * Apply the search from Python if it has changed.
    * @param {string} text
    */
   sync(text) {
@@ -36,7 +36,7 @@ export class Finder {
     if (this.dag.state.view) this.search();
   }
 
-  /** Searches once the reader pauses. */
+  /** Search after a pause in typing. */
   searchLater() {
     clearTimeout(this.timer);
     this.timer = window.setTimeout(() => this.search(), PAUSE_MS);
@@ -55,7 +55,7 @@ export class Finder {
     const hits = await fetchJson(`/api/dag/search?${query}`).catch(() => null);
     if (!hits || !state.view || text !== this.text) return;
     state.hits.setHits(hits);
-    this.count.textContent = hits.total ? `${hits.total} found` : "none found";
+    this.count.textContent = hits.total ? `${hits.total} found` : "no matches";
     dag.canvas.dataset.hits = String(hits.total);
     const expanded = [...new Set([...state.view.expanded, ...hits.around])];
     await dag.loader.load({ expanded: expanded.slice(0, MAX_UNFOLDED) });
@@ -69,7 +69,7 @@ export class Finder {
     this.dag.redraw();
   }
 
-  /** Empties the field and goes back to the drawing. */
+  /** Clear the search and return to the graph. */
   reset() {
     this.field.value = "";
     this.searchLater();
@@ -77,7 +77,7 @@ export class Finder {
   }
 
   /**
-   * Shows the next hit, or the one before.
+   * Show the next or previous hit.
    * @param {1 | -1} by
    */
   visitNext(by) {

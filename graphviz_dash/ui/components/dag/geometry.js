@@ -1,22 +1,21 @@
-// Where things of the drawing lie: arithmetic only, in graph coordinates (pixels at full zoom)
-// unless the screen is named.
+// Geometry of the drawing, in graph coordinates (pixels at full zoom) unless the screen is named.
 
 import { clamp } from "../common/numbers.js";
 
 /** @import { Box, Link } from "./wire.js" */
 
 /**
- * How the graph lies on the screen: a point (x, y) of it is drawn at (x * zoom + camera.x, ...).
+ * Position of the graph on the screen: its point (x, y) is drawn at (x * zoom + camera.x, ...).
  * @typedef {{zoom: number, x: number, y: number}} Camera
  */
 
 /** @typedef {{width: number, height: number}} Size */
 /** @typedef {{x: number, y: number, width: number, height: number}} Rect */
 
-/** Height of an unfolded group's head, the part of it that is clicked. */
+/** Height of the head of an unfolded group, the part that reacts to clicks. */
 export const HEAD_HEIGHT = 26;
 
-/** Zoom from which on a box has room for a line of text of the least size. */
+/** Zoom at which a box has room for one line of the smallest text. */
 export const READABLE_ZOOM = 0.45;
 
 const FIT_MARGIN = 14;
@@ -29,7 +28,7 @@ const MAP_MARGIN = 12;
 const LINK_REACH_PX = 6;
 
 /**
- * The camera that shows all of a graph, in the middle of the screen.
+ * Fit the entire graph into the middle of the screen.
  * @param {Size} graph
  * @param {Size} screen
  * @returns {Camera}
@@ -46,20 +45,20 @@ export function fitCamera(graph, screen) {
 }
 
 /**
- * The camera of a first view: all of a graph where that can be read, else its beginning.
+ * Choose the first camera: the entire graph if it is readable, else its beginning.
  * @param {Size} graph
  * @param {Size} screen
  * @returns {Camera}
  */
 export function openCamera(graph, screen) {
-  const all = fitCamera(graph, screen);
-  if (all.zoom >= READABLE_ZOOM) return all;
+  const entire = fitCamera(graph, screen);
+  if (entire.zoom >= READABLE_ZOOM) return entire;
   const spare = screen.width - graph.width * READABLE_ZOOM;
   return { zoom: READABLE_ZOOM, x: Math.max(FIT_MARGIN, spare / 2), y: FIT_MARGIN };
 }
 
 /**
- * The camera that keeps the middle of the screen in the middle when the screen takes another size.
+ * Keep the middle of the screen in the middle when the size of the screen changes.
  * @param {Camera} camera
  * @param {Size} before
  * @param {Size} after
@@ -74,7 +73,7 @@ export function recentreCamera(camera, before, after) {
 }
 
 /**
- * A camera closer by `factor`; what is at (x, y) of the screen stays there.
+ * Zoom by `factor` around the point (x, y) of the screen.
  * @param {Camera} camera
  * @param {number} factor
  * @param {number} x
@@ -84,8 +83,8 @@ export function recentreCamera(camera, before, after) {
  * @returns {Camera}
  */
 export function zoomCamera(camera, factor, x, y, graph, screen) {
-  const least = Math.min(MIN_ZOOM, screen.width / graph.width / 2);
-  const zoom = clamp(camera.zoom * factor, least, MAX_ZOOM);
+  const minZoom = Math.min(MIN_ZOOM, screen.width / graph.width / 2);
+  const zoom = clamp(camera.zoom * factor, minZoom, MAX_ZOOM);
   return {
     zoom,
     x: x - ((x - camera.x) * zoom) / camera.zoom,
@@ -94,7 +93,7 @@ export function zoomCamera(camera, factor, x, y, graph, screen) {
 }
 
 /**
- * Whether a box lies on the screen, with some air around it.
+ * Whether a box is on the screen with a margin around it.
  * @param {Rect} box
  * @param {Camera} camera
  * @param {Size} screen
@@ -107,8 +106,7 @@ export function isInView(box, camera, screen) {
 }
 
 /**
- * The innermost box at a point; of an unfolded group only its head counts, since inside it lie the
- * others.
+ * Find the innermost box at a point. Of an unfolded group only the head counts.
  * @param {readonly Box[]} boxes outer ones first
  * @param {number} x
  * @param {number} y
@@ -124,7 +122,7 @@ export function findBox(boxes, x, y) {
 }
 
 /**
- * The link that passes nearest to a point, within a few pixels of the screen.
+ * Find the link nearest to a point, within a few pixels of the screen.
  * @param {readonly Link[]} links
  * @param {number} x
  * @param {number} y
@@ -135,31 +133,34 @@ export function findLink(links, x, y, zoom) {
   let reach = LINK_REACH_PX / zoom;
   let nearest = null;
   for (const link of links) {
-    const away = measureDistance(link.points, x, y);
-    if (away < reach) [reach, nearest] = [away, link];
+    const distance = measureDistance(link.points, x, y);
+    if (distance < reach) [reach, nearest] = [distance, link];
   }
   return nearest;
 }
 
 /**
- * How far a point is from a polyline.
+ * Measure the distance from a point to a polyline.
  * @param {readonly number[]} points as x, y, x, y, ...
  * @param {number} x
  * @param {number} y
  */
 export function measureDistance(points, x, y) {
-  let least = Infinity;
+  let distance = Infinity;
   for (let i = 0; i + 3 < points.length; i += 2) {
     const [ax, ay, bx, by] = points.slice(i, i + 4);
     const square = (bx - ax) ** 2 + (by - ay) ** 2;
     const along = square ? clamp(((x - ax) * (bx - ax) + (y - ay) * (by - ay)) / square, 0, 1) : 0;
-    least = Math.min(least, Math.hypot(x - ax - along * (bx - ax), y - ay - along * (by - ay)));
+    distance = Math.min(
+      distance,
+      Math.hypot(x - ax - along * (bx - ax), y - ay - along * (by - ay)),
+    );
   }
-  return least;
+  return distance;
 }
 
 /**
- * Where the small map lies on the screen and its scale, or null when all is in view anyway.
+ * Place the overview map on the screen; null if the entire graph is visible.
  * @param {Size} graph
  * @param {Camera} camera
  * @param {Size} screen
@@ -193,7 +194,7 @@ export function contains(rect, x, y) {
 }
 
 /**
- * The box beside another one, among those that lie as high, from left to right.
+ * Find the box to the left or right of another one in the same row.
  * @param {readonly Box[]} boxes
  * @param {Box} box
  * @param {number} by 1: to the right, -1: to the left
@@ -206,19 +207,19 @@ export function findBoxToSide(boxes, box, by) {
 }
 
 /**
- * The strip of a group's colours as stretches of neighbours that are drawn as one rectangle: those
- * of one colour where a node has no pixels of its own.
+ * Group the strip of a group's colours into rectangles. Neighbours of the same colour share one if a
+ * node is too narrow for its own.
  * @param {readonly number[]} strip
  * @param {number} step width of a node
  * @returns {{colour: number, from: number, to: number}[]}
  */
 export function groupStrip(strip, step) {
-  const stretches = [];
+  const groups = [];
   let from = 0;
   for (let to = 1; to <= strip.length; to++) {
     if (step <= 4 && to < strip.length && strip[to] === strip[from]) continue;
-    stretches.push({ colour: strip[from], from, to });
+    groups.push({ colour: strip[from], from, to });
     from = to;
   }
-  return stretches;
+  return groups;
 }

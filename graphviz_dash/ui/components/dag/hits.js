@@ -27,7 +27,7 @@ export class SearchHits {
   }
 
   /**
-   * Moves to the next or previous hit, around the ends.
+   * Move to the next or previous hit, wrapping around.
    * @param {1 | -1} by
    * @returns {number | null} its node; null without hits
    */
@@ -38,7 +38,7 @@ export class SearchHits {
   }
 
   /**
-   * Counts the hits in a box.
+   * Count the hits in a box.
    * @param {Box} box
    */
   countIn(box) {

@@ -1,4 +1,4 @@
-// What the reader does with pointer, wheel and keyboard.
+// Pointer, wheel and keyboard input.
 
 import { contains } from "./geometry.js";
 
@@ -36,7 +36,7 @@ const KEYS = {
 };
 
 /**
- * Has a DAG follow the reader until `signal` ends it.
+ * Connect input to a DAG until `signal` aborts.
  * @param {Dag} dag
  * @param {AbortSignal} signal
  */
@@ -48,7 +48,7 @@ export function listen(dag, signal) {
 }
 
 /**
- * How much closer a turn of the wheel goes.
+ * Get the zoom factor of a wheel event.
  * @param {{deltaY: number, deltaMode: number}} event
  */
 export function getWheelFactor({ deltaY, deltaMode }) {
@@ -56,7 +56,7 @@ export function getWheelFactor({ deltaY, deltaMode }) {
 }
 
 /**
- * Where an event is on the canvas, in CSS pixels.
+ * Get the point of an event on the canvas, in CSS pixels.
  * @param {HTMLCanvasElement} canvas
  * @param {MouseEvent} event
  */
@@ -131,12 +131,12 @@ function listenToKeys(dag, signal) {
     event.stopPropagation();
     action(dag);
   }, { signal });
-  // The field says so itself: this key leads to it from wherever nobody is writing.
+  // The placeholder of the search field names this key. It works unless an input has the focus.
   window.addEventListener("keydown", (event) => {
-    const from = event.composedPath()[0];
-    const writes = from instanceof HTMLElement &&
-      (from.matches("input, textarea, select") || from.isContentEditable);
-    if (event.key !== "/" || hasModifier(event) || writes) return;
+    const target = event.composedPath()[0];
+    const isInput = target instanceof HTMLElement &&
+      (target.matches("input, textarea, select") || target.isContentEditable);
+    if (event.key !== "/" || hasModifier(event) || isInput) return;
     event.preventDefault();
     dag.finder.field.focus();
   }, { signal });

@@ -1,4 +1,4 @@
-// Requests for views of the graph, and for its times, which may come later.
+// Requests for views of the graph and for its times, which may arrive later.
 
 import { fetchJson, getMessage, isAbort } from "../common/server.js";
 import { REST_MS } from "./renderer.js";
@@ -8,21 +8,21 @@ import { decodeView } from "./view.js";
 /** @import { ViewRequest } from "./state.js" */
 /** @import { DagView } from "./wire.js" */
 
-/** How much wider or narrower a canvas becomes, for its height, before another layout suits it. */
+/** Change of the aspect ratio that needs another layout. */
 const RESHAPE_FACTOR = 1.2;
 
 export class Loader {
-  /** @type {AbortController | null} of the view that is fetched */
+  /** @type {AbortController | null} request for a view */
   viewRequest = null;
-  /** @type {AbortController | null} of the wait for times */
+  /** @type {AbortController | null} request that waits for the times */
   timesRequest = null;
-  /** Whether the times are known. */
+  /** Whether the server knows the times. */
   hasTimes = false;
   /** @type {ViewRequest} */
   lastRequest = {};
-  /** Width over height of the canvas that the view is laid out for. */
+  /** Aspect ratio that the view is laid out for. */
   layoutRatio = 0;
-  /** Whether the reader unfolded or folded what is shown. */
+  /** Whether the reader chose the unfolded groups. */
   isUnfoldedByReader = false;
   resizeTimer = 0;
 
@@ -31,7 +31,7 @@ export class Loader {
     this.dag = dag;
   }
 
-  /** Starts afresh, for another graph. */
+  /** Reset for another graph. */
   reset() {
     this.hasTimes = false;
     this.timesRequest?.abort();
@@ -45,42 +45,44 @@ export class Loader {
   }
 
   /**
-   * Fetches a view and shows it.
-   * @param {ViewRequest} wanted
+   * Fetch a view and show it.
+   * @param {ViewRequest} options
    */
-  async load(wanted) {
+  async load(options) {
     const { dag } = this;
     const { viewport } = dag;
     this.viewRequest?.abort();
     const request = this.viewRequest = new AbortController();
-    const query = dag.state.buildLoadQuery(viewport, wanted);
-    // A large graph is drawn before its times are known.
+    const query = dag.state.buildLoadQuery(viewport, options);
+    // A large graph is shown before its times are known.
     if (!this.hasTimes) query.set("soon", "yes");
-    this.lastRequest = wanted;
+    this.lastRequest = options;
     this.layoutRatio = viewport.aspectRatio;
-    if (wanted.fresh || wanted.expanded || wanted.shown) this.isUnfoldedByReader = !wanted.fresh;
-    const begin = performance.now();
+    if (options.fresh || options.expanded || options.shown) {
+      this.isUnfoldedByReader = !options.fresh;
+    }
+    const start = performance.now();
     const ticket = dag.progressPanel.start();
     try {
       /** @type {DagView} */
       const sent = await fetchJson(`/api/dag/view?${query}`, { signal: request.signal });
-      dag.showView(decodeView(sent), wanted);
-      dag.canvas.dataset.loadMs = (performance.now() - begin).toFixed(1);
+      dag.showView(decodeView(sent), options);
+      dag.canvas.dataset.loadMs = (performance.now() - start).toFixed(1);
       dag.canvas.dataset.fold = query.get("fold") ?? "";
       this.hasTimes = sent.complete;
-      if (wanted.fresh && dag.finder.text) dag.finder.search();
+      if (options.fresh && dag.finder.text) dag.finder.search();
       if (sent.complete) dag.reportLoaded();
       else this.awaitTimes();
     } catch (error) {
       if (isAbort(error)) return;
-      dag.chrome.showProblem(`The graph cannot be shown: ${getMessage(error)}`);
+      dag.chrome.showProblem(`Could not show the graph: ${getMessage(error)}`);
     } finally {
       if (this.viewRequest === request) this.viewRequest = null;
       dag.progressPanel.stop(ticket);
     }
   }
 
-  /** Once the server knows the times too, the same view again with them. */
+  /** Load the same view again when the server knows the times. */
   async awaitTimes() {
     if (this.timesRequest) return;
     const { dag } = this;
@@ -91,19 +93,19 @@ export class Loader {
       await fetchJson(`/api/dag/complete?${query}`, { signal: waiting.signal });
     } catch (error) {
       if (isAbort(error)) return;
-      dag.chrome.status.textContent = `The times cannot be shown: ${getMessage(error)}`;
+      dag.chrome.status.textContent = `Could not load the times: ${getMessage(error)}`;
       return;
     } finally {
       if (this.timesRequest === waiting) this.timesRequest = null;
     }
     if (source !== dag.state.source) return;
     this.hasTimes = true;
-    // What is being fetched asks again when it is there without them.
+    // A view in flight loads again if it arrives without the times.
     if (!this.viewRequest) await this.load({});
     dag.reportLoaded();
   }
 
-  /** Asks for a layout for the canvas as it is now, once its size rests. */
+  /** Load a layout for the new size of the canvas once it stops changing. */
   requestLayout() {
     clearTimeout(this.resizeTimer);
     this.resizeTimer = window.setTimeout(() => {

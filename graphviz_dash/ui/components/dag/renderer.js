@@ -1,6 +1,6 @@
-// The canvas of the DAG: frames, and the pictures that are kept from one frame to the next.
+// The canvas of the DAG: frames, and pictures cached from one frame to the next.
 //
-// While the reader zooms or pans a view that is slow to draw, the last frame is moved instead.
+// If a view is slow to draw, zooming and panning move a copy of the last frame instead.
 
 import { getContext } from "../common/elements.js";
 import { NO_PALETTE, readTheme } from "../common/theme.js";
@@ -18,7 +18,7 @@ import { makePaths } from "./paths.js";
 /** @typedef {{begin: number, ms: number, from: Map<string, Rect>, source: Rect}} Tween */
 /** @typedef {{canvas: HTMLCanvasElement, zoom: number, x: number, y: number}} Layer */
 
-/** Time without motion after which the view is drawn sharp again. */
+/** Time without motion after which a moved frame is drawn again, sharp. */
 export const REST_MS = 110;
 
 const TWEEN_MS = 130;
@@ -30,22 +30,24 @@ export class Renderer {
   palette = NO_PALETTE;
   /** @type {Theme} */
   theme;
-  /** @type {string[]} of the legend, in the page's theme */
+  /** @type {string[]} colours of the legend in the current theme */
   colours = [];
-  /** @type {BlockArrow[]} */
+  /** @type {BlockArrow[]} arrows that react to clicks */
   arrows = [];
   /** @type {Paths | null} */
   paths = null;
   /** @type {Tween | null} */
   tween = null;
-  /** @type {Layer | null} the last frame, to be moved */
+  /** @type {Layer | null} copy of the last frame, to move */
   layer = null;
-  /** @type {{canvas: HTMLCanvasElement, scale: number} | null} a small picture of the graph */
+  /** @type {{canvas: HTMLCanvasElement, scale: number} | null} small picture of the entire graph */
   overview = null;
   /** @type {{canvas: HTMLCanvasElement, width: number, height: number} | null} */
   mapPicture = null;
   moving = false;
+  /** Whether frames take too long to follow the pointer. */
   slow = false;
+  /** Whether the canvas shows a complete drawing. */
   sharp = false;
   frame = 0;
   lastFrame = 0;
@@ -54,7 +56,7 @@ export class Renderer {
 
   /**
    * @param {HTMLCanvasElement} canvas
-   * @param {HTMLElement} host whose style has the theme
+   * @param {HTMLElement} host element with the style of the theme
    * @param {DagState} state
    * @param {Viewport} viewport
    */
@@ -77,7 +79,7 @@ export class Renderer {
     this.theme = readTheme(this.host, palette);
   }
 
-  /** Sets the resolution of the canvas to that of the viewport. */
+  /** Apply the size of the viewport to the canvas. */
   resize() {
     const { width, height, dpr } = this.viewport;
     this.canvas.width = Math.round(width * dpr);
@@ -89,14 +91,14 @@ export class Renderer {
     this.overview = this.layer = this.mapPicture = null;
   }
 
-  /** Drops all that depends on the view. */
+  /** Drop everything cached for the view. */
   dropView() {
     this.dropPictures();
     this.paths = null;
     this.sharp = this.slow = false;
   }
 
-  /** Draws the view in other colours, or with other boxes faded. */
+  /** Draw again with other colours or other faded boxes. */
   recolour() {
     const side = this.theme.dark ? "dark" : "light";
     this.colours = (this.state.view?.legend ?? []).map((entry) => entry[side]);
@@ -106,8 +108,8 @@ export class Renderer {
   }
 
   /**
-   * Moves boxes from their old places, relative to the one that keeps its place on the screen; new
-   * boxes come out of that one.
+   * Start the transition from the previous view. Boxes move relative to the one that keeps its
+   * place on the screen; new boxes grow out of it.
    * @param {Map<string, Box>} old
    * @param {Box} before
    * @param {Box} after
@@ -123,7 +125,7 @@ export class Renderer {
     this.tween = { begin: performance.now(), ms: TWEEN_MS, from, source };
   }
 
-  /** Draws with the next frame of the screen. */
+  /** Draw with the next animation frame. */
   draw() {
     if (this.frame) return;
     this.frame = requestAnimationFrame((now) => {
@@ -133,7 +135,7 @@ export class Renderer {
     });
   }
 
-  /** Draws after a step of zooming or panning; sharp again once the reader rests. */
+  /** Draw after a step of zooming or panning, and sharp again after the motion. */
   drawMotion() {
     if (!this.moving) this.keepFrame();
     this.moving = true;
@@ -147,7 +149,7 @@ export class Renderer {
   }
 
   /**
-   * A view whose frames follow each other too slowly in motion is slow.
+   * Detect from the time between frames in motion that the view is slow to draw.
    * @param {number} now
    */
   detectSlowness(now) {
@@ -158,7 +160,7 @@ export class Renderer {
     this.keepFrame();
   }
 
-  /** One frame, at once. */
+  /** Draw a frame immediately. */
   paint() {
     const { state, viewport } = this;
     if (!viewport.width || !state.source) return;
@@ -190,7 +192,7 @@ export class Renderer {
 
   /**
    * @param {CanvasRenderingContext2D} ctx
-   * @param {number} zoom that texts and lines are sized for
+   * @param {number} zoom for the sizes of texts and lines
    * @returns {Scene | null}
    */
   makeScene(ctx, zoom) {
@@ -199,9 +201,9 @@ export class Renderer {
   }
 
   /**
-   * The view at a scale and place, in the pixels of `ctx`.
+   * Draw the view at a scale and offset in the pixels of `ctx`.
    * @param {CanvasRenderingContext2D} ctx
-   * @param {number} zoom that texts and lines are sized for
+   * @param {number} zoom for the sizes of texts and lines
    * @param {number} scale
    * @param {number} x
    * @param {number} y
@@ -216,7 +218,7 @@ export class Renderer {
   }
 
   /**
-   * As `drawView`, for the reader, who can click its arrows.
+   * Draw the view, and make its arrows react to clicks.
    * @param {Parameters<Renderer["drawView"]>} place
    */
   paintScene(...place) {
@@ -224,7 +226,7 @@ export class Renderer {
   }
 
   /**
-   * A frame on the way from the view before to this one.
+   * Draw a frame of the transition.
    * @param {Tween} tween
    */
   paintTween(tween) {
@@ -239,27 +241,27 @@ export class Renderer {
   }
 
   /**
-   * What was drawn last, moved to where it now belongs, above a small picture of the whole.
+   * Draw the copy of the last frame at its new place, above the small picture of the graph.
    * @param {Layer} layer
    */
   paintMoved(layer) {
-    const { ctx, overview: whole, viewport } = this;
+    const { ctx, overview, viewport } = this;
     const { dpr } = viewport;
     ctx.imageSmoothingQuality = "low";
-    if (whole) {
-      const scale = (dpr * viewport.zoom) / whole.scale;
+    if (overview) {
+      const scale = (dpr * viewport.zoom) / overview.scale;
       ctx.setTransform(scale, 0, 0, scale, viewport.x * dpr, viewport.y * dpr);
-      ctx.drawImage(whole.canvas, 0, 0);
+      ctx.drawImage(overview.canvas, 0, 0);
     }
     const scale = viewport.zoom / layer.zoom;
     const x = (viewport.x - layer.x * scale) * dpr;
     const y = (viewport.y - layer.y * scale) * dpr;
     ctx.setTransform(scale, 0, 0, scale, x, y);
-    // Its ground covers what lies under it, which it shows better.
+    // Its opaque background hides the coarser picture below.
     ctx.drawImage(layer.canvas, 0, 0);
   }
 
-  /** Keeps the frame on the canvas, to be moved while a slow view is in motion. */
+  /** Copy the frame on the canvas, to move it while a slow view is in motion. */
   keepFrame() {
     const { view } = this.state;
     if (!this.slow || !this.sharp || !view || this.tween) return;
@@ -289,12 +291,12 @@ export class Renderer {
   }
 
   /**
-   * The boxes of the small map as a picture of its own, drawn once for a view and theme.
+   * Draw the boxes of the overview map as a picture, once per view and theme.
    * @param {Rect & {scale: number}} map
    */
   drawMapPicture(map) {
-    const kept = this.mapPicture;
-    if (kept && kept.width === map.width && kept.height === map.height) return kept.canvas;
+    const cached = this.mapPicture;
+    if (cached && cached.width === map.width && cached.height === map.height) return cached.canvas;
     const { dpr } = this.viewport;
     const canvas = document.createElement("canvas");
     canvas.width = Math.ceil(map.width * dpr);

@@ -1,4 +1,4 @@
-// The blocks of the repeat that the reader is at: their times, which is shown, in what they differ.
+// The bar of a repeat: the times of its blocks, the shown block, and differences between blocks.
 
 import { find, makeButton, makeElement } from "../common/elements.js";
 import { formatCount } from "../common/numbers.js";
@@ -21,11 +21,12 @@ export class RepeatBar {
     this.key = "";
   }
 
-  /** The innermost unfolded repeat around what has the focus, else the only one that is shown. */
+  /** Find the innermost unfolded repeat around the focus, else the only unfolded one. */
   findRepeat() {
     return this.dag.state.findCurrentRepeat(this.card?.id);
   }
 
+  /** Show the repeat around the focus. */
   async update() {
     const { state } = this.dag;
     const box = this.findRepeat();
@@ -82,7 +83,7 @@ export class RepeatBar {
       return bar;
     });
     const chart = makeElement("div", bars.length > MANY_BARS ? "bars many" : "bars", bars);
-    chart.title = `Time of each: ${card.summary}`;
+    chart.title = `Time per block: ${card.summary}`;
     return chart;
   }
 
@@ -92,19 +93,21 @@ export class RepeatBar {
     const all = card.block < 0;
     const position = all ? `all ${count}` : `${formatCount(card.block + 1)} of ${count}`;
     /** @type {(text: string, label: string, block: number) => HTMLElement} */
-    const to = (text, label, block) => makeButton(text, label, () => this.showBlock(block));
+    const makeStep = (text, label, block) => makeButton(text, label, () => this.showBlock(block));
     const buttons = [
-      to("‹", "The one before ( [ )", Math.max(0, card.block) - 1),
+      makeStep("‹", "Previous block ( [ )", Math.max(0, card.block) - 1),
       makeElement("span", "at", position),
-      to("›", "The next one ( ] )", card.block + 1),
+      makeStep("›", "Next block ( ] )", card.block + 1),
     ];
     if (card.next_unlike >= 0) {
-      buttons.push(to("Next that differs", "The next that is not like most", card.next_unlike));
+      buttons.push(
+        makeStep("Next difference", "Next block that differs from the others", card.next_unlike),
+      );
     }
     buttons.push(
       all
-        ? to("One for all", "Show one for all", 0)
-        : to("All", "Show all of them side by side", -1),
+        ? makeStep("One block", "Show one block for all", 0)
+        : makeStep("All", "Show all blocks side by side", -1),
     );
     return buttons;
   }
@@ -116,7 +119,7 @@ export class RepeatBar {
   }
 
   /**
-   * Marks the nodes that most blocks do not have so.
+   * Mark the nodes that differ from those of most blocks.
    * @param {number[]} nodes
    */
   markNodes(nodes) {
@@ -135,7 +138,7 @@ export class RepeatBar {
 function makeDifferences(card) {
   const lines = [`Times: ${card.summary}.`, ...card.differences];
   return makeElement("details", "differences", [
-    makeElement("summary", "", card.next_unlike < 0 ? "Differences" : "They differ"),
+    makeElement("summary", "", card.next_unlike < 0 ? "Differences" : "Blocks differ"),
     makeElement("ul", "", lines.map((line) => makeElement("li", "", line))),
   ]);
 }

@@ -1,4 +1,4 @@
-// Saves what is seen: a picture of the whole drawing as it is folded now, or its structure.
+// Saves the entire graph as it is folded now, as a picture or as DOT.
 
 import { getContext, makeButton, makeElement } from "../common/elements.js";
 import { fetchJson } from "../common/server.js";
@@ -14,7 +14,7 @@ export function makeSaveMenu(dag) {
   const menu = makeElement("details", "save");
   /** @type {(text: string, action: () => void) => HTMLElement} */
   const item = (text, action) =>
-    makeButton(text, `Save what is seen as ${text}`, () => {
+    makeButton(text, `Save as ${text}`, () => {
       menu.open = false;
       action();
     });
@@ -55,7 +55,7 @@ function savePicture(dag) {
   const ctx = getContext(canvas);
   ctx.fillStyle = renderer.theme.background;
   ctx.fillRect(0, 0, canvas.width, canvas.height);
-  // Text and lines as at full size, wherever the reader has zoomed to.
+  // Text and lines have their full size, whatever the zoom on the screen.
   renderer.drawView(ctx, Math.max(1, scale), scale, 0, 0);
   const name = `${query.run}-${query.graph}.png`.replace(/[^\w.-]+/g, "-");
   canvas.toBlob((blob) => {

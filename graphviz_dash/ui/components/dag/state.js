@@ -1,5 +1,5 @@
-// What the DAG shows: the folded graph, the selection, the focus and the hits of a search. No
-// drawing and no requests.
+// State of the DAG: the folded graph, the selection, the focus and the hits of a search. No drawing
+// and no requests.
 
 import { findBox, findBoxToSide, findLink } from "./geometry.js";
 import { SearchHits } from "./hits.js";
@@ -47,7 +47,7 @@ export class DagState {
   hits = new SearchHits();
 
   /**
-   * Sets the graph to show.
+   * Set the graph to show.
    * @param {DagData} data
    * @returns {boolean} whether it is another graph
    */
@@ -68,7 +68,7 @@ export class DagState {
   }
 
   /**
-   * The parameters of the graph and its fold.
+   * Parameters of the graph and its fold.
    * @returns {Record<string, string>}
    */
   get query() {
@@ -76,7 +76,7 @@ export class DagState {
   }
 
   /**
-   * The parameters of a view.
+   * Build the parameters of a view.
    * @param {Viewport} viewport
    * @param {readonly string[]} [expanded] ids of unfolded groups; default: as many as fit
    * @param {Record<string, number>} [shown] the blocks that repeats show
@@ -95,24 +95,24 @@ export class DagState {
   }
 
   /**
-   * The parameters of the view that `wanted` asks for.
+   * Build the parameters of a requested view.
    * @param {Viewport} viewport
-   * @param {ViewRequest} wanted
+   * @param {ViewRequest} request
    */
-  buildLoadQuery(viewport, wanted) {
-    const before = wanted.fresh ? null : this.view;
+  buildLoadQuery(viewport, request) {
+    const before = request.fresh ? null : this.view;
     const query = this.buildViewQuery(
       viewport,
-      wanted.expanded ?? before?.expanded,
-      wanted.shown ?? before?.shown,
+      request.expanded ?? before?.expanded,
+      request.shown ?? before?.shown,
     );
-    if (wanted.first) query.set("first", wanted.first);
-    if (isNode(wanted.focus)) query.set("focus", String(wanted.focus));
+    if (request.first) query.set("first", request.first);
+    if (isNode(request.focus)) query.set("focus", String(request.focus));
     return query;
   }
 
   /**
-   * The request that folds or unfolds a group.
+   * Request a view with a group folded or unfolded.
    * @param {Box} box
    * @returns {ViewRequest}
    */
@@ -122,7 +122,7 @@ export class DagState {
   }
 
   /**
-   * The request that shows a block of an unfolded repeat.
+   * Request a view with another block of an unfolded repeat.
    * @param {Box} box
    * @param {number} block -1: all
    * @returns {ViewRequest}
@@ -145,7 +145,7 @@ export class DagState {
   }
 
   /**
-   * The box of a node; undefined if it is inside a folded group.
+   * Get the box of a node; undefined if it is inside a folded group.
    * @param {number} node
    */
   getNodeBox(node) {
@@ -158,7 +158,7 @@ export class DagState {
   }
 
   /**
-   * The box at a point of the graph, or the link if no box is there.
+   * Find the box at a point of the graph, or the link if no box is there.
    * @param {[x: number, y: number]} point
    * @param {number} zoom
    * @returns {{box: Box | null, link: Link | null}}
@@ -170,10 +170,10 @@ export class DagState {
   }
 
   /**
-   * Sets what the pointer is over.
+   * Set the box or link under the pointer.
    * @param {Box | null} box
    * @param {Link | null} link
-   * @returns {boolean} whether that has changed
+   * @returns {boolean} whether it has changed
    */
   setHover(box, link) {
     const changed = box !== this.hover || link !== this.hoverLink;
@@ -182,14 +182,14 @@ export class DagState {
     return changed;
   }
 
-  /** The lines of the tooltip; empty for none. */
+  /** Describe the box or link under the pointer; empty if none. */
   describeHover() {
     if (this.hover && this.view) return describeBox(this.view, this.hover);
     return this.hoverLink ? describeLink(this.hoverLink, (id) => this.getLabel(id)) : [];
   }
 
   /**
-   * The box at the other end of an edge of the current one; the first box if none is current.
+   * Find the box at the other end of an edge of the current one; the first box if none is current.
    * @param {"source" | "target"} end
    * @returns {Box | undefined}
    */
@@ -197,13 +197,13 @@ export class DagState {
     if (!this.view) return undefined;
     const other = end === "target" ? "source" : "target";
     const current = this.currentId;
-    const link = this.view.links.find((each) => each[other] === current);
+    const link = this.view.links.find((candidate) => candidate[other] === current);
     if (link) return this.byId.get(link[end]);
     return current ? undefined : this.view.boxes.find((box) => !box.open);
   }
 
   /**
-   * The box next to the one with the focus.
+   * Find the box next to the one with the focus.
    * @param {number} by 1: to the right, -1: to the left
    * @returns {Box | undefined}
    */
@@ -214,7 +214,7 @@ export class DagState {
   }
 
   /**
-   * The link after the chosen one among those of the current box.
+   * Find the link after the chosen one among those of the current box.
    * @returns {Link | null}
    */
   findNextLink() {
@@ -228,7 +228,7 @@ export class DagState {
   }
 
   /**
-   * The innermost unfolded repeat around the current box, else the only unfolded one.
+   * Find the innermost unfolded repeat around the current box, else the only unfolded one.
    * @param {string} [shownId] id of the repeat that is shown now
    */
   findCurrentRepeat(shownId) {

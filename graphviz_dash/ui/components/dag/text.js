@@ -8,28 +8,28 @@ import { HEAD_HEIGHT } from "./geometry.js";
 /** @import { Scene } from "./draw.js" */
 /** @import { Box } from "./wire.js" */
 
-/** Zoom from which on a box has room for two lines. */
+/** Zoom at which a box has room for two lines. */
 export const NOTE_ZOOM = 0.6;
 
-/** Sizes of the texts at full zoom, in pixels. */
+/** Text sizes at full zoom, in pixels. */
 export const SIZES = { name: 11.5, time: 11, note: 10.5, head: 12, block: 11, link: 10 };
 
-/** What no text falls below, in pixels of the screen, as long as its box has room for that. */
+/** Smallest text on the screen, in pixels, if its box has room for it. */
 const MIN_PX = 9;
 const MAX_GROWTH = 2.4;
 
 /**
- * The size in the graph of a text that has `size` at full zoom.
+ * Compute the size of a text in the graph from its size at full zoom.
  * @param {number} zoom
  * @param {number} size
  */
 export function computeTextSize(zoom, size) {
-  const wanted = Math.max(size, Math.ceil((2 * MIN_PX) / zoom) / 2);
-  return Math.min(MAX_GROWTH * size, wanted);
+  const readable = Math.max(size, Math.ceil((2 * MIN_PX) / zoom) / 2);
+  return Math.min(MAX_GROWTH * size, readable);
 }
 
 /**
- * How much of the text's colour is in the ground of unfolded groups.
+ * Share of the text colour in the background of unfolded groups.
  * @param {Theme} theme
  */
 function getGroundShare(theme) {
@@ -37,7 +37,7 @@ function getGroundShare(theme) {
 }
 
 /**
- * The ground of unfolded groups, to lay over what is there.
+ * Translucent background of unfolded groups.
  * @param {Theme} theme
  */
 export function getGroundColour(theme) {
@@ -45,7 +45,7 @@ export function getGroundColour(theme) {
 }
 
 /**
- * The head of an unfolded group: its name, and of the facts as much as there is room for.
+ * Draw the head of an unfolded group: its name, and as many facts as fit.
  * @param {Scene} scene
  * @param {Box} box
  */
@@ -76,7 +76,7 @@ export function drawHead(scene, box) {
 }
 
 /**
- * Takes away the link that may run where text will stand, down to the ground of the group.
+ * Erase a link under a text down to the background of the group.
  * @param {CanvasRenderingContext2D} ctx
  * @param {Theme} theme
  * @param {number} x
@@ -89,20 +89,21 @@ function clearGround(ctx, theme, x, y, width) {
 }
 
 /**
- * Which block of a repeat is shown, with arrows to the ones beside it; returns the width used.
+ * Draw the number of the shown block with arrows to its neighbours.
  * @param {Scene} scene
  * @param {Box} box
  * @param {number} y
- * @param {number} most
+ * @param {number} maxWidth
+ * @returns {number} width used
  */
-function drawBlockSwitch(scene, box, y, most) {
+function drawBlockSwitch(scene, box, y, maxWidth) {
   const { ctx, theme, zoom } = scene;
   const count = formatCount(box.repeats);
   const text = box.block < 0 ? `× ${count}` : `${formatCount(box.block + 1)} of ${count}`;
   ctx.font = `600 ${computeTextSize(zoom, SIZES.block)}px ${theme.font}`;
   const arrows = box.block < 0 ? 0 : 18;
   const room = measureText(ctx, text) + 2 * arrows + 8;
-  if (room > most * 0.6) return 0;
+  if (room > maxWidth * 0.6) return 0;
   const right = box.x + box.width - 9;
   const left = right - room + 8;
   ctx.textAlign = "left";
@@ -136,7 +137,7 @@ function drawArrow(ctx, x, y, by, stroke) {
 }
 
 /**
- * The text of a folded box: its name, and below it, where there is room, what it is and its time.
+ * Draw the text of a folded box: its name, and a second line with note and time if it fits.
  * @param {Scene} scene
  * @param {Box} box
  */
@@ -145,9 +146,9 @@ export function drawText(scene, box) {
   const group = box.node < 0;
   const x = box.x + (group ? 24 : 11);
   const edge = box.x + box.width - 9;
-  const alone = zoom < NOTE_ZOOM;
-  // The only line of a box is in its middle: in a group's, above the strip.
-  const first = box.y + (alone ? (group ? 19 : box.height / 2) : group ? 15 : 13);
+  const singleLine = zoom < NOTE_ZOOM;
+  // A single line is centred; in a group, above the strip.
+  const first = box.y + (singleLine ? (group ? 19 : box.height / 2) : group ? 15 : 13);
   ctx.textBaseline = "middle";
   if (group) drawChevron(ctx, box.x + 14, first, false, theme.muted);
   ctx.textAlign = "left";
@@ -156,15 +157,16 @@ export function drawText(scene, box) {
   const badge = box.repeats ? ` × ${formatCount(box.repeats)}` : "";
   const room = edge - x - (badge ? measureText(ctx, badge) : 0);
   ctx.fillText(fitText(ctx, box.label, room) + badge, x, first);
-  if (!alone) drawNote(scene, box, x, edge);
+  if (!singleLine) drawNote(scene, box, x, edge);
 }
 
 /**
- * A box's time, up to `edge`; returns the width used.
+ * Draw the time of a box, right-aligned at `edge`.
  * @param {Scene} scene
  * @param {Box} box
  * @param {number} edge
  * @param {number} y
+ * @returns {number} width used
  */
 function drawTime({ ctx, theme, zoom }, box, edge, y) {
   if (!box.time) return 0;
@@ -176,7 +178,7 @@ function drawTime({ ctx, theme, zoom }, box, edge, y) {
 }
 
 /**
- * The second line of a box.
+ * Draw the second line of a box.
  * @param {Scene} scene
  * @param {Box} box
  * @param {number} x

@@ -12,7 +12,7 @@ export class Toolbar {
     this.byModule = makeButton("By module", "Fold by module path (M)", () => dag.foldBy(BY_MODULE));
     this.byData = makeButton(
       "By data",
-      "Only the dependencies that the data needs (N)",
+      "Show only data dependencies (N)",
       () => dag.foldBy(BY_DATA),
     );
     const bar = find(dag.root, ".buttons", HTMLElement);
@@ -22,14 +22,14 @@ export class Toolbar {
       makeButton("+", "Zoom in (+)", () => dag.zoomBy(1.3)),
       makeButton("Fit", "Fit the graph (F)", () => dag.fit()),
       makeButton("Full screen", "Full screen (X)", () => dag.toggleFullScreen()),
-      makeButton("Fold", "Fold as at the start", () => dag.loader.load({ fresh: true, fit: true })),
+      makeButton("Fold", "Reset folding", () => dag.loader.load({ fresh: true, fit: true })),
       this.byModule,
       this.byData,
       makeSaveMenu(dag),
     );
   }
 
-  /** @param {string} fold that is in use */
+  /** @param {string} fold the current way to fold */
   showFold(fold) {
     this.byModule.setAttribute("aria-pressed", String(fold === BY_MODULE));
     this.byData.setAttribute("aria-pressed", String(fold === BY_DATA));

@@ -1,4 +1,4 @@
-// A view of a folded graph as the page knows it.
+// Views of a folded graph, and their descriptions in words.
 
 import { pluralize } from "../common/numbers.js";
 import { readRow } from "../common/rows.js";
@@ -12,7 +12,7 @@ import { BOX_FIELDS, LINK_FIELDS } from "./wire.js";
  */
 
 /**
- * Reads what the server sends.
+ * Decode a view from the server.
  * @param {DagView} sent
  * @returns {View}
  */
@@ -23,7 +23,7 @@ export function decodeView(sent) {
 }
 
 /**
- * What a tooltip says of a box, its name first.
+ * Describe a box for its tooltip, name first.
  * @param {View} view
  * @param {Box} box
  */
@@ -32,26 +32,26 @@ export function describeBox(view, box) {
   if (box.name >= 0) lines.push(view.names[box.name]);
   const facts = box.node >= 0 ? [box.where, box.note, box.time] : [box.note, box.time];
   lines.push(facts.filter(Boolean).join(" · "));
-  if (box.differ) lines.push(`${box.differ} of ${box.repeats} differ from most`);
+  if (box.differ) lines.push(`${box.differ} of ${box.repeats} differ from the others`);
   return lines;
 }
 
 /**
- * What a tooltip says of a link.
+ * Describe a link for its tooltip.
  * @param {Link} link
  * @param {(id: string) => string} labelOf
  */
 export function describeLink(link, labelOf) {
   const [from, to] = [labelOf(link.source), labelOf(link.target)];
-  if (!link.count) return [`${from} holds ${to}`];
-  const what = link.text || (link.dashed ? "programmatic" : "");
+  if (!link.count) return [`${from} contains ${to}`];
+  const kind = link.text || (link.dashed ? "programmatic" : "");
   const critical = link.critical ? "critical path" : "";
-  const facts = [pluralize(link.count, "edge"), what, critical, "click for all"];
+  const facts = [pluralize(link.count, "edge"), kind, critical, "click to list"];
   return [`${from} → ${to}`, facts.filter(Boolean).join(" · ")];
 }
 
 /**
- * How much of the graph a view shows, in words.
+ * Describe the size of a graph and the extent of its view.
  * @param {View} view
  */
 export function describeView(view) {
@@ -59,7 +59,7 @@ export function describeView(view) {
   const facts = [
     `${pluralize(nodes, "node")}, ${pluralize(edges, "edge")}`,
     formatBoxCount(view),
-    full ? "more unfold when others are folded" : "",
+    full ? "fold groups to unfold more" : "",
     note,
     complete ? "" : "loading times…",
   ];
@@ -67,18 +67,19 @@ export function describeView(view) {
 }
 
 /**
- * How many boxes a view shows, unfolded groups not counted.
+ * Format the number of boxes in a view, without unfolded groups.
  * @param {View} view
  */
 export function formatBoxCount(view) {
-  const shown = view.boxes.filter((box) => !box.open).length;
-  return shown === 1 ? "1 box" : `${shown} boxes`;
+  const count = view.boxes.filter((box) => !box.open).length;
+  return count === 1 ? "1 box" : `${count} boxes`;
 }
 
 /**
- * The ids of unfolded groups once `box` is folded or unfolded; inside a folded one all fold.
+ * Fold or unfold a group. Folding it folds all groups inside it.
  * @param {readonly string[]} expanded
  * @param {Box} box
+ * @returns {string[]} ids of the unfolded groups
  */
 export function toggleGroup(expanded, box) {
   if (!box.open) return [...new Set([...expanded, box.id])];
@@ -86,10 +87,10 @@ export function toggleGroup(expanded, box) {
 }
 
 /**
- * The innermost unfolded repeat around a box; without one the only repeat that is unfolded.
+ * Find the innermost unfolded repeat around a box, else the only unfolded repeat.
  * @param {readonly Box[]} boxes outer ones first
  * @param {Box | undefined} inner
- * @param {Box | undefined} shown the repeat that is shown now
+ * @param {Box | undefined} shown the repeat in the bar now
  * @returns {Box | null}
  */
 export function findRepeat(boxes, inner, shown) {

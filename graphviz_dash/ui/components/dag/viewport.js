@@ -1,4 +1,4 @@
-// The visible part of the graph: a camera above it and the size of the screen. No drawing.
+// The visible part of the graph: a camera and the size of the screen. No drawing.
 
 import { clamp } from "../common/numbers.js";
 import {
@@ -15,7 +15,7 @@ import {
 /** @import { Camera, Rect, Size } from "./geometry.js" */
 /** @import { Box } from "./wire.js" */
 
-/** Zoom for a box that must be readable and is not. */
+/** Zoom for revealing a box that is not readable. */
 const REVEAL_ZOOM = 0.8;
 
 /** Distance of the clickable point of an unfolded group from its left edge. */
@@ -53,7 +53,7 @@ export class Viewport {
   }
 
   /**
-   * Sets the size of the screen. A reader who saw the entire graph still sees it; otherwise the
+   * Set the size of the screen. A reader who saw the entire graph still sees it; otherwise the
    * middle of the screen stays in the middle.
    * @param {{width: number, height: number, dpr: number}} size
    * @param {Size | null} graph
@@ -69,7 +69,7 @@ export class Viewport {
   }
 
   /**
-   * Shows the entire graph, or as much of its beginning as is readable.
+   * Show the entire graph, or as much of its beginning as is readable.
    * @param {Size | null} graph
    */
   showReadable(graph) {
@@ -77,7 +77,7 @@ export class Viewport {
   }
 
   /**
-   * Shows the entire graph, however small.
+   * Show the entire graph, however small.
    * @param {Size | null} graph
    */
   fit(graph) {
@@ -110,7 +110,7 @@ export class Viewport {
   }
 
   /**
-   * Moves a point of the graph to the middle of the screen.
+   * Move a point of the graph to the middle of the screen.
    * @param {number} x
    * @param {number} y
    */
@@ -120,7 +120,7 @@ export class Viewport {
   }
 
   /**
-   * Moves the point of the graph at a point of the overview map to the middle of the screen.
+   * Move the point of the graph at a point of the overview map to the middle of the screen.
    * @param {Size} graph
    * @param {number} x of the screen
    * @param {number} y
@@ -133,7 +133,7 @@ export class Viewport {
   }
 
   /**
-   * Makes a box visible and readable with the smallest possible move.
+   * Make a box visible and readable with the smallest possible move.
    * @param {Rect} box
    */
   reveal(box) {
@@ -142,7 +142,7 @@ export class Viewport {
   }
 
   /**
-   * Keeps a box in its place on the screen when another layout moves it.
+   * Keep a box in its place on the screen when another layout moves it.
    * @param {Rect} before
    * @param {Rect} after
    */
@@ -152,7 +152,7 @@ export class Viewport {
   }
 
   /**
-   * Converts a point of the screen to a point of the graph.
+   * Convert a point of the screen to a point of the graph.
    * @param {number} x
    * @param {number} y
    * @returns {[x: number, y: number]}
@@ -162,7 +162,7 @@ export class Viewport {
   }
 
   /**
-   * The point of the screen where a click hits a box.
+   * Get the point of the screen where a click hits a box.
    * @param {Box} box
    */
   getHandle(box) {
@@ -172,7 +172,7 @@ export class Viewport {
   }
 
   /**
-   * The overview map; null if the entire graph is visible.
+   * Place the overview map; null if the entire graph is visible.
    * @param {Size} graph
    */
   placeMap(graph) {

@@ -1,4 +1,4 @@
-// What the server is at while a first view takes long, and a button to give it up.
+// Progress of the server while it prepares a large graph, with a button to cancel.
 
 import { find, makeButton, makeElement } from "../common/elements.js";
 import { fetchJson } from "../common/server.js";
@@ -16,14 +16,17 @@ export class ProgressPanel {
     this.label = makeElement("p");
     this.progress = makeElement("progress");
     this.timer = 0;
-    /** Of the load that is waited for; 0 for none. */
+    /** Ticket of the pending view; 0 if none. */
     this.ticket = 0;
     this.tickets = 0;
-    const cancel = makeButton("Cancel", "Give up preparing the graph", () => this.cancel());
+    const cancel = makeButton("Cancel", "Cancel preparing the graph", () => this.cancel());
     this.panel.replaceChildren(this.label, this.progress, cancel);
   }
 
-  /** Begins to look, and returns a ticket to end it with. */
+  /**
+   * Start polling.
+   * @returns {number} ticket to stop it with
+   */
   start() {
     clearInterval(this.timer);
     const ticket = this.ticket = ++this.tickets;
@@ -42,7 +45,7 @@ export class ProgressPanel {
     this.panel.hidden = false;
   }
 
-  /** @param {number} [ticket] of what has ended; whatever is waited for without */
+  /** @param {number} [ticket] default: the current one */
   stop(ticket = this.ticket) {
     if (ticket !== this.ticket) return;
     clearInterval(this.timer);
@@ -55,10 +58,10 @@ export class ProgressPanel {
     fetch(`/api/dag/cancel?${new URLSearchParams(dag.state.query)}`, { method: "POST" });
     dag.loader.viewRequest?.abort();
     this.stop();
-    const again = makeButton("Try again", "Prepare the graph", () => {
+    const retry = makeButton("Try again", "Prepare the graph again", () => {
       dag.chrome.hideProblem();
       dag.loader.load(dag.loader.lastRequest);
     });
-    dag.chrome.showProblem("Preparing the graph was cancelled. ", again);
+    dag.chrome.showProblem("Preparation of the graph was cancelled. ", retry);
   }
 }

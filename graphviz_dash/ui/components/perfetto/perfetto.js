@@ -1,5 +1,5 @@
-// Opens a trace in a Perfetto UI by its postMessage protocol: open the window, say PING until it
-// says PONG, then hand over the trace once.
+// Opens a trace in a Perfetto UI by its postMessage protocol: open the window, send PING until PONG
+// comes back, then send the trace once.
 
 import { find } from "../common/elements.js";
 import { fetchJson, getMessage } from "../common/server.js";
@@ -13,7 +13,7 @@ const PING_MS = 100;
 const POLL_MS = 150;
 const LIGHT_LUMINANCE = 0.3;
 
-/** A problem for which the window of Perfetto has no use any more. */
+/** A problem of the trace, which makes the Perfetto window useless. */
 class TraceError extends Error {}
 
 /** @param {Component<PerfettoData>} component */
@@ -30,13 +30,13 @@ export default function perfetto(component) {
   setDownload(root, ".native", `${data.path}?${data.native}`, `${data.stem}.pftrace`);
   setDownload(root, ".chrome", `${data.path}?${data.chrome}`, `${data.stem}.json`);
   const handover = new Handover(root, data, stop.signal);
-  // Set, not added: this runs again with the page's script, on the same elements.
+  // Assigned, because this function runs again on the same elements with each run of the page.
   publicButton.onclick = () => handover.open(data.public);
   localButton.onclick = () => data.local && handover.open(data.local);
   return () => stop.abort();
 }
 
-/** The writing of a trace on the server and its way to a window of Perfetto. */
+/** Export of a trace on the server, and its transfer to a Perfetto window. */
 class Handover {
   /**
    * @param {HTMLElement} root
@@ -49,7 +49,9 @@ class Handover {
     this.status = find(root, ".status", HTMLElement);
     this.progress = find(root, ".going", HTMLElement);
     this.bar = find(root, "progress", HTMLProgressElement);
-    this.buttons = [...root.querySelectorAll("button")].filter((each) => !each.matches(".cancel"));
+    this.buttons = [...root.querySelectorAll("button")].filter((button) =>
+      !button.matches(".cancel")
+    );
     find(root, ".cancel", HTMLButtonElement).onclick = () => this.cancel();
   }
 
@@ -64,48 +66,48 @@ class Handover {
   }
 
   /**
-   * Opens the UI at an address and hands the trace over.
+   * Open the UI at an address and send it the trace.
    * @param {string} address
    */
   async open(address) {
     const target = new URL(address, location.href);
-    // First of all: a browser lets only the click itself open a window, not what comes after it.
+    // Browsers allow opening a window only directly in the click, hence first.
     const ui = window.open(target.href, "_blank");
     if (!ui) {
       const advice = "Allow pop-ups, or download the trace.";
-      return this.showStatus(`The browser kept the new window from opening. ${advice}`, true);
+      return this.showStatus(`The browser blocked the new window. ${advice}`, true);
     }
     for (const button of this.buttons) button.disabled = true;
-    // A trace that cannot be had must end the waiting for the window, and the other way round.
-    const round = new AbortController();
-    const off = AbortSignal.any([this.signal, round.signal]);
+    // A failed export ends the wait for the window, and vice versa.
+    const attempt = new AbortController();
+    const signal = AbortSignal.any([this.signal, attempt.signal]);
     try {
       this.showStatus("Exporting the trace…");
       const [buffer] = await Promise.all([
-        this.loadTrace(target.host, off),
-        waitForPong(ui, target.origin, this.data.timeout, off),
+        this.loadTrace(target.host, signal),
+        waitForPong(ui, target.origin, this.data.timeout, signal),
       ]);
       const size = buffer.byteLength;
       const { title, stem } = this.data;
       const trace = { buffer, title, fileName: `${stem}.pftrace.gz` };
       ui.postMessage({ perfetto: trace }, target.origin, [buffer]);
-      const asks = target.origin === location.origin
+      const note = target.origin === location.origin
         ? ""
         : " It may ask whether to trust this page.";
-      this.showStatus(`Handed ${formatBytes(size)} to Perfetto.${asks}`);
+      this.showStatus(`Sent ${formatBytes(size)} to Perfetto.${note}`);
     } catch (error) {
       if (this.signal.aborted) return;
       if (error instanceof TraceError) ui.close();
       this.showStatus(getMessage(error), true);
     } finally {
-      round.abort();
+      attempt.abort();
       for (const button of this.buttons) button.disabled = false;
     }
   }
 
   /**
-   * The trace, once the server has written it.
-   * @param {string} host that waits for it
+   * Load the trace when the server has written it.
+   * @param {string} host of the UI
    * @param {AbortSignal} signal
    */
   async loadTrace(host, signal) {
@@ -116,7 +118,7 @@ class Handover {
   }
 
   /**
-   * Resolves when the trace is written; shows how far that is.
+   * Wait for the export of the trace, and show its progress.
    * @param {AbortSignal} signal
    */
   async waitForExport(signal) {
@@ -124,14 +126,14 @@ class Handover {
     query.set("again", "1");
     try {
       for (;;) {
-        const standing = await this.post("begin", query, signal);
+        const status = await this.post("begin", query, signal);
         query.delete("again");
-        if (standing.state === "done") return;
-        if (standing.state === "cancelled") throw new TraceError("The export was cancelled.");
-        if (standing.state === "failed") {
-          throw new TraceError(`The trace could not be exported: ${standing.problem}`);
+        if (status.state === "done") return;
+        if (status.state === "cancelled") throw new TraceError("The export was cancelled.");
+        if (status.state === "failed") {
+          throw new TraceError(`Could not export the trace: ${status.problem}`);
         }
-        this.bar.value = standing.share;
+        this.bar.value = status.share;
         this.progress.hidden = false;
         await new Promise((resolve) => setTimeout(resolve, POLL_MS));
         signal.throwIfAborted();
@@ -146,14 +148,14 @@ class Handover {
   }
 
   /**
-   * @param {"begin" | "cancel"} what
+   * @param {"begin" | "cancel"} action
    * @param {URLSearchParams} query
    * @param {AbortSignal} [signal]
    * @returns {Promise<Standing>}
    */
-  async post(what, query, signal) {
+  async post(action, query, signal) {
     try {
-      return await fetchJson(`${this.data.path}/${what}?${query}`, { method: "POST", signal });
+      return await fetchJson(`${this.data.path}/${action}?${query}`, { method: "POST", signal });
     } catch (error) {
       throw toTraceError(error);
     }
@@ -165,28 +167,28 @@ class Handover {
  * @param {AbortSignal} signal
  */
 async function fetchTrace(address, signal) {
-  let answer;
+  let response;
   try {
-    answer = await fetch(address, { signal });
-    if (answer.ok) return await answer.arrayBuffer();
+    response = await fetch(address, { signal });
+    if (response.ok) return await response.arrayBuffer();
   } catch (error) {
     throw toTraceError(error);
   }
-  const body = await answer.json().catch(() => null);
+  const body = await response.json().catch(() => null);
   throw new TraceError(
-    `The trace could not be exported: ${body?.error?.message ?? answer.statusText}`,
+    `Could not export the trace: ${body?.error?.message ?? response.statusText}`,
   );
 }
 
 /** @param {unknown} error */
 function toTraceError(error) {
-  // A browser rejects with a TypeError where no server answers.
-  const what = error instanceof TypeError ? "fetched" : "exported";
-  return new TraceError(`The trace could not be ${what}: ${getMessage(error)}`);
+  // Browsers reject with a TypeError if the server is unreachable.
+  const verb = error instanceof TypeError ? "fetch" : "export";
+  return new TraceError(`Could not ${verb} the trace: ${getMessage(error)}`);
 }
 
 /**
- * Resolves once the UI in the window `ui` has answered.
+ * Wait for the first message of the UI in a window.
  * @param {Window} ui
  * @param {string} origin
  * @param {number} timeout ms
@@ -195,7 +197,7 @@ function toTraceError(error) {
  */
 function waitForPong(ui, origin, timeout, signal) {
   return new Promise((resolve, reject) => {
-    const begun = performance.now();
+    const start = performance.now();
     const done = new AbortController();
     /** @type {(problem?: string) => void} */
     const finish = (problem) => {
@@ -207,23 +209,23 @@ function waitForPong(ui, origin, timeout, signal) {
     const timer = setInterval(() => {
       if (ui.closed) {
         finish(
-          "The Perfetto window was closed, or its server cuts it off from other pages" +
+          "The Perfetto window was closed, or its server isolates it from other pages" +
             " (Cross-Origin-Opener-Policy). Download the trace and open it there.",
         );
-      } else if (performance.now() - begun > timeout) {
+      } else if (performance.now() - start > timeout) {
         finish(
-          `Perfetto did not answer within ${Math.round(timeout / 1000)} s.` +
+          `Perfetto did not respond within ${Math.round(timeout / 1000)} s.` +
             " Download the trace and open it there.",
         );
       } else {
-        // Says nothing of the trace, so it may go to whatever page the window shows by now.
+        // Contains no data, so any page that the window shows now may receive it.
         ui.postMessage("PING", "*");
       }
     }, PING_MS);
     addEventListener("message", (event) => {
       if (event.source === ui && event.origin === origin && event.data === "PONG") finish();
     }, { signal: done.signal });
-    signal.addEventListener("abort", () => finish("given up"), { signal: done.signal });
+    signal.addEventListener("abort", () => finish("aborted"), { signal: done.signal });
   });
 }
 
@@ -240,8 +242,7 @@ function setDownload(root, selector, address, name) {
 }
 
 /**
- * Black or white, whichever stands out more from a theme's colour ("rgb(r, g, b)"); empty for what
- * is none.
+ * Choose black or white text for a background "rgb(r, g, b)"; empty for other forms of colours.
  * @param {string} colour
  */
 export function chooseTextColour(colour) {
@@ -250,7 +251,7 @@ export function chooseTextColour(colour) {
 }
 
 /**
- * A size in kB below a tenth of a megabyte, else in MB.
+ * Format a size in kB below 0.1 MB, else in MB.
  * @param {number} bytes
  */
 export function formatBytes(bytes) {

@@ -1,5 +1,5 @@
-// The compiled program as a tree: a list of which only the rows in sight are elements of the page,
-// so that thousands of boxes scroll like ten.
+// The compiled program as a tree. Only visible rows are elements of the page, so that thousands of
+// boxes scroll fast.
 
 import { find, makeElement } from "../common/elements.js";
 import { mount } from "../common/mount.js";
@@ -12,7 +12,7 @@ const ROW_HEIGHT = 30;
 const MARGIN_ROWS = 12;
 
 /** @type {ProgramData} */
-const NOTHING = {
+const NO_PROGRAM = {
   ids: [],
   parents: [],
   kinds: [],
@@ -33,7 +33,7 @@ class ProgramTree {
     this.space = find(root, ".space", HTMLElement);
     this.search = find(root, "input", HTMLInputElement);
     this.count = find(root, ".count", HTMLElement);
-    this.data = NOTHING;
+    this.data = NO_PROGRAM;
     this.tree = makeTree([], []);
     /** @type {Set<number>} */
     this.folds = new Set();
@@ -90,10 +90,10 @@ class ProgramTree {
     const first = Math.max(0, Math.floor(this.list.scrollTop / ROW_HEIGHT) - MARGIN_ROWS);
     const height = this.list.clientHeight || this.rows.length * ROW_HEIGHT;
     const last = Math.ceil((this.list.scrollTop + height) / ROW_HEIGHT) + MARGIN_ROWS;
-    const made = [];
-    for (let at = first; at < Math.min(last, this.rows.length); at++) made.push(this.makeRow(at));
-    this.space.replaceChildren(...made);
-    this.host.dataset.painted = String(made.length);
+    const rows = [];
+    for (let at = first; at < Math.min(last, this.rows.length); at++) rows.push(this.makeRow(at));
+    this.space.replaceChildren(...rows);
+    this.host.dataset.painted = String(rows.length);
   }
 
   /** @param {number} at */
@@ -106,28 +106,28 @@ class ProgramTree {
     const isOpen = hasChildren && (this.search.value !== "" || !this.folds.has(place));
     const bar = makeElement("span", "bar");
     bar.style.width = `${(share * 100).toFixed(2)}%`;
-    const made = makeElement("div", "row", [
+    const row = makeElement("div", "row", [
       makeElement("span", "fold", hasChildren ? (isOpen ? "▾" : "▸") : ""),
       makeElement("span", "kind", data.kinds[place]),
       makeElement("span", "title", data.titles[place]),
       makeElement("span", "line", data.lines[place]),
-      makeElement("span", "mend", data.causes[place] ? `${data.causes[place]} to mend` : ""),
+      makeElement("span", "mend", data.causes[place] ? `${data.causes[place]} to fix` : ""),
       makeElement("span", "time", [
         bar,
         makeElement("span", "", time === null ? "" : formatTime(time)),
       ]),
     ]);
-    made.style.transform = `translateY(${at * ROW_HEIGHT}px)`;
-    made.style.setProperty("--depth", String(tree.depth[place]));
-    made.style.setProperty("--share", `${(Math.sqrt(share) * 26).toFixed(1)}%`);
-    made.dataset.at = String(at);
-    made.dataset.tint = this.getTint(place, share);
-    made.setAttribute("role", "treeitem");
-    made.setAttribute("aria-level", String(tree.depth[place] + 1));
-    made.setAttribute("aria-selected", String(data.ids[place] === data.selected));
-    if (hasChildren) made.setAttribute("aria-expanded", String(isOpen));
-    if (at === this.cursor) made.classList.add("cursor");
-    return made;
+    row.style.transform = `translateY(${at * ROW_HEIGHT}px)`;
+    row.style.setProperty("--depth", String(tree.depth[place]));
+    row.style.setProperty("--share", `${(Math.sqrt(share) * 26).toFixed(1)}%`);
+    row.dataset.at = String(at);
+    row.dataset.tint = this.getTint(place, share);
+    row.setAttribute("role", "treeitem");
+    row.setAttribute("aria-level", String(tree.depth[place] + 1));
+    row.setAttribute("aria-selected", String(data.ids[place] === data.selected));
+    if (hasChildren) row.setAttribute("aria-expanded", String(isOpen));
+    if (at === this.cursor) row.classList.add("cursor");
+    return row;
   }
 
   /**

@@ -21,7 +21,7 @@ export class Chrome {
   }
 
   /**
-   * The colours in use, or what the area of a busy view means.
+   * Show the legend of a view.
    * @param {Look} look
    * @param {View} view
    */
@@ -42,7 +42,7 @@ export class Chrome {
   }
 
   /**
-   * Shows the tooltip at a point of the canvas.
+   * Show the tooltip at a point of the canvas.
    * @param {string[]} lines the title first
    * @param {{x: number, y: number}} point
    * @param {{width: number, height: number}} stage
@@ -70,7 +70,7 @@ export class Chrome {
     this.problem.hidden = true;
   }
 
-  /** Shows the list of keys, or hides it. */
+  /** Show the list of keys, or hides it. */
   toggleKeys() {
     this.keys.hidden = !this.keys.hidden;
   }

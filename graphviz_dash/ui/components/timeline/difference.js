@@ -1,4 +1,4 @@
-// The difference lanes: where the first run loses time against another.
+// Difference lanes: where the first run loses time against another one.
 
 import { clamp, formatTime, formatTimeChange } from "../common/numbers.js";
 import { fitText, measureText, mixColours, setAlpha } from "../common/theme.js";
@@ -8,7 +8,7 @@ import { GUTTER } from "./layout.js";
 /** @import { DecodedDifference } from "./model.js" */
 /** @import { Look, Scene } from "./draw.js" */
 
-/** What the colours of a difference lane mean, in the order of `lossColours`. */
+/** Meaning of the colours of a difference lane, in the order of `lossColours`. */
 export const LOSSES = [
   "slower: GPU idle",
   "slower: longer kernels",
@@ -16,12 +16,11 @@ export const LOSSES = [
   "slower: waiting for ranks",
 ];
 
-/** Share of a lane's height above its zero. */
+/** Share of the lane's height above its zero line. */
 const SHARE_ABOVE_ZERO = 0.72;
 
 /**
- * Colours of what is lost while idle, of what is lost at work, of what is gained, and of what is
- * lost by waiting for other ranks.
+ * Get the colours of loss while idle, loss at work, gain, and loss by waiting for other ranks.
  * @param {Look} look
  */
 export function getLossColours({ theme }) {
@@ -34,28 +33,27 @@ export function getLossColours({ theme }) {
 }
 
 /**
- * Which of `count` even bins of the loaded window are in view, and how many are drawn as one: while
- * the view is older than the window and they are narrower than a pixel, those that share two.
- * Without a GPU a browser takes long over a path that turns more often.
+ * Find which of `count` equal bins of the loaded window are visible, and how many to draw as one.
+ * Bins narrower than a pixel are drawn together, two pixels wide: browsers without a GPU are slow at
+ * paths with many corners.
  * @param {Scene} scene
  * @param {number} count
  */
 export function getBinRange({ state, viewport }, count) {
   const [begin, end] = state.view ? state.view.loaded : viewport.window;
   const perBin = (end - begin) / count;
-  const wide = perBin / viewport.perPixel;
-  const together = wide < 0.9 ? Math.round(2 / wide) : 1;
+  const pixels = perBin / viewport.perPixel;
+  const together = pixels < 0.9 ? Math.round(2 / pixels) : 1;
   let first = Math.max(0, Math.floor((viewport.window[0] - begin) / perBin));
   first -= first % together;
   const last = Math.min(count, Math.ceil((viewport.window[1] - begin) / perBin));
   /** @type {(bin: number) => number} */
-  const xOf = (bin) => viewport.toX(begin + bin * perBin);
-  return { first, last, together, perBin, xOf };
+  const toX = (bin) => viewport.toX(begin + bin * perBin);
+  return { first, last, together, perBin, toX };
 }
 
 /**
- * Where the first run loses time against another: bars for how much of each bin is lost, and a
- * line for all that was lost so far.
+ * Draw a difference lane: bars for the loss in each bin, and a line for the accumulated loss.
  * @param {Scene} scene
  * @param {DifferenceRow} row
  */
@@ -96,26 +94,26 @@ export function formatNotCompared({ run, problem }) {
  */
 function drawBars(scene, difference, { zero, up, down }) {
   const { ctx } = scene;
-  const { first, last, together, perBin, xOf } = getBinRange(scene, difference.bins);
+  const { first, last, together, perBin, toX } = getBinRange(scene, difference.bins);
   const [idleColour, busyColour, gainColour, waitColour] = getLossColours(scene);
   ctx.globalAlpha = 0.6;
   for (let bin = first; bin < last; bin += together) {
     const next = Math.min(last, bin + together);
-    const left = xOf(bin);
-    const wide = Math.max(0.75, xOf(next) - left);
+    const left = toX(bin);
+    const width = Math.max(0.75, toX(next) - left);
     /** @type {(sums: Float64Array) => number} */
-    const lost = (sums) => clamp((sums[next] - sums[bin]) / (perBin * (next - bin)), -1, 1);
+    const lossShare = (sums) => clamp((sums[next] - sums[bin]) / (perBin * (next - bin)), -1, 1);
     /** @type {(from: number, share: number, fill: string) => void} */
     const bar = (from, share, fill) => {
       ctx.fillStyle = share > 0 ? fill : gainColour;
-      if (share > 0) ctx.fillRect(left, zero - (from + share) * up, wide, share * up);
-      else ctx.fillRect(left, zero - from * down, wide, -share * down);
+      if (share > 0) ctx.fillRect(left, zero - (from + share) * up, width, share * up);
+      else ctx.fillRect(left, zero - from * down, width, -share * down);
     };
-    const idle = lost(difference.idleAt);
-    const busy = lost(difference.busyAt);
+    const idle = lossShare(difference.idleAt);
+    const busy = lossShare(difference.busyAt);
     if (idle) bar(0, idle, idleColour);
     if (busy) bar(busy > 0 === idle > 0 ? idle : 0, busy, busyColour);
-    const waiting = difference.waitingAt ? lost(difference.waitingAt) : 0;
+    const waiting = difference.waitingAt ? lossShare(difference.waitingAt) : 0;
     if (waiting) {
       const below = [idle, busy].filter((part) => part > 0 === waiting > 0);
       bar(below.reduce((sum, part) => sum + part, 0), waiting, waitColour);
@@ -131,16 +129,16 @@ function drawBars(scene, difference, { zero, up, down }) {
  */
 function drawTotal(scene, difference, { zero, up, down }) {
   const { ctx, theme } = scene;
-  const { first, last, together, xOf } = getBinRange(scene, difference.bins);
-  /** @type {(lost: number) => number} */
-  const tall = (lost) => zero - clamp((lost / (difference.most || 1)) * up, -down, up);
+  const { first, last, together, toX } = getBinRange(scene, difference.bins);
+  /** @type {(loss: number) => number} */
+  const toY = (loss) => zero - clamp((loss / (difference.most || 1)) * up, -down, up);
   ctx.beginPath();
   for (let bin = first; bin < last + together; bin += together) {
     const edge = Math.min(bin, last);
     const waited = difference.waitingAt?.[edge] ?? 0;
-    const y = tall(difference.idleAt[edge] + difference.busyAt[edge] + waited);
-    if (edge === first) ctx.moveTo(xOf(edge), y);
-    else ctx.lineTo(xOf(edge), y);
+    const y = toY(difference.idleAt[edge] + difference.busyAt[edge] + waited);
+    if (edge === first) ctx.moveTo(toX(edge), y);
+    else ctx.lineTo(toX(edge), y);
   }
   ctx.lineWidth = 3.5;
   ctx.strokeStyle = setAlpha(theme.lane, 0.85);
@@ -175,15 +173,15 @@ export function drawDifferenceTitle(scene, row) {
   ctx.font = `11px ${theme.font}`;
   if (room < GUTTER - 58) ctx.fillText(lost < 0 ? "faster" : "slower", 23 + room, y + 25);
   ctx.fillStyle = theme.muted;
-  // There is room for one of the two: what weighs more.
+  // There is room for one part only: the larger one.
   const ranks = Math.abs(waited) > Math.abs(busy);
   const parts = ranks ? `ranks: ${formatTimeChange(waited)}` : `work: ${formatTimeChange(busy)}`;
   ctx.fillText(fitText(ctx, parts, GUTTER - 30), 23, y + 40);
 }
 
 /**
- * What a difference lane tells at an instant: lost so far, and what is lost there. Null where the
- * lane was not loaded.
+ * Describe the accumulated loss at a time, and the loss in its bin. Null if the lane is not loaded
+ * there.
  * @param {DecodedDifference} difference
  * @param {number} at
  * @param {[begin: number, end: number]} loaded
@@ -208,10 +206,10 @@ export function describeDifference(difference, at, loaded, first) {
     `${first} is ${formatTime(Math.abs(lost))} ${
       lost < 0 ? "ahead of" : "behind"
     } ${difference.run}`,
-    `${formatTimeChange(idle)} from its GPU idling longer, ${formatTimeChange(busy)} from its work`,
+    `${formatTimeChange(idle)} from GPU idle time, ${formatTimeChange(busy)} from GPU work`,
     ...(waitingAt ? [`${formatTimeChange(waiting)} from waiting for other ranks`] : []),
     `here it ${percent < 0 ? "catches up" : "loses"} ${Math.abs(percent).toFixed(0)}% of the time`,
     difference.text,
-    "both steps traced, under the profiler",
+    "both steps measured under the profiler",
   ];
 }

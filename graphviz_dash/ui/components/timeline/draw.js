@@ -1,4 +1,4 @@
-// Drawing of the timeline on a 2D canvas. Names come from traces: they are only ever drawn as text.
+// Drawing of the timeline. Names come from traces and are only drawn as text.
 
 import { measureText, setAlpha } from "../common/theme.js";
 import { GUTTER } from "./layout.js";
@@ -14,7 +14,7 @@ import { chooseAxisUnit, computeTicks } from "./span.js";
 /** The colours of a drawing. @typedef {{palette: Palette, theme: Theme}} Look */
 
 /**
- * What is drawn, and with which colours and context.
+ * The input of one drawing.
  * @typedef {object} Scene
  * @property {CanvasRenderingContext2D} ctx
  * @property {Palette} palette
@@ -27,7 +27,7 @@ import { chooseAxisUnit, computeTicks } from "./span.js";
 const TICK_PX = 92;
 
 /**
- * Draws one frame: everything is a function of its view, window and marks.
+ * Draw a frame.
  * @param {Scene} scene
  * @param {Layout} layout
  */
@@ -51,21 +51,21 @@ export function drawTimeline(scene, layout) {
 }
 
 /**
- * How far the lanes are scrolled, where they do not all fit.
+ * Draw the scroll bar if the lanes do not fit.
  * @param {Scene} scene
  * @param {Layout} layout
  */
 function drawScroll(scene, layout) {
   const { ctx, theme, viewport } = scene;
   const room = viewport.height - layout.axis;
-  const all = layout.total - layout.axis;
-  if (all <= room) return;
+  const total = layout.total - layout.axis;
+  if (total <= room) return;
   ctx.fillStyle = setAlpha(theme.text, 0.35);
   ctx.fillRect(
     viewport.width - 5,
-    layout.axis + (viewport.scroll / all) * room,
+    layout.axis + (viewport.scroll / total) * room,
     4,
-    (room / all) * room,
+    (room / total) * room,
   );
 }
 

@@ -1,22 +1,22 @@
-// What Python was told and has not sent back yet.
+// Values sent to Python that it has not sent back yet.
 
-/** Python's answer comes after the reader's next act, which it must not undo. */
+/** Python sends a value back late. It must not undo what the reader did in the meantime. */
 export class Echoes {
   /** @type {(string | null)[]} */
   pending = [];
 
   /**
-   * Notes what Python is told.
+   * Record a value sent to Python.
    * @param {string | null} text
-   * @param {string | null | undefined} asked what Python asks for now
+   * @param {string | null | undefined} current the value according to Python
    */
-  add(text, asked) {
-    if (text !== asked) this.pending.push(text);
+  add(text, current) {
+    if (text !== current) this.pending.push(text);
   }
 
   /**
-   * Whether `text` is only what Python was told; what was told before it comes no more, nor does
-   * anything once Python asks for something else.
+   * Whether Python only sends a value back. Earlier values are then no longer expected; any other
+   * value drops all.
    * @param {string | null} text
    */
   has(text) {

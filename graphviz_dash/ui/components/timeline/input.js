@@ -1,4 +1,4 @@
-// What the reader does with pointer, wheel and keyboard.
+// Pointer, wheel and keyboard input.
 
 import { GUTTER } from "./layout.js";
 import { getToken } from "./model.js";
@@ -10,7 +10,7 @@ import { shiftSpan } from "./span.js";
 /** @typedef {{x: number, y: number}} Point */
 
 /**
- * A pointer that is down: where it began, and what of the ruler stays, if that is laid.
+ * A drag: its start, and the fixed end of the ruler if the drag moves it.
  * @typedef {{from: Point, window: Span, scroll: number, moved: boolean, ruler: number | null}} Drag
  */
 
@@ -49,14 +49,14 @@ const KEYS = {
   },
 };
 
-/** @type {Record<string, (t: Timeline) => void>} with Shift, while a ruler lies */
+/** @type {Record<string, (t: Timeline) => void>} keys with Shift if there is a ruler */
 const RULER_KEYS = {
   arrowleft: (t) => t.ruler.nudge(-1),
   arrowright: (t) => t.ruler.nudge(1),
 };
 
 /**
- * Has a timeline follow the reader until `signal` ends it.
+ * Connect input to a timeline until `signal` aborts.
  * @param {Timeline} t
  * @param {AbortSignal} signal
  */
@@ -67,7 +67,7 @@ export function listen(t, signal) {
 }
 
 /**
- * How much closer a turn of the wheel goes.
+ * Get the zoom factor of a wheel event.
  * @param {{deltaY: number, deltaMode: number}} event
  */
 export function wheelFactor({ deltaY, deltaMode }) {
@@ -75,7 +75,7 @@ export function wheelFactor({ deltaY, deltaMode }) {
 }
 
 /**
- * Where an event is on the canvas, in CSS pixels.
+ * Get the point of an event on the canvas, in CSS pixels.
  * @param {HTMLCanvasElement} canvas
  * @param {MouseEvent} event
  * @returns {Point}
@@ -115,7 +115,7 @@ function listenToPointer(t, signal) {
     if (event.button !== 0 || !t.state.view) return;
     canvas.setPointerCapture(event.pointerId);
     t.viewport.target = null;
-    drag = beginDrag(t, pointOf(canvas, event), event.shiftKey);
+    drag = startDrag(t, pointOf(canvas, event), event.shiftKey);
   }, { signal });
   canvas.addEventListener("pointermove", (event) => {
     if (!t.state.view) return;
@@ -158,7 +158,7 @@ function listenToPointer(t, signal) {
  * @param {boolean} shift
  * @returns {Drag}
  */
-function beginDrag(t, from, shift) {
+function startDrag(t, from, shift) {
   const end = t.ruler.findEnd(from.x);
   const other = t.state.ruler && end >= 0 ? t.state.ruler[1 - end] : null;
   const ruler = other ?? (shift ? t.ruler.snap(from.x, from.y) : null);
@@ -208,10 +208,10 @@ function listenToKeys(t, signal) {
   t.canvas.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || !t.state.view) return;
     const name = event.key.toLowerCase();
-    const ofRuler = event.shiftKey && t.state.ruler ? RULER_KEYS[name] : undefined;
-    const action = ofRuler ?? KEYS[name];
+    const rulerAction = event.shiftKey && t.state.ruler ? RULER_KEYS[name] : undefined;
+    const action = rulerAction ?? KEYS[name];
     if (!action) return;
-    // The page has keys of its own; those pressed here are meant for the timeline.
+    // The page has shortcuts too. Keys pressed here are for the timeline only.
     event.preventDefault();
     event.stopPropagation();
     action(t);

@@ -1,4 +1,4 @@
-// What takes the server longer than a view, nodes of slices and differences: its progress.
+// Progress of the slow parts of a view: nodes of slices, and differences.
 
 import { makeButton, makeElement } from "../common/elements.js";
 import { fetchJson, getMessage } from "../common/server.js";
@@ -22,7 +22,7 @@ export class Job {
     this.box = box;
   }
 
-  /** Forgets what was begun for other runs. */
+  /** Reset for other runs. */
   reset() {
     this.status = null;
     this.render();
@@ -33,8 +33,8 @@ export class Job {
   }
 
   /**
-   * Has the server compute what the view still lacks, and shows how far that is.
-   * @param {boolean} again also what was cancelled or failed
+   * Let the server compute what the view lacks, and show the progress.
+   * @param {boolean} again retry a cancelled or failed job
    */
   async poll(again) {
     const { timeline } = this;
@@ -44,13 +44,13 @@ export class Job {
     if (again) query.set("again", "1");
     this.status = { state: "running", what: "", share: 0, problem: null };
     for (let first = true;; first = false) {
-      const standing = await this.post("more", query);
+      const status = await this.post("more", query);
       query.delete("again");
       if (source !== state.source) return;
-      this.status = standing;
+      this.status = status;
       this.render();
-      if (standing.state === "done") timeline.reload();
-      if (standing.state !== "running") return;
+      if (status.state === "done") timeline.reload();
+      if (status.state !== "running") return;
       await new Promise((resolve) => setTimeout(resolve, first ? FIRST_POLL_MS : POLL_MS));
     }
   }
@@ -62,28 +62,28 @@ export class Job {
   }
 
   /**
-   * @param {"more" | "cancel"} what
+   * @param {"more" | "cancel"} route
    * @param {URLSearchParams} query
    * @returns {Promise<Standing>}
    */
-  async post(what, query) {
+  async post(route, query) {
     try {
-      return await fetchJson(`/api/timeline/${what}?${query}`, { method: "POST" });
+      return await fetchJson(`/api/timeline/${route}?${query}`, { method: "POST" });
     } catch (error) {
       return { state: "failed", what: "", share: 0, problem: getMessage(error) };
     }
   }
 
   render() {
-    const { status: standing, box } = this;
-    const news = standing && standing.state !== "done" && (standing.what || standing.problem);
-    box.hidden = !news;
-    if (!standing || !news) box.replaceChildren();
-    else if (standing.state === "running") this.renderProgress(standing);
+    const { status, box } = this;
+    const visible = status && status.state !== "done" && (status.what || status.problem);
+    box.hidden = !visible;
+    if (!status || !visible) box.replaceChildren();
+    else if (status.state === "running") this.renderProgress(status);
     else {
-      const why = standing.state === "cancelled" ? "cancelled" : standing.problem;
+      const reason = status.state === "cancelled" ? "cancelled" : status.problem;
       box.replaceChildren(
-        makeElement("span", "", `Nodes and differences: ${why}`),
+        makeElement("span", "", `Nodes and differences: ${reason}`),
         makeButton("Try again", "Compute nodes and differences", () => this.poll(true)),
       );
     }
@@ -91,7 +91,7 @@ export class Job {
 
   /** @param {Standing} standing */
   renderProgress({ what, share }) {
-    // Kept while it runs, so that the button is not taken from under the pointer.
+    // The elements stay while the job runs: a button replaced under the pointer loses its click.
     let bar = this.box.querySelector("progress");
     if (!bar) {
       bar = makeElement("progress");
@@ -104,7 +104,7 @@ export class Job {
     }
     bar.value = share;
     bar.setAttribute("aria-label", what);
-    const words = this.box.querySelector("span");
-    if (words) words.textContent = what;
+    const label = this.box.querySelector("span");
+    if (label) label.textContent = what;
   }
 }

@@ -1,4 +1,4 @@
-// Where runs and lanes lie on the canvas, top to bottom, in CSS pixels.
+// Layout of runs and lanes on the canvas, top to bottom, in CSS pixels.
 
 /** @import { DecodedDifference, Lane, Run, View } from "./model.js" */
 
@@ -6,13 +6,13 @@
 /** @typedef {{difference: DecodedDifference, y: number, h: number}} DifferenceRow */
 
 /**
- * Where a run lies. The lanes that hold the first run against the others lie below it, on its own
- * time.
+ * Layout of a run. The lanes that compare the first run with the others are below it, on its time
+ * axis.
  * @typedef {object} Block
  * @property {Run} run
  * @property {number} top
  * @property {number} lanesTop
- * @property {number} gpuTop top of the first GPU lane; of what follows the lanes where none is
+ * @property {number} gpuTop top of the first GPU lane, or lanesBottom if there is none
  * @property {number} lanesBottom
  * @property {number} bottom
  * @property {LaneRow[]} lanes
@@ -21,7 +21,7 @@
 
 /** @typedef {{blocks: Block[], axis: number, total: number}} Layout */
 
-/** Width of the names at the left. */
+/** Width of the lane names at the left. */
 export const GUTTER = 124;
 
 const AXIS = 26;
@@ -43,7 +43,7 @@ const DIFFERENCE = 52;
 const NO_DIFFERENCE = 20;
 
 /**
- * Lays runs and lanes out; lanes grow into `height` as far as that helps.
+ * Lay out runs and lanes. GPU lanes grow to fill `height`, within limits.
  * @param {View} view
  * @param {number} height
  * @returns {Layout}
@@ -92,40 +92,40 @@ function layOutRun(run, differences, top, heightOf) {
 }
 
 /**
- * How tall lanes are. Those of the GPU that are not laid beside another one of their stream grow
- * first; where few runs leave room the others become taller, and these grow on.
+ * Compute the heights of lanes. Main GPU lanes grow first, then the other lanes, then main GPU lanes
+ * again.
  * @param {View} view
  * @param {number} height
  * @returns {(lane: Lane) => number}
  */
 function computeLaneHeights(view, height) {
-  let rest = height - AXIS;
+  let free = height - AXIS;
   let flexible = 0;
   let fixed = 0;
-  for (const difference of view.differences) rest -= getDifferenceHeight(difference) + GPU_GAP;
+  for (const difference of view.differences) free -= getDifferenceHeight(difference) + GPU_GAP;
   for (const run of view.runs) {
-    rest -= HEADER + FOOTER + RUN_GAP + (run.lanes.length ? 0 : EMPTY_RUN);
+    free -= HEADER + FOOTER + RUN_GAP + (run.lanes.length ? 0 : EMPTY_RUN);
     for (const lane of run.lanes) {
-      const own = getFixedHeight(lane);
-      rest -= (own ?? 0) + getGapBelow(lane);
-      fixed += own ?? 0;
-      if (own === null) flexible++;
+      const base = getFixedHeight(lane);
+      free -= (base ?? 0) + getGapBelow(lane);
+      fixed += base ?? 0;
+      if (base === null) flexible++;
     }
   }
-  const share = rest / Math.max(1, flexible);
+  const share = free / Math.max(1, flexible);
   let grown = Math.max(MIN_LANE, Math.min(TALL_LANE, share));
-  const left = Math.max(0, rest - grown * flexible);
+  const left = Math.max(0, free - grown * flexible);
   const stretch = fixed ? Math.min(MAX_STRETCH, 1 + left / fixed) : 1;
   const more = (left - fixed * (stretch - 1)) / Math.max(1, flexible);
   grown = Math.min(MAX_LANE, grown + more);
   return (lane) => {
-    const own = getFixedHeight(lane);
-    return own === null ? grown : own * stretch;
+    const base = getFixedHeight(lane);
+    return base === null ? grown : base * stretch;
   };
 }
 
 /**
- * The least height of a lane that only grows once the others are tall; null for these.
+ * Minimum height of a lane; null for main GPU lanes, which grow first.
  * @param {Lane} lane
  */
 function getFixedHeight(lane) {

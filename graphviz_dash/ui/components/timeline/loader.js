@@ -14,9 +14,9 @@ const LOADING_MS = 300;
 
 export class Loader {
   fetches = 0;
-  /** @type {number[]} lengths of the last views */
+  /** @type {number[]} sizes of the last views, in characters */
   sizes = [];
-  /** Since when a view is to be fetched; 0: none is. */
+  /** When the pending load was first requested; 0 if none is pending. */
   pendingSince = 0;
   timer = 0;
   loadingTimer = 0;
@@ -33,7 +33,7 @@ export class Loader {
     this.request.abort();
   }
 
-  /** Loads once interaction pauses, and at least every MAX_WAIT_MS while it goes on. */
+  /** Load after a pause of the interaction, and at least every MAX_WAIT_MS during it. */
   refine() {
     const now = performance.now();
     this.pendingSince = this.pendingSince || now;
@@ -50,9 +50,9 @@ export class Loader {
     const { signal } = this.request = new AbortController();
     const plot = viewport.width ? viewport.plot : canvas.clientWidth - GUTTER;
     const query = state.buildViewQuery(plot, viewport.placed ? viewport.destination : null);
-    const begun = performance.now();
+    const start = performance.now();
     clearTimeout(this.loadingTimer);
-    // A large trace is laid out when it is first asked for; nothing is said of what is quick.
+    // The first view of a large trace takes long. A message appears only after a while.
     if (!state.view) {
       this.loadingTimer = window.setTimeout(() => (chrome.loading.hidden = false), LOADING_MS);
     }
@@ -63,10 +63,10 @@ export class Loader {
       clearTimeout(this.loadingTimer);
       this.fetches++;
       keepRecent(this.sizes, length);
-      this.timeline.showView(view, length, performance.now() - begun);
+      this.timeline.showView(view, length, performance.now() - start);
     } catch (error) {
       if (signal.aborted) return;
-      chrome.showProblem(`The timeline could not be loaded: ${getMessage(error)}`);
+      chrome.showProblem(`Could not load the timeline: ${getMessage(error)}`);
     }
   }
 }

@@ -1,4 +1,4 @@
-// What is drawn over the lanes: launches with what they launched, rings around slices, the ruler.
+// Marks over the lanes: lines from launches to kernels, rings around slices, the ruler.
 
 import { formatTime } from "../common/numbers.js";
 import { chooseInk, measureText, setAlpha } from "../common/theme.js";
@@ -28,7 +28,7 @@ export function drawMarks(scene, layout) {
 }
 
 /**
- * The row of a lane.
+ * Find the row of a lane.
  * @param {Block} block
  * @param {Slice["lane"] | undefined} lane
  */
@@ -37,7 +37,7 @@ function findRow(block, lane) {
 }
 
 /**
- * A launch and its kernels: a line for one kernel, a fan for all that a call launched.
+ * Draw the line from a launch to its kernel, or the fan to all kernels of a call.
  * @param {Scene} scene
  * @param {Layout} layout
  * @param {Slice} slice
@@ -66,7 +66,7 @@ function drawLinks(scene, layout, slice, opacity) {
 }
 
 /**
- * Lines from a call to what it launched, and a shade over all of it.
+ * Draw lines from a call to its kernels over a shaded area.
  * @param {Scene} scene
  * @param {Block} block
  * @param {number} call row of the call
@@ -113,16 +113,16 @@ function drawCurve(ctx, from, x, y) {
  * @param {Scene} scene
  * @param {Layout} layout
  * @param {Slice} slice
- * @param {number} thick
+ * @param {number} lineWidth
  */
-function drawSliceRing(scene, layout, { run, lane, i }, thick) {
-  const block = layout.blocks.find((each) => each.run === run);
+function drawSliceRing(scene, layout, { run, lane, i }, lineWidth) {
+  const block = layout.blocks.find((candidate) => candidate.run === run);
   const row = block && findRow(block, lane);
-  if (row) drawRing(scene, row, lane.start[i], lane.end[i], thick);
+  if (row) drawRing(scene, row, lane.start[i], lane.end[i], lineWidth);
 }
 
 /**
- * A ring where the slice of the card is, though it is not loaded one by one.
+ * Draw a ring around the slice of the card even if the slice is not loaded.
  * @param {Scene} scene
  * @param {Layout} layout
  */
@@ -138,23 +138,23 @@ function drawCardRing(scene, layout) {
  * @param {LaneRow} row
  * @param {number} begin
  * @param {number} end
- * @param {number} thick
+ * @param {number} lineWidth
  */
-function drawRing(scene, row, begin, end, thick) {
+function drawRing(scene, row, begin, end, lineWidth) {
   const { ctx, theme, viewport } = scene;
   const left = Math.max(GUTTER - 4, viewport.toX(begin));
   const right = Math.min(viewport.width + 4, Math.max(viewport.toX(end), left + 3));
   if (right < GUTTER || left > viewport.width) return;
-  ctx.lineWidth = thick + 1.5;
+  ctx.lineWidth = lineWidth + 1.5;
   ctx.strokeStyle = theme.background;
   ctx.strokeRect(left - 0.5, row.y - 0.5, right - left, row.h + 1);
-  ctx.lineWidth = thick;
+  ctx.lineWidth = lineWidth;
   ctx.strokeStyle = theme.text;
   ctx.strokeRect(left - 0.5, row.y - 0.5, right - left, row.h + 1);
 }
 
 /**
- * The ruler: its two instants, and its length between them.
+ * Draw the ruler: its two ends, and its length between them.
  * @param {Scene} scene
  * @param {Layout} layout
  */

@@ -1,4 +1,4 @@
-// The content of what stands around the canvas: the legend, the card of a slice, the tooltip.
+// Content around the canvas: the legend, the card of a slice, the tooltip.
 
 import { makeButton, makeElement } from "../common/elements.js";
 import { formatTime } from "../common/numbers.js";
@@ -16,7 +16,7 @@ const KEYS = [
   ["Ctrl + wheel, W S, + −", "zoom at the pointer"],
   ["drag, A D, ← →", "pan"],
   ["shift + drag, M M", "measure a range"],
-  ["shift + ← →, Z, Del", "move its end, zoom to it, remove it"],
+  ["shift + ← →, Z, Del", "move its end, zoom to the range, remove it"],
   ["double click, Enter", "zoom to a slice"],
   ["click", "select a slice"],
   [". ,", "next, previous slice"],
@@ -26,7 +26,7 @@ const KEYS = [
 ];
 
 /**
- * What the legend says of each colour.
+ * List the entries of the legend.
  * @param {Look} look
  * @param {View} view
  * @returns {[text: string, colour: string][]}
@@ -74,7 +74,7 @@ function listLosses(look, view) {
 }
 
 /**
- * The card of the selected slice; no panel when nothing is selected.
+ * Show the card of the selected slice; hide the panel if nothing is selected.
  * @param {Timeline} t
  */
 export function renderPanel(t) {
@@ -86,7 +86,7 @@ export function renderPanel(t) {
 }
 
 /**
- * The sheet of keys over the drawing, hidden until it is asked for.
+ * Add the list of keys over the drawing, hidden.
  * @param {HTMLElement} stage
  */
 export function addKeySheet(stage) {
@@ -98,7 +98,7 @@ export function addKeySheet(stage) {
 }
 
 /**
- * A list of what and how much.
+ * Make a list of labels and values.
  * @param {string} className
  * @param {string[][]} rows
  */
@@ -106,8 +106,8 @@ function makeList(className, rows) {
   return makeElement(
     "dl",
     className,
-    rows.map(([what, text]) =>
-      makeElement("div", "", [makeElement("dt", "", what), makeElement("dd", "", text)])
+    rows.map(([label, text]) =>
+      makeElement("div", "", [makeElement("dt", "", label), makeElement("dd", "", text)])
     ),
   );
 }
@@ -135,10 +135,10 @@ function makeCardHead(t, card) {
  * @param {SliceCard} card
  */
 function makeCardActions(t, card) {
-  const actions = [makeButton("Zoom to it", "Zoom to the slice (Enter)", () => t.zoomToCard())];
+  const actions = [makeButton("Zoom to slice", "Zoom to the slice (Enter)", () => t.zoomToCard())];
   const { link } = card;
   if (link) {
-    const text = isGpuToken(card.token) ? "Its launch" : "Its first kernel";
+    const text = isGpuToken(card.token) ? "Launch call" : "First kernel";
     const label = `Select ${text.toLowerCase()}`;
     actions.push(makeButton(text, label, () => t.selection.select(card.run, link.token, true)));
   }
@@ -154,7 +154,7 @@ function makeCardActions(t, card) {
 }
 
 /**
- * What a tooltip says, its title first.
+ * Describe what is under the pointer, title first.
  * @param {View} view
  * @param {Hover} hover
  * @returns {string[] | null}
@@ -165,7 +165,7 @@ export function describeHover(view, hover) {
       return describeDifference(hover.difference, hover.at, view.loaded, view.runs[0].run);
     case "busy": {
       const share = hover.busy === 0 ? "idle" : `${((hover.busy / 255) * 100).toFixed(0)}% busy`;
-      return [share, `of ${formatTime(hover.span)} around the pointer`, "zoom in to see slices"];
+      return [share, `in ${formatTime(hover.span)} around the pointer`, "zoom in to see slices"];
     }
     case "slice":
       return describeSlice(view, hover);
@@ -184,7 +184,7 @@ function describeSlice(view, { lane, i }) {
     `${formatTime(lane.end[i] - lane.start[i])} long`,
     `starts at ${formatTime(lane.start[i])}`,
   ];
-  if (i > 0) lines.push(`${formatTime(lane.start[i] - lane.end[i - 1])} after the previous one`);
+  if (i > 0) lines.push(`${formatTime(lane.start[i] - lane.end[i - 1])} after the previous slice`);
   if (lane.node && lane.node[i] >= 0) lines.push(`graph node #${lane.node[i]}`);
   return lines;
 }
@@ -192,18 +192,18 @@ function describeSlice(view, { lane, i }) {
 /** @param {Hover & {kind: "gap"}} hover */
 function describeGap({ run, lane, at, open, length }) {
   const isGpu = lane.kind === "gpu";
-  const text = isGpu ? "idle" : lane.kind === "cpu" ? "no call shown" : "in no operator shown";
+  const text = isGpu ? "idle" : lane.kind === "cpu" ? "no call shown" : "no operator shown";
   const lines = [
     open ? `${text}, for longer than the view` : `${text} for ${formatTime(length)}`,
     isGpu ? `stream ${lane.track}` : `CPU thread ${lane.track}`,
   ];
   const idle = isGpu ? findIdlePeriod(run, lane.owner, at) : null;
-  if (idle) lines.push(`the whole GPU idles ${formatTime(idle)} here`);
+  if (idle) lines.push(`entire GPU idle for ${formatTime(idle)} here`);
   return lines;
 }
 
 /**
- * The length of the long idle period of a device at an instant; null where there is none.
+ * Find the length of the idle period of a device at a time; null if there is none.
  * @param {Run} run
  * @param {number} device
  * @param {number} at

@@ -16,15 +16,16 @@ export class Renderer {
   theme;
   /** @type {CanvasPattern | null} */
   hatch = null;
-  hatchOf = "";
+  /** Stroke of the hatch. */
+  hatchStroke = "";
   frame = 0;
   painted = 0;
-  /** @type {number[]} ms that the last frames took to draw */
+  /** @type {number[]} drawing times of the last frames, in ms */
   frames = [];
 
   /**
    * @param {HTMLCanvasElement} canvas
-   * @param {HTMLElement} host whose style has the theme
+   * @param {HTMLElement} host element with the style of the theme
    * @param {TimelineState} state
    * @param {TimeViewport} viewport
    */
@@ -44,7 +45,7 @@ export class Renderer {
     this.hatch = null;
   }
 
-  /** Sets the resolution of the canvas to that of the viewport. */
+  /** Apply the size of the viewport to the canvas. */
   resize() {
     const { width, height, dpr } = this.viewport;
     this.hatch = null;
@@ -52,7 +53,7 @@ export class Renderer {
     this.canvas.height = Math.round(height * dpr);
   }
 
-  /** Draws with the next frame of the screen. */
+  /** Draw with the next animation frame. */
   paint() {
     if (this.frame) return;
     this.frame = requestAnimationFrame(() => {
@@ -61,20 +62,22 @@ export class Renderer {
     });
   }
 
-  /** Draws at once. */
+  /** Draw immediately. */
   draw() {
     const { ctx, palette, state, viewport } = this;
     if (!viewport.width || !state.layout || !viewport.placed) return;
-    const begun = performance.now();
+    const start = performance.now();
     const theme = this.theme = readTheme(this.host, palette);
     const stroke = setAlpha(theme.idle, theme.dark ? 0.34 : 0.3);
-    if (!this.hatch || this.hatchOf !== stroke) this.hatch = makeHatch(ctx, stroke, viewport.dpr);
-    this.hatchOf = stroke;
+    if (!this.hatch || this.hatchStroke !== stroke) {
+      this.hatch = makeHatch(ctx, stroke, viewport.dpr);
+    }
+    this.hatchStroke = stroke;
     drawTimeline({ ctx, palette, theme, hatch: this.hatch, state, viewport }, state.layout);
     const marks = this.canvas.dataset;
     marks.painted = String(++this.painted);
     marks.window = viewport.window.map((at) => Math.round(at)).join(",");
     marks.moving = viewport.target ? "yes" : "no";
-    keepRecent(this.frames, performance.now() - begun);
+    keepRecent(this.frames, performance.now() - start);
   }
 }

@@ -1,4 +1,4 @@
-// The ruler: a length between two instants, which stays until it is removed.
+// The ruler: the span between two times. It stays until it is removed.
 
 import { makeButton, makeElement } from "../common/elements.js";
 import { formatTime } from "../common/numbers.js";
@@ -18,11 +18,11 @@ const SAVE_MS = 400;
 const ZOOM_MARGIN = 0.04;
 
 export class Ruler {
-  /** @type {number | null} where it was begun by keys */
+  /** @type {number | null} first end of a ruler set by keys */
   mark = null;
-  /** @type {[what: string, text: string][]} what lies between its ends */
+  /** @type {[label: string, text: string][]} measurements of its span */
   lines = [];
-  /** @type {string | null | undefined} what Python asks for */
+  /** @type {string | null | undefined} the ruler according to Python */
   pythonText = undefined;
   echoes = new Echoes();
   saveTimer = 0;
@@ -37,7 +37,7 @@ export class Ruler {
   }
 
   /**
-   * Takes the ruler that Python asks for, when that has changed.
+   * Apply the ruler from Python if it has changed.
    * @param {string | null} text
    */
   sync(text) {
@@ -54,7 +54,7 @@ export class Ruler {
   }
 
   /**
-   * The time at a point, or the nearest edge of a slice of that lane if one is close.
+   * Get the time at a point, or the edge of a slice of that lane if one is close.
    * @param {number} x
    * @param {number} y
    */
@@ -68,19 +68,20 @@ export class Ruler {
   }
 
   /**
-   * Which end lies under x: 0, 1, or -1 for none.
+   * Find the end under x.
    * @param {number} x
+   * @returns {number} 0, 1, or -1 for none
    */
   findEnd(x) {
     const { state, viewport } = this.timeline;
     if (!state.ruler || x < GUTTER) return -1;
-    const away = state.ruler.map((at) => Math.abs(viewport.toX(at) - x));
-    const end = away[0] < away[1] ? 0 : 1;
-    return away[end] <= GRAB_PX ? end : -1;
+    const distances = state.ruler.map((at) => Math.abs(viewport.toX(at) - x));
+    const end = distances[0] < distances[1] ? 0 : 1;
+    return distances[end] <= GRAB_PX ? end : -1;
   }
 
   /**
-   * Lays it between two instants, while it is still being moved.
+   * Place the ruler between two times while the reader still moves it.
    * @param {number} a
    * @param {number} b
    */
@@ -93,7 +94,7 @@ export class Ruler {
     renderer.paint();
   }
 
-  /** Tells Python of it, so that the address has it. */
+  /** Report the ruler to Python, which keeps it in the address. */
   save() {
     const { timeline } = this;
     const { ruler: span } = timeline.state;
@@ -127,7 +128,7 @@ export class Ruler {
   }
 
   /**
-   * Moves its end.
+   * Move the end of the ruler.
    * @param {number} by pixels
    */
   nudge(by) {
@@ -140,7 +141,7 @@ export class Ruler {
     this.saveTimer = window.setTimeout(() => this.save(), SAVE_MS);
   }
 
-  /** Lays it by keys: over the selected slice or from the pointer, then on to where that is next. */
+  /** Set one end by key at the selected slice or the pointer, the other end with the next call. */
   markHere() {
     const { state, viewport } = this.timeline;
     const here = viewport.cursor ?? (viewport.window[0] + viewport.window[1]) / 2;
@@ -155,7 +156,7 @@ export class Ruler {
     this.save();
   }
 
-  /** Asks what runs between its ends. */
+  /** Request the measurements of its span. */
   async measure() {
     const { text } = this;
     const { query: runs, ruler: span } = this.timeline.state;
@@ -182,25 +183,25 @@ export class Ruler {
     box.hidden = !span;
     if (!span) return;
     const list = makeElement("dl");
-    for (const [what, text] of this.lines) {
-      list.append(makeElement("dt", "", what), makeElement("dd", "", text));
+    for (const [label, text] of this.lines) {
+      list.append(makeElement("dt", "", label), makeElement("dd", "", text));
     }
     const length = makeElement("div", "length", [
       makeElement("b", "", formatTime(span[1] - span[0])),
       makeElement("span", "", `from ${formatTime(span[0])} to ${formatTime(span[1])}`),
     ]);
-    const [shown, listed] = box.children;
-    if (shown && listed) {
-      // Its buttons stay: one that is being pressed while an answer comes would miss its click.
-      shown.replaceWith(length);
-      listed.replaceWith(list);
+    const [oldLength, oldList] = box.children;
+    if (oldLength && oldList) {
+      // The buttons stay: a button replaced while it is pressed loses its click.
+      oldLength.replaceWith(length);
+      oldList.replaceWith(list);
       return;
     }
     box.append(
       length,
       list,
       makeElement("div", "actions", [
-        makeButton("Zoom to it", "Zoom to the ruler (Z)", () => this.zoomTo()),
+        makeButton("Zoom to range", "Zoom to the ruler (Z)", () => this.zoomTo()),
         makeButton("Remove", "Remove the ruler (Del)", () => this.remove()),
       ]),
     );
@@ -208,7 +209,7 @@ export class Ruler {
 }
 
 /**
- * The span of "begin,end"; null for anything else.
+ * Parse "begin,end"; null for anything else.
  * @param {string | null} text
  * @returns {Span | null}
  */

@@ -1,4 +1,4 @@
-// Drawing of one run: its lanes with slices or busy shares, idle times and steps.
+// Drawing of a run: lanes with slices or busy shares, idle times and steps.
 
 import { countUpTo, formatTime } from "../common/numbers.js";
 import { chooseInk, fitText, measureText, mixColours, setAlpha } from "../common/theme.js";
@@ -12,11 +12,11 @@ import { GUTTER } from "./layout.js";
 
 const MIN_LABEL_PX = 26;
 const MIN_HATCH_PX = 2.5;
-/** Opacity of the ink in which the busy share of the GPU is drawn. */
+/** Opacity of the busy share. */
 const BUSY_OPACITY = 0.62;
 
 /**
- * The ink in which the busy share of the GPU is drawn, one for all runs.
+ * Get the colour of the GPU busy share, the same for all runs.
  * @param {Look} look
  */
 export function getBusyColour({ theme }) {
@@ -24,7 +24,7 @@ export function getBusyColour({ theme }) {
 }
 
 /**
- * The ink of a run.
+ * Get the colour of a run.
  * @param {Look} look
  * @param {Run} run
  */
@@ -33,7 +33,7 @@ export function getRunInk({ theme }, { light }) {
 }
 
 /**
- * The colour of a slice, and of what the legend says of it.
+ * Get the colour of a category of slices.
  * @param {Look} look
  * @param {number} category
  */
@@ -92,7 +92,7 @@ function drawTitle(scene, block, shade) {
   const { run } = block;
   const y = block.top + 13;
   ctx.textAlign = "left";
-  // Hollow for a run without graphs.
+  // Hollow for runs without graphs.
   ctx.fillStyle = ctx.strokeStyle = shade;
   ctx.lineWidth = 2;
   if (run.light) ctx.strokeRect(11, y - 4, 8, 8);
@@ -117,22 +117,22 @@ function drawTitle(scene, block, shade) {
 }
 
 /**
- * What is in view of a run, and where the lanes are that are not drawn.
+ * Format the summary of the visible part of a run, and the number of hidden lanes.
  * @param {Run} run
  */
 export function formatSummary(run) {
-  const hidden = run.hiddenLanes ? ` · ${run.hiddenLanes} lanes not shown: open in Perfetto` : "";
+  const hidden = run.hiddenLanes ? ` · ${run.hiddenLanes} lanes hidden (open in Perfetto)` : "";
   return run.summary ? `in view: ${run.summary}${hidden}` : "";
 }
 
 /** @param {Run} run */
 function formatStep(run) {
   if (run.step) return `step ${run.step.index} · ${run.length} traced`;
-  return run.problem ? "" : "whole trace, no steps marked";
+  return run.problem ? "" : "entire trace, no steps marked";
 }
 
 /**
- * The long times in which the device of a lane runs nothing, as far as they are in view.
+ * Find the visible idle periods of the device of a lane.
  * @param {Scene} scene
  * @param {Run} run
  * @param {Lane} lane
@@ -150,8 +150,8 @@ function findVisibleIdle({ viewport }, run, lane) {
 }
 
 /**
- * Long times in which a device runs nothing: hatched over all its lanes; where slices are too many
- * to be drawn, the share of time in which it runs nothing.
+ * Hatch idle periods over all lanes of a device. If there are too many slices to draw, hatch the idle
+ * share of each bin.
  * @param {Scene} scene
  * @param {Block} block
  */
@@ -200,7 +200,7 @@ function drawIdleLabels(scene, block) {
 }
 
 /**
- * The exact busy share of each bin as an area in one hue.
+ * Draw the busy share of each bin as an area.
  * @param {Scene} scene
  * @param {LaneRow} row
  * @param {Uint8Array} busy
@@ -214,7 +214,7 @@ function drawBusy(scene, row, busy) {
 }
 
 /**
- * A path around what lies between the busy share of each bin and the upper or lower edge of a lane.
+ * Trace the area between the busy share of each bin and the upper or lower edge of a lane.
  * @param {Scene} scene
  * @param {LaneRow} row
  * @param {Uint8Array} busy
@@ -222,18 +222,18 @@ function drawBusy(scene, row, busy) {
  */
 function traceShare(scene, row, busy, edge) {
   const { ctx } = scene;
-  const { first, last, together, xOf } = getBinRange(scene, busy.length);
+  const { first, last, together, toX } = getBinRange(scene, busy.length);
   const bottom = row.y + row.h;
-  ctx.moveTo(xOf(first), edge);
+  ctx.moveTo(toX(first), edge);
   for (let bin = first; bin < last; bin += together) {
     const next = Math.min(last, bin + together);
     let sum = 0;
-    for (let each = bin; each < next; each++) sum += busy[each];
+    for (let i = bin; i < next; i++) sum += busy[i];
     const y = bottom - (sum / (next - bin) / 255) * row.h;
-    ctx.lineTo(xOf(bin), y);
-    ctx.lineTo(xOf(next), y);
+    ctx.lineTo(toX(bin), y);
+    ctx.lineTo(toX(next), y);
   }
-  ctx.lineTo(xOf(last), edge);
+  ctx.lineTo(toX(last), edge);
   ctx.closePath();
 }
 
@@ -247,27 +247,27 @@ function drawSlices(scene, row) {
   if (!view) return;
   const { lane, y, h } = row;
   const hovered = hover?.kind === "slice" && hover.lane.kind === lane.kind ? hover : null;
-  const same = hovered ? hovered.lane.name[hovered.i] : -1;
+  const hoveredName = hovered ? hovered.lane.name[hovered.i] : -1;
   ctx.font = `11px ${theme.font}`;
   ctx.textAlign = "left";
   let i = Math.max(0, countUpTo(lane.end, viewport.window[0]) - 1);
   for (; i < lane.count && lane.start[i] <= viewport.window[1]; i++) {
     const left = viewport.toX(lane.start[i]);
-    const wide = viewport.toX(lane.end[i]) - left;
+    const width = viewport.toX(lane.end[i]) - left;
     const [text, category] = view.names[lane.name[i]];
     const fill = getSliceColour(scene, category);
-    // A hairline between neighbours, as soon as there is room for it.
-    const drawn = wide > 3 ? wide - 0.75 : Math.max(wide, 0.75);
+    // A hairline separates neighbours if there is room.
+    const drawn = width > 3 ? width - 0.75 : Math.max(width, 0.75);
     ctx.fillStyle = fill;
     ctx.fillRect(left, y, drawn, h);
-    if (lane.name[i] === same) {
+    if (lane.name[i] === hoveredName) {
       ctx.fillStyle = theme.text;
       ctx.fillRect(left, y + h - 2, drawn, 2);
     }
-    if (h < 13 || wide < MIN_LABEL_PX) continue;
+    if (h < 13 || width < MIN_LABEL_PX) continue;
     const from = Math.max(left, GUTTER);
     ctx.fillStyle = chooseInk(fill);
-    ctx.fillText(fitText(ctx, text, left + wide - from - 9), from + 5, y + h / 2 + 0.5);
+    ctx.fillText(fitText(ctx, text, left + width - from - 9), from + 5, y + h / 2 + 0.5);
   }
 }
 
@@ -290,7 +290,7 @@ function isFaded(scene, { step }, at) {
 }
 
 /**
- * Other steps are faded beside the chosen one, which is what is compared.
+ * Fade everything outside the chosen step.
  * @param {Scene} scene
  * @param {Block} block
  */
@@ -300,11 +300,11 @@ function drawOutsideStep(scene, block) {
   const { ctx, theme, viewport } = scene;
   ctx.fillStyle = setAlpha(theme.background, 0.62);
   const top = block.lanesTop;
-  const tall = block.lanesBottom - top;
+  const height = block.lanesBottom - top;
   const left = viewport.toX(0);
   const right = viewport.toX(step.end);
-  if (left > GUTTER) ctx.fillRect(GUTTER, top, left - GUTTER, tall);
-  if (right < viewport.width) ctx.fillRect(Math.max(GUTTER, right), top, viewport.width, tall);
+  if (left > GUTTER) ctx.fillRect(GUTTER, top, left - GUTTER, height);
+  if (right < viewport.width) ctx.fillRect(Math.max(GUTTER, right), top, viewport.width, height);
 }
 
 /**
@@ -338,7 +338,7 @@ function drawSteps(scene, block, shade) {
 }
 
 /**
- * Whether the line that tells the difference of two steps' ends needs the room at x = `left`.
+ * Whether the arrow between the ends of two steps covers x = `left`.
  * @param {Scene} scene
  * @param {Run} run
  * @param {number} left
@@ -352,7 +352,7 @@ function isCoveredByDelta(scene, run, left) {
 }
 
 /**
- * Where the chosen step ends, and how far that is from the end of the first run's.
+ * Draw the end of the chosen step, and its distance from the end of the first run's step.
  * @param {Scene} scene
  * @param {Block} block
  * @param {StepMark} step
@@ -370,19 +370,19 @@ function drawStepEnd(scene, block, step, shade) {
   const width = measureText(ctx, label);
   ctx.fillStyle = shade;
   ctx.fillRect(Math.round(end), block.lanesBottom - 4, 2, 18);
-  const alone = !run.delta || !first;
-  if (end >= GUTTER && end <= viewport.width && (alone || end - GUTTER > width + 12)) {
+  const isReference = !run.delta || !first;
+  if (end >= GUTTER && end <= viewport.width && (isReference || end - GUTTER > width + 12)) {
     ctx.fillStyle = theme.text;
     ctx.fillText(label, Math.max(GUTTER + 4, end - width - 7), y);
   }
-  if (!alone) drawDelta(scene, block, end, viewport.toX(first.end), shade);
+  if (!isReference) drawDelta(scene, block, end, viewport.toX(first.end), shade);
 }
 
 /**
- * An arrow from the end of the first run's step to that of this one, with the difference.
+ * Draw an arrow from the end of the first run's step to the end of this one, with the difference.
  * @param {Scene} scene
  * @param {Block} block
- * @param {number} end of this step, on the screen
+ * @param {number} end of this step on the screen
  * @param {number} other
  * @param {string} shade
  */

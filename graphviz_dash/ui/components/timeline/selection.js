@@ -1,4 +1,4 @@
-// The selected slice: its card, and the way from one slice to the next.
+// The selected slice: its card, and navigation from slice to slice.
 
 import { formatTime } from "../common/numbers.js";
 import { fetchJson, getMessage } from "../common/server.js";
@@ -13,7 +13,7 @@ import { renderPanel } from "./panel.js";
 const REPORT_MS = 120;
 
 export class Selection {
-  /** @type {string | null | undefined} what Python asks for */
+  /** @type {string | null | undefined} the selection according to Python */
   pythonSelected = undefined;
   echoes = new Echoes();
   reportTimer = 0;
@@ -29,7 +29,7 @@ export class Selection {
   }
 
   /**
-   * Takes the selection that Python asks for, when that has changed.
+   * Apply the selection from Python if it has changed.
    * @param {string | null} selected
    */
   sync(selected) {
@@ -40,9 +40,10 @@ export class Selection {
   }
 
   /**
-   * Selects a slice, or clears; tells Python, and moves there if it is unseen.
+   * Select a slice, or clear the selection, and report it to Python.
    * @param {string | null} run
    * @param {string | null} token
+   * @param {boolean} [reveal] make the slice visible
    */
   async select(run, token, reveal = false) {
     const { state } = this.timeline;
@@ -50,7 +51,7 @@ export class Selection {
     const changed = next !== state.selected;
     state.selected = next;
     await this.loadCard(run, token, reveal);
-    // Only then: the script of the page that this starts would keep the card waiting.
+    // The report runs the script of the page, which would delay the card.
     if (changed && next === state.selected) this.reportLater();
   }
 
@@ -62,7 +63,7 @@ export class Selection {
     if (slice) this.select(slice.run.run, getToken(slice.lane, slice.i), reveal);
   }
 
-  /** Tells Python what is selected once a row of selections has come to its end. */
+  /** Report the selection to Python after the last of several quick selections. */
   reportLater() {
     const { timeline } = this;
     clearTimeout(this.reportTimer);
@@ -75,7 +76,7 @@ export class Selection {
   }
 
   /**
-   * Follows a selection that comes from Python, which needs to hear nothing of it.
+   * Apply a selection from Python without reporting it back.
    * @param {string | null} selected
    */
   setFromPython(selected) {
@@ -86,6 +87,7 @@ export class Selection {
   }
 
   /**
+   * Load and show the card of a slice, or clear it.
    * @param {string | null} run
    * @param {string | null} token
    */
@@ -110,7 +112,7 @@ export class Selection {
       } catch (error) {
         if (signal.aborted) return;
         state.card = null;
-        state.cardProblem = `This slice could not be shown: ${getMessage(error)}`;
+        state.cardProblem = `Could not load the slice: ${getMessage(error)}`;
       }
       performance.mark("timeline:card");
     }
@@ -120,15 +122,15 @@ export class Selection {
     timeline.canvas.dataset.card = state.cardName ?? "";
   }
 
-  /** Loads the card again, once the server knows more. */
+  /** Load the card again when the server knows more. */
   reload() {
     const { card } = this.timeline.state;
     if (card) this.loadCard(card.run, card.token);
   }
 
   /**
-   * Brings a slice into view, at the present zoom unless it would be too thin or too wide. Before
-   * the first view there is nowhere to go yet; the slice waits for it.
+   * Make a slice visible at the current zoom, unless it would be too narrow or too wide. Before the
+   * first view the slice waits for it.
    * @param {SliceCard} card
    */
   reveal(card) {
@@ -140,14 +142,14 @@ export class Selection {
   }
 
   /**
-   * Selects the slice `by` places further on the selected one's lane (the first in view if none).
+   * Select the slice `by` places after the selected one on its lane, or the first visible one.
    * @param {number} by
    */
   step(by) {
     const { state } = this.timeline;
-    const now = state.selectedSlice;
-    if (!now) return this.selectFirst();
-    this.selectSlice(state.findSliceAfter(now, by), true);
+    const selected = state.selectedSlice;
+    if (!selected) return this.selectFirst();
+    this.selectSlice(state.findSliceAfter(selected, by), true);
   }
 
   selectFirst() {
@@ -157,13 +159,13 @@ export class Selection {
   }
 
   /**
-   * Selects the slice at the same time on the lane above (-1) or below (1).
-   * @param {1 | -1} by
+   * Select the slice at the same time on the next lane.
+   * @param {1 | -1} by 1: below, -1: above
    */
   stepLane(by) {
     const { state } = this.timeline;
-    const now = state.selectedSlice;
-    if (!now || !state.layout) return this.selectFirst();
-    this.selectSlice(state.findSliceOnLane(now, by), true);
+    const selected = state.selectedSlice;
+    if (!selected || !state.layout) return this.selectFirst();
+    this.selectSlice(state.findSliceOnLane(selected, by), true);
   }
 }

@@ -1,5 +1,5 @@
-// What the timeline shows: runs and steps, the loaded view and its layout, the selection and the
-// ruler. No drawing and no requests.
+// State of the timeline: runs and steps, the loaded view and its layout, the selection and the ruler.
+// No drawing and no requests.
 
 import { countUpTo } from "../common/numbers.js";
 import { findHover } from "./hover.js";
@@ -38,7 +38,7 @@ export class TimelineState {
   ruler = null;
 
   /**
-   * Sets the runs and steps to show.
+   * Set the runs and steps to show.
    * @param {TimelineData} data
    * @returns {boolean} whether they are others
    */
@@ -65,7 +65,7 @@ export class TimelineState {
   }
 
   /**
-   * The parameters of a view.
+   * Build the parameters of a view.
    * @param {number} plot width of the lanes, in pixels
    * @param {Span | null} span null: the chosen steps
    */
@@ -80,7 +80,7 @@ export class TimelineState {
   }
 
   /**
-   * The parameters of a slice's card.
+   * Build the parameters of the card of a slice.
    * @param {string} run
    * @param {string} token
    */
@@ -96,7 +96,7 @@ export class TimelineState {
   }
 
   /**
-   * The slice, gap, bin or difference under a point of the canvas.
+   * Find the slice, gap, bin or difference under a point of the canvas.
    * @param {TimeViewport} viewport
    * @param {number} x
    * @param {number} y
@@ -113,10 +113,10 @@ export class TimelineState {
    * @returns {Slice | null}
    */
   get selectedSlice() {
-    // A node's name leads to a slice only through the card.
+    // Only the card knows the slice of a node.
     const ofNode = this.selected?.includes("#");
     const name = parseSelection(ofNode ? this.cardName : this.selected);
-    const run = name && this.view?.runs.find((each) => each.run === name.run);
+    const run = name && this.view?.runs.find((candidate) => candidate.run === name.run);
     return run ? findSlice(run, name.token) : null;
   }
 
@@ -137,7 +137,7 @@ export class TimelineState {
   }
 
   /**
-   * The slice a number of places after another one on its lane; null beyond the ends.
+   * Find the slice `by` places after another one on its lane; null beyond the ends.
    * @param {Slice} slice
    * @param {number} by
    * @returns {Slice | null}
@@ -147,7 +147,7 @@ export class TimelineState {
   }
 
   /**
-   * The first visible slice of the GPU.
+   * Find the first visible slice of the GPU.
    * @param {Span} window
    * @returns {Slice | null}
    */
@@ -163,7 +163,7 @@ export class TimelineState {
   }
 
   /**
-   * The slice at the same time on the next lane that has slices.
+   * Find the slice at the same time on the next lane with slices.
    * @param {Slice} slice
    * @param {1 | -1} by 1: below, -1: above
    * @returns {Slice | null}
@@ -180,13 +180,13 @@ export class TimelineState {
   }
 
   /**
-   * The rectangle of a slice on the canvas; null if it is not drawn. Used by tests.
+   * Get the rectangle of a slice on the canvas; null if it is not drawn. Used by tests.
    * @param {TimeViewport} viewport
    * @param {string} run
    * @param {string} token
    */
   getSliceRect(viewport, run, token) {
-    const block = this.layout?.blocks.find((each) => each.run.run === run);
+    const block = this.layout?.blocks.find((candidate) => candidate.run.run === run);
     const slice = block && findSlice(block.run, token);
     const row = slice && block.lanes.find(({ lane }) => lane === slice.lane);
     if (!slice || !row) return null;
@@ -195,7 +195,7 @@ export class TimelineState {
     return { x: left, y: row.y - viewport.scroll, width, height: row.h };
   }
 
-  /** The loaded slices as run, token, name, start and duration. Used by tests. */
+  /** List the loaded slices as run, token, name, start and duration. Used by tests. */
   listSlices() {
     const { view } = this;
     if (!view) return [];
@@ -214,7 +214,7 @@ export class TimelineState {
 }
 
 /**
- * The server's parameter for a step: empty for the typical one.
+ * Format a step as parameter: empty for the typical one.
  * @param {number | null | undefined} step
  */
 function formatStep(step) {

@@ -1,4 +1,4 @@
-// The timeline: eager above graphed on one axis, drawn on a canvas from views that the server bins.
+// The timeline component: runs one above the other on one axis, from views that the server bins.
 
 import { find, makeButton, prefersReducedMotion } from "../common/elements.js";
 import { mount } from "../common/mount.js";
@@ -22,17 +22,17 @@ import { TimeViewport } from "./viewport.js";
 /** @import { TimelineData } from "./wire.js" */
 
 const GLIDE_MS = 140;
-const WIDER_PX = 8;
+const RELOAD_PX = 8;
 const PANEL_PX = 166;
 
 export class Timeline {
-  /** @type {(name: string, value: unknown) => void} tells Python */
+  /** @type {(name: string, value: unknown) => void} sends a value to Python */
   setStateValue = () => {};
   state = new TimelineState();
   viewport = new TimeViewport();
-  /** Height that Python asks for. */
+  /** Height from Python. */
   minHeight = 0;
-  /** Height without the panel: that, or more where the lanes need it. */
+  /** Height without the panel: at least `minHeight`, more if the lanes need it. */
   stageHeight = 0;
 
   /** @param {HTMLElement | ShadowRoot} root */
@@ -61,7 +61,7 @@ export class Timeline {
   }
 
   /**
-   * Takes what Python says; a change of experiment, runs or steps starts afresh.
+   * Apply data from Python. Another experiment, run or step resets the view.
    * @param {Component<TimelineData>} component
    */
   update(component) {
@@ -82,7 +82,7 @@ export class Timeline {
     this.renderer.draw();
   }
 
-  /** @param {string} before the experiment that was shown */
+  /** @param {string} before the previous experiment */
   start(before) {
     this.viewport.placed = this.viewport.placed && this.state.experiment === before;
     this.job.reset();
@@ -101,7 +101,7 @@ export class Timeline {
     this.loader.dispose();
   }
 
-  /** Loads all anew, once the server knows more. */
+  /** Load everything again when the server knows more. */
   reload() {
     this.loader.load();
     this.selection.reload();
@@ -109,7 +109,7 @@ export class Timeline {
   }
 
   /**
-   * Shows a view that was loaded.
+   * Show a view that was requested.
    * @param {View} view
    * @param {number} bytes
    * @param {number} elapsed ms
@@ -127,8 +127,8 @@ export class Timeline {
     marks.bytes = String(bytes);
     marks.complete = view.complete ? "yes" : "no";
     marks.refineMs = elapsed.toFixed(1);
-    const words = view.runs.map(({ run, summary, problem }) => `${run}: ${summary || problem}`);
-    this.canvas.setAttribute("aria-label", `Timeline of ${words.join("; ")}`);
+    const summaries = view.runs.map(({ run, summary, problem }) => `${run}: ${summary || problem}`);
+    this.canvas.setAttribute("aria-label", `Timeline of ${summaries.join("; ")}`);
     renderer.draw();
     chrome.showLegend(renderer, view);
     marks.fetches = String(loader.fetches);
@@ -145,11 +145,11 @@ export class Timeline {
     const height = this.canvas.clientHeight;
     const dpr = window.devicePixelRatio || 1;
     if (!width || !height || viewport.hasSize(width, height, dpr)) return;
-    const wider = Math.abs(width - viewport.width) > WIDER_PX;
+    const widthChanged = Math.abs(width - viewport.width) > RELOAD_PX;
     Object.assign(viewport, { width, height, dpr });
     this.renderer.resize();
     this.relayout();
-    if (state.view && wider) this.loader.refine();
+    if (state.view && widthChanged) this.loader.refine();
     this.renderer.paint();
   }
 
@@ -162,26 +162,26 @@ export class Timeline {
   }
 
   /**
-   * Makes room for lanes that do not fit, up to half as much again; beyond that they scroll.
+   * Grow for lanes that do not fit, by up to half the height. Beyond that the lanes scroll.
    * @param {number} missing pixels
    */
   grow(missing) {
-    const wanted = Math.min(
+    const height = Math.min(
       Math.ceil(this.stageHeight + missing),
       Math.round(1.5 * this.minHeight),
     );
-    if (missing <= 0 || wanted <= this.stageHeight) return;
-    this.stageHeight = wanted;
+    if (missing <= 0 || height <= this.stageHeight) return;
+    this.stageHeight = height;
     this.setHeight();
   }
 
-  /** The panel comes and goes below the lanes, which stay as tall as they are. */
+  /** Apply the height of the lanes and of the panel below them, if it is shown. */
   setHeight() {
     this.host.style.height = `${this.stageHeight + (this.chrome.panel.hidden ? 0 : PANEL_PX)}px`;
   }
 
   /**
-   * Scrolls the lanes, where they do not all fit.
+   * Scroll the lanes.
    * @param {number} by pixels
    */
   scrollBy(by) {
@@ -192,7 +192,7 @@ export class Timeline {
   // -- Moving -----------------------------------------------------------------------------------
 
   /**
-   * Moves at once.
+   * Show another window immediately.
    * @param {Span} span
    */
   setWindow(span) {
@@ -204,7 +204,7 @@ export class Timeline {
   }
 
   /**
-   * Moves at once, and no further to where it glides.
+   * Show another window immediately, and stop a glide.
    * @param {Span} span
    */
   jumpTo(span) {
@@ -213,7 +213,7 @@ export class Timeline {
   }
 
   /**
-   * Glides to a window; what it will show is asked for at once.
+   * Glide to a window. Its view is requested immediately.
    * @param {Span} span
    */
   glideTo(span) {
@@ -225,11 +225,11 @@ export class Timeline {
     viewport.target = to;
     this.updateHover();
     this.loader.load();
-    const begun = performance.now();
+    const start = performance.now();
     /** @type {(now: number) => void} */
     const tick = (now) => {
       if (viewport.target !== to) return;
-      const share = Math.min(1, Math.max(0, now - begun) / GLIDE_MS);
+      const share = Math.min(1, Math.max(0, now - start) / GLIDE_MS);
       viewport.window = interpolateSpan(from, to, 1 - (1 - share) ** 3);
       if (share === 1) {
         viewport.target = null;
@@ -247,7 +247,7 @@ export class Timeline {
   }
 
   /**
-   * Zooms at the pointer, or in the middle where that is elsewhere.
+   * Zoom at the pointer, or in the middle if the pointer is not over the lanes.
    * @param {number} factor
    */
   zoom(factor) {
@@ -280,7 +280,7 @@ export class Timeline {
 
   // -- Pointing ---------------------------------------------------------------------------------
 
-  /** Looks anew at what is under the pointer, after either has moved. */
+  /** Find what is under the pointer now, and show its tooltip. */
   updateHover() {
     const { chrome, state, viewport } = this;
     const { pointer, target } = viewport;
@@ -290,7 +290,6 @@ export class Timeline {
     else chrome.hideTooltip();
   }
 
-  /** Nothing is pointed at any more. */
   clearHover() {
     this.state.hover = null;
     this.chrome.hideTooltip();

@@ -18,7 +18,7 @@ export class TimeViewport {
   window = [0, 1];
   /** @type {Span | null} the window at the end of a glide */
   target = null;
-  /** Whether the window belongs to the reader and not to the next view. */
+  /** Whether the window is set; otherwise the next view sets it. */
   placed = false;
   /** Scroll offset of the lanes, in pixels. */
   scroll = 0;
@@ -65,7 +65,7 @@ export class TimeViewport {
   }
 
   /**
-   * Scrolls the lanes within their total height.
+   * Scroll the lanes within their total height.
    * @param {number} by pixels
    * @param {number} total height of the lanes, in pixels
    */
@@ -74,7 +74,7 @@ export class TimeViewport {
   }
 
   /**
-   * Sets the window of a first view.
+   * Set the window of a first view.
    * @param {Span} span
    */
   placeWindow(span) {
@@ -83,7 +83,7 @@ export class TimeViewport {
   }
 
   /**
-   * Moves the window, within the limits of the runs.
+   * Move the window, within the limits of the runs.
    * @param {Span} span
    * @param {Span} limits
    */
@@ -92,7 +92,7 @@ export class TimeViewport {
   }
 
   /**
-   * The window shifted by a share of itself.
+   * Compute the window shifted by a share of itself.
    * @param {number} share
    * @returns {Span}
    */
@@ -101,7 +101,7 @@ export class TimeViewport {
   }
 
   /**
-   * The window zoomed at the pointer, or at the middle if the pointer is not over the lanes.
+   * Compute the window zoomed at the pointer, or at the middle if the pointer is not over the lanes.
    * @param {number} factor
    * @returns {Span}
    */
@@ -111,7 +111,7 @@ export class TimeViewport {
   }
 
   /**
-   * The window zoomed at a point of the canvas; null if it is as short as possible.
+   * Compute the window zoomed at a point of the canvas; null if it is as short as possible.
    * @param {number} x
    * @param {number} factor
    * @returns {Span | null}
@@ -122,17 +122,17 @@ export class TimeViewport {
   }
 
   /**
-   * The window around a span, with a margin.
+   * Add a margin to a span.
    * @param {Span} span
    * @returns {Span}
    */
   addMargin([begin, end]) {
-    const air = Math.max((end - begin) * MARGIN_SHARE, MIN_MARGIN_NS);
-    return [begin - air, end + air];
+    const margin = Math.max((end - begin) * MARGIN_SHARE, MIN_MARGIN_NS);
+    return [begin - margin, end + margin];
   }
 
   /**
-   * The window that shows a slice; null if it is already visible.
+   * Compute the window that shows a slice; null if it is already visible.
    * @param {{begin: number, dur: number}} slice
    */
   computeReveal(slice) {

@@ -107,7 +107,7 @@ test("the pointer reports a change once", () => {
   assert.ok(!state.setHover(FIRST, null));
   assert.equal(state.describeHover()[0], "node 0");
   assert.ok(state.setHover(null, LINKS[1]));
-  assert.deepEqual(state.describeHover(), ["node 0 holds a box"]);
+  assert.deepEqual(state.describeHover(), ["node 0 contains a box"]);
   assert.ok(state.setHover(null, null));
   assert.deepEqual(state.describeHover(), []);
 });

@@ -34,16 +34,16 @@ test("a tooltip says the whole name, where the node is, and its time", () => {
     "node 3 · mm · 2 µs",
   ]);
   const repeat = box({ label: "layers", note: "8 nodes", repeats: 4, differ: 1 });
-  assert.deepEqual(describeBox(view({}), repeat), ["layers", "8 nodes", "1 of 4 differ from most"]);
+  assert.deepEqual(describeBox(view({}), repeat), ["layers", "8 nodes", "1 of 4 differ from the others"]);
 });
 
 test("a link says how many edges it is, and of which kind", () => {
   /** @type {(id: string) => string} */
   const labelOf = (id) => id.toUpperCase();
-  assert.deepEqual(describeLink(link({ count: 0 }), labelOf), ["N0 holds N1"]);
+  assert.deepEqual(describeLink(link({ count: 0 }), labelOf), ["N0 contains N1"]);
   assert.deepEqual(describeLink(link({ count: 3, dashed: true, critical: true }), labelOf), [
     "N0 → N1",
-    "3 edges · programmatic · critical path · click for all",
+    "3 edges · programmatic · critical path · click to list",
   ]);
 });
 
@@ -52,7 +52,7 @@ test("the state counts what is shown and says what is still loading", () => {
   assert.equal(describeView(view({ boxes })), "2 nodes, 1 edge · 1 box");
   assert.equal(
     describeView(view({ boxes, full: true, note: "by module", complete: false })),
-    "2 nodes, 1 edge · 1 box · more unfold when others are folded · by module · loading times…",
+    "2 nodes, 1 edge · 1 box · fold groups to unfold more · by module · loading times…",
   );
 });
 

@@ -11,6 +11,6 @@ test("lanes that are not drawn say where they are", () => {
   assert.equal(formatSummary(run([], { summary: "GPU busy 90%" })), "in view: GPU busy 90%");
   assert.equal(
     formatSummary(run([], { summary: "GPU busy 90%", hiddenLanes: 3 })),
-    "in view: GPU busy 90% · 3 lanes not shown: open in Perfetto",
+    "in view: GPU busy 90% · 3 lanes hidden (open in Perfetto)",
   );
 });
