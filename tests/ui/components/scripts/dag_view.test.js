@@ -34,7 +34,11 @@ test("a tooltip says the whole name, where the node is, and its time", () => {
     "node 3 · mm · 2 µs",
   ]);
   const repeat = box({ label: "layers", note: "8 nodes", repeats: 4, differ: 1 });
-  assert.deepEqual(describeBox(view({}), repeat), ["layers", "8 nodes", "1 of 4 differ from the others"]);
+  assert.deepEqual(describeBox(view({}), repeat), [
+    "layers",
+    "8 nodes",
+    "1 of 4 differ from the others",
+  ]);
 });
 
 test("a link says how many edges it is, and of which kind", () => {
