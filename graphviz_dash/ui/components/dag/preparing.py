@@ -121,9 +121,9 @@ def _done(job: Job) -> None:
     Raises:
         CancelledError: the job was cancelled.
     """
-    while (standing := job.wait(_PATIENCE)).state is State.RUNNING:
+    while (status := job.wait(_PATIENCE)).state is State.RUNNING:
         pass
-    if standing.state is State.CANCELLED:
+    if status.state is State.CANCELLED:
         raise CancelledError
 
 
