@@ -184,7 +184,7 @@ export function placeMap(graph, camera, screen) {
 }
 
 /**
- * Whether a point lies in a rectangle.
+ * Whether a point is inside a rectangle.
  * @param {Rect} rect
  * @param {number} x
  * @param {number} y

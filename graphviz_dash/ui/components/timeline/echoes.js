@@ -1,6 +1,6 @@
 // Values sent to Python that it has not sent back yet.
 
-/** Python sends a value back late. It must not undo what the reader did in the meantime. */
+/** Python sends a value back late. It must not undo later actions of the reader. */
 export class Echoes {
   /** @type {(string | null)[]} */
   pending = [];

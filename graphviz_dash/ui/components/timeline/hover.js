@@ -1,4 +1,4 @@
-// Hit testing: what is under a point of the canvas.
+// Hit testing on the canvas.
 
 import { countUpTo } from "../common/numbers.js";
 import { GUTTER } from "./layout.js";
@@ -19,7 +19,7 @@ import { GUTTER } from "./layout.js";
 const REACH_PX = 2;
 
 /**
- * Find what is under a point.
+ * Find the slice, gap, bin or difference under a point.
  * @param {Layout} layout
  * @param {Span} loaded
  * @param {{x: number, y: number}} point y from the top of the lanes, scrolling included

@@ -70,7 +70,7 @@ export function listen(t, signal) {
  * Get the zoom factor of a wheel event.
  * @param {{deltaY: number, deltaMode: number}} event
  */
-export function wheelFactor({ deltaY, deltaMode }) {
+export function getWheelFactor({ deltaY, deltaMode }) {
   return Math.exp((-deltaY * (deltaMode === 1 ? LINE_PX : 1)) / PIXELS_PER_E);
 }
 
@@ -80,7 +80,7 @@ export function wheelFactor({ deltaY, deltaMode }) {
  * @param {MouseEvent} event
  * @returns {Point}
  */
-function pointOf(canvas, event) {
+function getPoint(canvas, event) {
   const box = canvas.getBoundingClientRect();
   return { x: event.clientX - box.left, y: event.clientY - box.top };
 }
@@ -92,13 +92,13 @@ function pointOf(canvas, event) {
 function listenToWheel(t, signal) {
   t.canvas.addEventListener("wheel", (event) => {
     if (!t.state.view || !t.wheel.accept(event)) return;
-    const { x } = pointOf(t.canvas, event);
+    const { x } = getPoint(t.canvas, event);
     if (x < GUTTER) {
       if (!t.state.overflows(t.viewport.height)) return;
       t.scrollBy(event.deltaY);
     } else if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
       t.jumpTo(shiftSpan(t.viewport.window, event.deltaX / t.viewport.plot));
-    } else t.zoomAt(x, wheelFactor(event));
+    } else t.zoomAt(x, getWheelFactor(event));
     event.preventDefault();
   }, { signal, passive: false });
 }
@@ -115,11 +115,11 @@ function listenToPointer(t, signal) {
     if (event.button !== 0 || !t.state.view) return;
     canvas.setPointerCapture(event.pointerId);
     t.viewport.target = null;
-    drag = startDrag(t, pointOf(canvas, event), event.shiftKey);
+    drag = startDrag(t, getPoint(canvas, event), event.shiftKey);
   }, { signal });
   canvas.addEventListener("pointermove", (event) => {
     if (!t.state.view) return;
-    const point = t.viewport.pointer = pointOf(canvas, event);
+    const point = t.viewport.pointer = getPoint(canvas, event);
     if (drag) return dragTo(t, drag, point);
     t.updateHover();
     const measures = event.shiftKey || t.ruler.findEnd(point.x) >= 0;
@@ -131,7 +131,7 @@ function listenToPointer(t, signal) {
     t.renderer.paint();
   }, { signal });
   canvas.addEventListener("pointerup", (event) => {
-    if (drag) endDrag(t, drag, pointOf(canvas, event));
+    if (drag) endDrag(t, drag, getPoint(canvas, event));
     drag = null;
   }, { signal });
   canvas.addEventListener("pointercancel", () => {
@@ -144,7 +144,7 @@ function listenToPointer(t, signal) {
     t.renderer.paint();
   }, { signal });
   canvas.addEventListener("dblclick", (event) => {
-    const { x, y } = pointOf(canvas, event);
+    const { x, y } = getPoint(canvas, event);
     const hover = t.state.findHover(t.viewport, x, y);
     if (hover?.kind === "slice") {
       t.zoomTo([hover.lane.start[hover.i], hover.lane.end[hover.i]]);

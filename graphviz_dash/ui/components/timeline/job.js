@@ -33,7 +33,7 @@ export class Job {
   }
 
   /**
-   * Let the server compute what the view lacks, and show the progress.
+   * Let the server compute the missing parts of the view, and show the progress.
    * @param {boolean} again retry a cancelled or failed job
    */
   async poll(again) {

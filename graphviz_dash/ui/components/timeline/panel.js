@@ -154,7 +154,7 @@ function makeCardActions(t, card) {
 }
 
 /**
- * Describe what is under the pointer, title first.
+ * Describe the target of the pointer, title first.
  * @param {View} view
  * @param {Hover} hover
  * @returns {string[] | null}

@@ -280,7 +280,7 @@ export class Timeline {
 
   // -- Pointing ---------------------------------------------------------------------------------
 
-  /** Find what is under the pointer now, and show its tooltip. */
+  /** Update the target of the pointer and its tooltip. */
   updateHover() {
     const { chrome, state, viewport } = this;
     const { pointer, target } = viewport;

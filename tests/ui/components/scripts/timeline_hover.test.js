@@ -10,7 +10,7 @@ import {
   findNearestEdge,
   findNearestSlice,
 } from "../../../../graphviz_dash/ui/components/timeline/hover.js";
-import { wheelFactor } from "../../../../graphviz_dash/ui/components/timeline/input.js";
+import { getWheelFactor } from "../../../../graphviz_dash/ui/components/timeline/input.js";
 import { GUTTER } from "../../../../graphviz_dash/ui/components/timeline/layout.js";
 import { parseSpan } from "../../../../graphviz_dash/ui/components/timeline/ruler.js";
 import { lane, run } from "./builders.js";
@@ -113,9 +113,9 @@ test("what Python sends back is known for an echo, and only once", () => {
 });
 
 test("a turn of the wheel by lines is as much as one by pixels", () => {
-  assert.ok(wheelFactor({ deltaY: -100, deltaMode: 0 }) > 1);
+  assert.ok(getWheelFactor({ deltaY: -100, deltaMode: 0 }) > 1);
   assert.equal(
-    wheelFactor({ deltaY: -2, deltaMode: 1 }),
-    wheelFactor({ deltaY: -36, deltaMode: 0 }),
+    getWheelFactor({ deltaY: -2, deltaMode: 1 }),
+    getWheelFactor({ deltaY: -36, deltaMode: 0 }),
   );
 });
