@@ -56,35 +56,35 @@ _FRAMES = """async canvas => {
 
 _UNFOLD = """async canvas => {
   const dag = canvas.__dag;
-  let box = dag.view.boxes.find(one => one.node < 0 && !one.open);
+  let box = dag.state.view.boxes.find(one => one.node < 0 && !one.open);
   if (!box) {
     // All is unfolded: an inner group is folded first.
-    const inner = dag.view.boxes.filter(one => one.open).pop();
-    await dag.load({ expanded: dag.view.expanded.filter(id => id !== inner.id) });
-    box = dag.byId.get(inner.id);
+    const inner = dag.state.view.boxes.filter(one => one.open).pop();
+    await dag.loader.load({ expanded: dag.state.view.expanded.filter(id => id !== inner.id) });
+    box = dag.state.byId.get(inner.id);
   }
   const begin = performance.now();
-  const view = dag.view;
-  dag.act(box);
+  const view = dag.state.view;
+  dag.activate(box);
   let painted = 0;
   let drawn = 0;
-  while (dag.view === view || dag.tween || dag.painted < painted + 1) {
+  while (dag.state.view === view || dag.renderer.tween || dag.renderer.painted < painted + 1) {
     if (performance.now() - begin > 5000) return null;
     await new Promise(requestAnimationFrame);
-    if (dag.view === view) painted = dag.painted;
-    else if (!drawn && dag.painted > painted) drawn = performance.now() - begin;
+    if (dag.state.view === view) painted = dag.renderer.painted;
+    else if (!drawn && dag.renderer.painted > painted) drawn = performance.now() - begin;
   }
   const settled = performance.now() - begin;
-  await dag.load({ fresh: true, fit: true });
+  await dag.loader.load({ fresh: true, fit: true });
   return [drawn || settled, settled];
 }"""
 
 _CARD = """async ([canvas, at]) => {
   const dag = canvas.__dag;
-  const boxes = dag.view.boxes.filter(one => one.node >= 0);
+  const boxes = dag.state.view.boxes.filter(one => one.node >= 0);
   if (!boxes.length) return null;
   const box = boxes[(at * 7) % boxes.length];
-  const place = dag.positionOf(box.node);
+  const place = dag.getPosition(box.node);
   const begin = performance.now();
   for (const type of ["pointerdown", "pointerup"])
     canvas.dispatchEvent(new PointerEvent(type, {
@@ -121,7 +121,7 @@ _COMPLETE = """async () => {
     .map(root => root.querySelector('.dag canvas')).find(one => one);
   const until = window.__clicked + 20000;
   while (performance.now() < until) {
-    if (canvas.__dag.view.complete) {
+    if (canvas.__dag.state.view.complete) {
       await new Promise(requestAnimationFrame);
       return performance.now() - window.__clicked;
     }
@@ -133,9 +133,9 @@ _COMPLETE = """async () => {
 _REFOLD = """async canvas => {
   const dag = canvas.__dag;
   const begin = performance.now();
-  const view = dag.view;
-  dag.foldByModule();
-  while (dag.view === view) {
+  const view = dag.state.view;
+  dag.foldBy('module');
+  while (dag.state.view === view) {
     if (performance.now() - begin > 5000) return null;
     await new Promise(requestAnimationFrame);
   }

@@ -138,7 +138,7 @@ def in_browser(browser: Browser, address: str, _: int, sample: str, repeats: int
     canvas = page.locator(".timeline canvas")
     rows += _moved(page, canvas, repeats)
     rows.append(row("click on a slice -> card", _cards(page, canvas, repeats)))
-    kilobytes = [one / 1000 for one in canvas.evaluate("c => c.__timeline.sizes")]
+    kilobytes = [one / 1000 for one in canvas.evaluate("c => c.__timeline.loader.sizes")]
     rows.append(("kB of a view, median / most", *(f"{one:.1f} kB" for one in _spread(kilobytes))))
     return rows
 
@@ -207,15 +207,17 @@ def _ms(values: list[float]) -> tuple[str, str]:
 
 
 def _cards(page: Page, canvas: Any, repeats: int) -> list[float]:
-    canvas.evaluate("c => c.__timeline.show([1000000, 1400000])")
+    canvas.evaluate("c => c.__timeline.setWindow([1000000, 1400000])")
     page.wait_for_timeout(400)
     names = canvas.evaluate(
-        "c => c.__timeline.slices().filter(s => s.token[0] === 'g' && s.start > 1000000"
+        "c => c.__timeline.state.listSlices().filter(s => s.token[0] === 'g' && s.start > 1000000"
         " && s.start + s.dur < 1400000 && s.dur > 2000)"
     )
     times = []
     for one in names[:repeats]:
-        box = canvas.evaluate("(c, s) => c.__timeline.sliceRect(s.run, s.token)", one)
+        box = canvas.evaluate(
+            "({ __timeline: t }, s) => t.state.getSliceRect(t.viewport, s.run, s.token)", one
+        )
         where = canvas.bounding_box()
         begun = page.evaluate("performance.now()")
         page.mouse.click(
@@ -262,7 +264,7 @@ _WHEEL = """
 async (canvas, { x, y, count, delta }) => {
   const box = canvas.getBoundingClientRect();
   const deltas = [];
-  canvas.__timeline.frames.length = 0;
+  canvas.__timeline.renderer.frames.length = 0;
   let before = await new Promise(requestAnimationFrame);
   let last = 0;
   for (let i = 0; i < count; i++) {
@@ -275,7 +277,7 @@ async (canvas, { x, y, count, delta }) => {
     deltas.push(now - before);
     before = now;
   }
-  return { deltas, drawing: canvas.__timeline.frames.slice(), last };
+  return { deltas, drawing: canvas.__timeline.renderer.frames.slice(), last };
 }
 """
 

@@ -59,7 +59,7 @@ def test_from_the_overview_to_a_node_a_kernel_and_a_trace(
     page.get_by_role("link", name="Graph", exact=True).first.click()
     canvas = page.locator(".dag canvas")
     expect(canvas).to_have_attribute("data-boxes", re.compile(r"[1-9]"))
-    place = canvas.evaluate("canvas => canvas.__dag.positionOf(2)")
+    place = canvas.evaluate("canvas => canvas.__dag.getPosition(2)")
     page.mouse.click(place["x"], place["y"])
     expect(page.locator(".node")).to_contain_text("aten::addmm")
     expect(page.locator(".node")).to_contain_text("collectors/workloads/mlp.py:")
@@ -87,7 +87,7 @@ def test_a_deep_link_restores_what_was_seen(page: Page, dashboard: str) -> None:
     page.goto(f"{dashboard}/graph?experiment=mlp-train&run=partial&graph=graph-3&colour=kind")
     canvas = page.locator(".dag canvas")
     expect(canvas).to_have_attribute("data-boxes", re.compile(r"[1-9]"))
-    shown = canvas.evaluate("canvas => [canvas.__dag.query, canvas.__dag.colour]")
+    shown = canvas.evaluate("canvas => [canvas.__dag.state.query, canvas.__dag.state.colour]")
     assert shown[0]["run"] == "partial"
     assert shown[0]["graph"] == "graph-3"
     assert shown[1] == "kind"

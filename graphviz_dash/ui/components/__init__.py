@@ -1,1 +1,1 @@
-"""Components of our own: canvases fed from routes of the same server."""
+"""Custom components: canvases that load data from routes of the same server."""

@@ -1,4 +1,4 @@
-"""What the pages hand to the scripts of the components, whose types are written from here."""
+"""Data that pages send to the scripts of components. The types of the scripts come from here."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ class PaletteEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """A category of slices."""
 
     label: str
-    """As the legend says it."""
+    """Label in the legend."""
     shade: tuple[str, str]
-    """In the light and in the dark theme."""
+    """Colour in the light and in the dark theme."""
     call: str | None = None
-    """What kind of thing on the CPU it is; None for GPU work."""
+    """Class of CPU call; None for GPU work."""
 
 
 class Palette(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The colours of a drawing, each in the light and in the dark theme."""
+    """Colours of a drawing, each in the light and in the dark theme."""
 
     categories: list[PaletteEntry]
-    """By the categories that slices name."""
+    """Categories in the order of their index in slices."""
     idle: tuple[str, str]
-    """Of idle time."""
+    """Idle time."""
     critical: tuple[str, str] | None = None
-    """Of the critical path."""
+    """Critical path."""
     run: tuple[str, str] | None = None
-    """Ink of runs."""
+    """Runs with graphs."""
     light: tuple[str, str] | None = None
-    """Ink of runs without graphs."""
+    """Runs without graphs."""
     saved: tuple[str, str] | None = None
-    """Of time that is gained."""
+    """Saved time."""
 
 
 class DagData(msgspec.Struct, frozen=True):
-    """What Python says of a drawing of a graph."""
+    """Data of the DAG component."""
 
     experiment: str
     """Key of the experiment."""
@@ -47,99 +47,99 @@ class DagData(msgspec.Struct, frozen=True):
     graph: str
     """Id of the graph."""
     against: dict[str, str]
-    """The parameters that name the earlier graph, or none."""
+    """Parameters of the earlier graph; empty if there is none."""
     colour: str
-    """What colours tell."""
+    """Colouring, a ColourBy value."""
     selected: int | None
-    """The node that is selected from outside."""
+    """Node selected by the page."""
     find: str
-    """What is searched for."""
+    """Search text."""
     fold: str
-    """What the fold begins with."""
+    """Initial way to fold."""
     ready: bool
     """Whether the graph is prepared."""
     palette: Palette
-    """The colours that the server does not send with a view."""
+    """Colours that are not part of a view."""
 
 
 class TimelineData(msgspec.Struct, frozen=True):
-    """What Python says of a timeline."""
+    """Data of the timeline component."""
 
     experiment: str
     """Key of the experiment."""
     runs: list[str]
     """Names of the runs."""
     steps: list[int | None]
-    """Steps of the runs; None: the typical one."""
+    """Steps of the runs; None for the typical step."""
     selected: str | None
-    """What is selected from outside."""
+    """Selection of the page."""
     ruler: str | None
-    """Where the ruler lies."""
+    """Ruler as "begin,end" in ns; None if there is none."""
     height: int
-    """In pixels."""
+    """Height in pixels."""
     palette: Palette
-    """The colours."""
+    """Colours."""
 
 
 class PerfettoData(msgspec.Struct, frozen=True):
-    """What Python says of the buttons that open Perfetto."""
+    """Data of the Perfetto buttons."""
 
     path: str
-    """Of the trace's route."""
+    """Path of the trace route."""
     trace: str
-    """Query of the trace that is handed over."""
+    """Query of the trace to send to Perfetto."""
     native: str
     """Query of the trace to download."""
     chrome: str
     """Query of the trace to download as JSON."""
     stem: str
-    """Of file names."""
+    """Stem of file names."""
     title: str
-    """Of the trace in Perfetto."""
+    """Title of the trace in Perfetto."""
     label: str
-    """Of the main button."""
+    """Label of the main button."""
     small: bool
-    """Whether the buttons stand in one row, small."""
+    """Whether to show small buttons in one row."""
     public: str
     """Address of the public UI."""
     host: str
-    """Of that address."""
+    """Host of that address."""
     local: str | None
-    """Address of the UI that this server has, if it has one."""
+    """Address of the local UI; None if not installed."""
     timeout: int
-    """In ms."""
+    """Timeout in ms."""
 
 
 class ProgramData(msgspec.Struct, frozen=True):
-    """A compiled program as parallel lists, each box before those within it."""
+    """A compiled program as parallel lists, each box before those inside it."""
 
     ids: list[str]
-    """Of the boxes."""
+    """Ids of the boxes."""
     parents: list[int]
-    """Place of the box around each, -1 for none."""
+    """Index of the parent box, or -1."""
     kinds: list[str]
-    """What each is."""
+    """Kinds of the boxes."""
     titles: list[str]
-    """What each is called."""
+    """Titles of the boxes."""
     lines: list[str]
-    """The line that each begins at, or nothing."""
+    """First source line, or empty."""
     times: list[int | None]
-    """The time of each in a step, in ns."""
+    """Time per step in ns."""
     causes: list[int]
-    """How many things there are to mend in each."""
+    """Number of problems to fix."""
     whole: float
-    """The time of a step, in ns."""
+    """Step time in ns; 0 if unknown."""
     colour: str
-    """What colours tell: time or cause."""
+    """Colouring: time or cause."""
     selected: str | None
-    """The box that is selected from outside."""
+    """Box selected by the page."""
 
 
 def both_themes(colour: Shade) -> tuple[str, str]:
-    """A colour in the light and in the dark theme."""
+    """Return the light and the dark value of a colour."""
     return colour.light, colour.dark
 
 
 def as_data(data: DagData | TimelineData | PerfettoData | ProgramData) -> Any:
-    """As Streamlit sends it."""
+    """Convert to the plain values that Streamlit sends."""
     return msgspec.to_builtins(data)

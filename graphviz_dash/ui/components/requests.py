@@ -1,9 +1,8 @@
-"""What the components' routes share: parameters checked one by one, and answers as JSON.
+"""Parameter checks and JSON responses of the components' routes.
 
-Routes bypass the pages' sessions, so every parameter is checked: experiments by opaque key, runs by
-name within it, numbers within bounds. What is wrong is answered as ``{"error": {"code",
-"message"}}`` with status 400 (a parameter), 404 (no such thing) or 422 (a bundle that cannot be
-read).
+Routes bypass the sessions of pages, so every parameter is checked: experiments by opaque key, runs
+by name, numbers against a range. Errors are ``{"error": {"code", "message"}}`` with status 400 (bad
+parameter), 404 (not found) or 422 (unreadable bundle).
 """
 
 from __future__ import annotations
@@ -25,19 +24,21 @@ _INTEGER: Final = re.compile(r"-?[0-9]{1,16}")
 
 
 class BadParameterError(ValueError):
-    """A parameter of a request is missing or not what it should be."""
+    """A request parameter is missing or invalid."""
 
 
 def answering(
     handler: Callable[[Request], msgspec.Struct | Response],
 ) -> Callable[[Request], Response]:
-    """``handler`` as an endpoint that answers JSON, errors too; a response goes as it is. It is not
-    a coroutine function, so it runs on a thread and never holds up the pages."""
+    """Wrap ``handler`` as an endpoint that returns JSON, also for errors.
+
+    The endpoint is no coroutine function: it runs on a thread and never blocks the pages.
+    """
 
     def endpoint(request: Request) -> Response:
         try:
-            answer = handler(request)
-            return answer if isinstance(answer, Response) else _json(answer, 200)
+            result = handler(request)
+            return result if isinstance(result, Response) else _json(result, 200)
         except BadParameterError as problem:
             return _error(400, "bad-parameter", str(problem))
         except UnknownKeyError as problem:
@@ -63,7 +64,7 @@ def _error(status: int, code: str, message: str) -> Response:
 
 
 def one(request: Request, name: str) -> str:
-    """The one value of a parameter."""
+    """Return the value of a parameter that must occur once."""
     values = request.query_params.getlist(name)
     if len(values) != 1:
         raise BadParameterError(f"{name}: {len(values)} given, expected one")
@@ -71,7 +72,7 @@ def one(request: Request, name: str) -> str:
 
 
 def experiment_key(request: Request, name: str = "experiment") -> str:
-    """The parameter ``name``: a key of the store."""
+    """Return the parameter ``name`` as a key of the store."""
     key = one(request, name)
     if not _KEY.fullmatch(key):
         raise BadParameterError(f"{name}: not a key")
@@ -79,14 +80,14 @@ def experiment_key(request: Request, name: str = "experiment") -> str:
 
 
 def checked_name(text: str) -> str:
-    """``text`` as the name of a run."""
+    """Check the name of a run."""
     if not text or len(text) > _MAX_NAME:
         raise BadParameterError(f"run: expected a name of 1 to {_MAX_NAME} characters")
     return text
 
 
 def integer(request: Request, name: str, least: int, most: int) -> int:
-    """A parameter as an integer within bounds."""
+    """Parse a parameter as an integer within bounds."""
     text = one(request, name)
     if not _INTEGER.fullmatch(text) or not least <= int(text) <= most:
         raise BadParameterError(

@@ -1,4 +1,4 @@
-"""What is selected in a component, which its reader and its page both say."""
+"""The selection in a component, set by the reader or by the page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class _Memory(Struct, Generic[T]):
-    """What a session last saw: the click, what the page asked for, the outcome."""
+    """The last state of a session: click, selection of the page, and result."""
 
     click: object
     asked: T | None
@@ -22,10 +22,10 @@ class _Memory(Struct, Generic[T]):
 def latest_selection(
     slot: str, click: Any, asked: T | None, read: Callable[[dict[str, Any]], T | None]
 ) -> T | None:
-    """What was selected last: by a ``click`` of the reader, which ``read`` understands, or by the
-    page, which has ``asked`` anew; ``slot`` of the session's state remembers both.
+    """Return the newer selection: the ``click`` decoded by ``read``, or ``asked`` by the page.
 
-    Both reach every run of the script again and again, so what counts is which of them changed.
+    Every run of the script gets both again, so the one that changed since the last run counts.
+    ``slot`` names the session state that remembers both.
     """
     if not isinstance(click, dict):
         st.session_state.pop(slot, None)
@@ -34,7 +34,7 @@ def latest_selection(
     if memory is None or click != memory.click:
         memory = _Memory(click, asked, read(click))
     elif asked != memory.asked:
-        # Also to None: going back in the browser's history takes the selection back.
+        # None counts too: going back in the browser's history clears the selection.
         memory = _Memory(click, asked, asked)
     st.session_state[slot] = memory
     return memory.outcome

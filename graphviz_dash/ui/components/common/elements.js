@@ -1,7 +1,8 @@
-// Elements of the page. Names come from traces: text is only ever set, never parsed as markup.
+// Elements of the page. Names come from traces, so text is only set, never parsed as markup.
 
 /**
- * The element of a class within the component.
+ * Find an element of the component.
+ * @throws {Error} if there is none of that kind
  * @template {Element} T
  * @param {ParentNode} root
  * @param {string} selector
@@ -15,38 +16,38 @@ export function find(root, selector, kind) {
 }
 
 /**
- * A new element with a class, and with text or children.
+ * Make an element with a class, and with text or children.
  * @template {keyof HTMLElementTagNameMap} Tag
  * @param {Tag} tag
  * @param {string} [className]
  * @param {string | Node[]} [content]
  * @returns {HTMLElementTagNameMap[Tag]}
  */
-export function element(tag, className = "", content = "") {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  if (Array.isArray(content)) made.append(...content);
-  else made.textContent = content;
-  return made;
+export function makeElement(tag, className = "", content = "") {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  if (Array.isArray(content)) node.append(...content);
+  else node.textContent = content;
+  return node;
 }
 
 /**
- * A button that says `text`; `label` tells more, the key that does the same included.
+ * Make a button. The label explains the action and names its key.
  * @param {string} text
  * @param {string} label
  * @param {() => void} action
  */
-export function button(text, label, action) {
-  const made = element("button", "", text);
-  made.type = "button";
-  made.title = label;
-  made.setAttribute("aria-label", label);
-  made.addEventListener("click", action);
-  return made;
+export function makeButton(text, label, action) {
+  const button = makeElement("button", "", text);
+  button.type = "button";
+  button.title = label;
+  button.setAttribute("aria-label", label);
+  button.addEventListener("click", action);
+  return button;
 }
 
 /**
- * Puts a tooltip beside a point of the stage, on the side that has room.
+ * Place a tooltip next to a point of the stage, on the side with room.
  * @param {HTMLElement} tooltip
  * @param {{x: number, y: number}} point
  * @param {{width: number, height: number}} stage
@@ -58,18 +59,18 @@ export function placeTooltip(tooltip, point, stage) {
   tooltip.style.transform = `translate(${Math.max(4, left)}px, ${Math.max(4, top)}px)`;
 }
 
-/** Whether the reader has asked for no motion. */
-export function isCalm() {
+/** Whether the reader prefers reduced motion. */
+export function prefersReducedMotion() {
   return matchMedia("(prefers-reduced-motion: reduce)").matches;
 }
 
 /**
- * The context of a canvas.
+ * Get the 2D context of a canvas.
  * @param {HTMLCanvasElement} canvas
  * @returns {CanvasRenderingContext2D}
  */
-export function contextOf(canvas) {
+export function getContext(canvas) {
   const context = canvas.getContext("2d");
-  if (!context) throw new Error("this browser draws on no canvas");
+  if (!context) throw new Error("this browser has no 2D canvas");
   return context;
 }

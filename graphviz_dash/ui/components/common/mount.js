@@ -1,7 +1,7 @@
-// How a component lives on the page of Streamlit.
+// The life cycle of a component on a page of Streamlit.
 
 /**
- * What Streamlit hands to a component on each run of the page's script.
+ * Arguments of a component on each run of the page's script.
  * @template Data
  * @typedef {object} Component
  * @property {Data} data
@@ -12,23 +12,23 @@
 /**
  * @template Data
  * @typedef {object} Mounted
- * @property {HTMLElement} host the element that was there when it was made
+ * @property {HTMLElement} host element of the place when the drawing was made
  * @property {(component: Component<Data>) => void} update
  * @property {() => void} dispose
  */
 
 /**
- * A function for Streamlit to call: it makes one `Drawing` for each place on the page, and another
- * where Streamlit has put new elements there.
+ * Make the function that Streamlit calls. It makes a `Drawing` for each place on the page, and
+ * another one when Streamlit replaces the elements there.
  * @template Data
  * @param {new (root: HTMLElement | ShadowRoot) => Mounted<Data>} Drawing
- * @param {string} selector of its element
+ * @param {string} selector of the host element
  * @returns {(component: Component<Data>) => () => void}
  */
 export function mount(Drawing, selector) {
   /** @type {WeakMap<Node, Mounted<Data>>} */
   const drawings = new WeakMap();
-  /** @type {WeakMap<Node, Component<Data>>} what each place was last told */
+  /** @type {WeakMap<Node, Component<Data>>} last arguments by place */
   const latest = new WeakMap();
   return (component) => {
     const { parentElement } = component;
@@ -42,7 +42,7 @@ export function mount(Drawing, selector) {
     latest.set(parentElement, component);
     current.update(component);
     return () => {
-      // Two changes in a row, and Streamlit ends the first when the second is drawn already.
+      // After two quick changes Streamlit ends the first one when the second is already drawn.
       if (latest.get(parentElement) !== component) return;
       current.dispose();
       drawings.delete(parentElement);

@@ -1,7 +1,9 @@
-// Numbers: places in ascending arrays, and numbers as text.
+// Binary search in ascending arrays, and numbers as text.
+
+const MAX_RECENT = 600;
 
 /**
- * How many of ascending `values` are below `limit`.
+ * Count the ascending `values` below `limit`.
  * @param {ArrayLike<number>} values
  * @param {number} limit
  */
@@ -17,7 +19,7 @@ export function countBelow(values, limit) {
 }
 
 /**
- * How many of ascending `values` are at most `limit`.
+ * Count the ascending `values` up to `limit`, included.
  * @param {ArrayLike<number>} values
  * @param {number} limit
  */
@@ -33,17 +35,27 @@ export function countUpTo(values, limit) {
 }
 
 /**
- * `value` within bounds.
+ * Limit a value to a range.
  * @param {number} value
- * @param {number} least
- * @param {number} most
+ * @param {number} min
+ * @param {number} max
  */
-export function clamp(value, least, most) {
-  return Math.max(least, Math.min(most, value));
+export function clamp(value, min, max) {
+  return Math.max(min, Math.min(max, value));
 }
 
 /**
- * A whole number with separators between thousands: "1,204".
+ * Append a value and drop the oldest of too many.
+ * @param {number[]} values
+ * @param {number} value
+ */
+export function keepRecent(values, value) {
+  values.push(value);
+  if (values.length > MAX_RECENT) values.shift();
+}
+
+/**
+ * Format an integer with separators between thousands: "1,204".
  * @param {number} number
  */
 export function formatCount(number) {
@@ -51,28 +63,28 @@ export function formatCount(number) {
 }
 
 /**
- * A count with its noun: "1 node", "1,204 nodes".
+ * Format a count with its noun: "1 node", "1,204 nodes".
  * @param {number} number
  * @param {string} noun in the singular
  */
-export function counted(number, noun) {
+export function pluralize(number, noun) {
   return `${formatCount(number)} ${noun}${number === 1 ? "" : "s"}`;
 }
 
 /**
- * A time in ns with its unit; digits after the point follow the size.
+ * Format a time in ns with a unit and four to five digits.
  * @param {number} ns
  */
 export function formatTime(ns) {
   const size = Math.abs(ns);
-  if (size >= 1e9) return `${threeDigits(ns / 1e9)} s`;
-  if (size >= 1e6) return `${threeDigits(ns / 1e6)} ms`;
-  if (size >= 1e3) return `${threeDigits(ns / 1e3)} µs`;
+  if (size >= 1e9) return `${formatDigits(ns / 1e9)} s`;
+  if (size >= 1e6) return `${formatDigits(ns / 1e6)} ms`;
+  if (size >= 1e3) return `${formatDigits(ns / 1e3)} µs`;
   return `${Math.round(ns)} ns`;
 }
 
 /**
- * A difference of times in ns, its sign always written.
+ * Format a difference of times in ns, always with a sign.
  * @param {number} ns
  */
 export function formatTimeChange(ns) {
@@ -80,7 +92,7 @@ export function formatTimeChange(ns) {
 }
 
 /** @param {number} value */
-function threeDigits(value) {
+function formatDigits(value) {
   const size = Math.abs(value);
   return value.toFixed(size >= 100 ? 1 : size >= 10 ? 2 : 3);
 }

@@ -1,18 +1,18 @@
-// Records that travel as arrays, by the order of their fields.
+// Records sent as arrays of their field values.
 
 /**
- * A record of type T as an array of its fields' values.
+ * A record of type T as an array of its field values.
  * @template T
  * @typedef {readonly unknown[] & { readonly record?: T }} Row
  */
 
 /**
- * The record in a row.
+ * Read the record of a row.
  * @template T
  * @param {readonly (keyof T & string)[]} fields in the order of the row
  * @param {Row<T>} row
  * @returns {T}
  */
-export function fromRow(fields, row) {
+export function readRow(fields, row) {
   return /** @type {T} */ (Object.fromEntries(fields.map((field, i) => [field, row[i]])));
 }

@@ -1,41 +1,42 @@
-// Questions to the routes of this server.
+// Requests to the routes of this server.
 
 /**
- * The answer of a route, an object; rejects with the server's own words where there is none.
+ * Fetch a JSON object from a route.
+ * @throws {Error} with the message of the server if the request fails
  * @template T
  * @param {string} path with its query
  * @param {RequestInit} [options]
  * @returns {Promise<T>}
  */
-export async function ask(path, options) {
-  const { body } = await askSized(path, options);
+export async function fetchJson(path, options) {
+  const { body } = await fetchSized(path, options);
   return /** @type {T} */ (body);
 }
 
 /**
- * As `ask`, with the length of the answer as text.
+ * Fetch a JSON object with its length as text.
  * @param {string} path
  * @param {RequestInit} [options]
  * @returns {Promise<{body: unknown, length: number}>}
  */
-export async function askSized(path, options) {
+export async function fetchSized(path, options) {
   const response = await fetch(path, options);
   const text = await response.text();
-  const body = readJson(text);
+  const body = parseJson(text);
   if (!response.ok) throw new Error(body?.error?.message ?? response.statusText);
   return { body, length: text.length };
 }
 
 /**
- * What an error says.
+ * Get the message of an error.
  * @param {unknown} error
  */
-export function messageOf(error) {
+export function getMessage(error) {
   return error instanceof Error ? error.message : String(error);
 }
 
 /**
- * Whether a request was ended by the page itself.
+ * Whether the page itself aborted the request.
  * @param {unknown} error
  */
 export function isAbort(error) {
@@ -43,7 +44,7 @@ export function isAbort(error) {
 }
 
 /** @param {string} text */
-function readJson(text) {
+function parseJson(text) {
   try {
     return JSON.parse(text);
   } catch {

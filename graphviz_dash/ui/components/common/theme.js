@@ -1,11 +1,11 @@
-// Colours, fonts and text widths of what is drawn on a canvas.
+// Colours, fonts and text widths for drawing on a canvas.
 
-import { contextOf } from "./elements.js";
+import { getContext } from "./elements.js";
 
 /** @typedef {import("./wire.js").Palette} Palette */
 
 /**
- * What is there before Python has said anything.
+ * The palette before any data from Python.
  * @type {Palette}
  */
 export const NO_PALETTE = { categories: [], idle: ["#888888", "#888888"] };
@@ -13,27 +13,28 @@ export const NO_PALETTE = { categories: [], idle: ["#888888", "#888888"] };
 /** @typedef {ReturnType<typeof readTheme>} Theme */
 
 /**
- * Colours and fonts of the page's theme, read anew for each frame so that a switch just shows.
+ * Read colours and fonts from the theme of the page. Called per frame, so that a change of the theme
+ * shows immediately.
  * @param {HTMLElement} host
  * @param {Palette} palette
  */
 export function readTheme(host, palette) {
   const style = getComputedStyle(host);
-  /** @type {(name: string, otherwise: string) => string} */
-  const read = (name, otherwise) => style.getPropertyValue(name).trim() || otherwise;
+  /** @type {(name: string, fallback: string) => string} */
+  const read = (name, fallback) => style.getPropertyValue(name).trim() || fallback;
   const background = read("--st-background-color", "#ffffff");
-  const dark = luminance(background) < 0.2;
+  const dark = computeLuminance(background) < 0.2;
   const side = dark ? 1 : 0;
   const text = read("--st-text-color", dark ? "#e6e9ef" : "#1b1f27");
   return {
     dark,
     background,
     text,
-    lane: mix(background, text, dark ? 0.065 : 0.045),
-    cpuLane: mix(background, text, dark ? 0.035 : 0.022),
-    rule: mix(background, text, dark ? 0.15 : 0.12),
-    muted: mix(background, text, dark ? 0.64 : 0.66),
-    surface: mix(background, text, dark ? 0.07 : 0.03),
+    lane: mixColours(background, text, dark ? 0.065 : 0.045),
+    cpuLane: mixColours(background, text, dark ? 0.035 : 0.022),
+    rule: mixColours(background, text, dark ? 0.15 : 0.12),
+    muted: mixColours(background, text, dark ? 0.64 : 0.66),
+    surface: mixColours(background, text, dark ? 0.07 : 0.03),
     primary: read("--st-primary-color", "#2f5fd0"),
     font: read("--st-font", "system-ui, sans-serif"),
     mono: read("--st-code-font", "ui-monospace, monospace"),
@@ -47,7 +48,7 @@ export function readTheme(host, palette) {
 }
 
 /**
- * Red, green and blue of "#rgb", "#rrggbb" or "rgb(r, g, b)", 0 to 255.
+ * Parse "#rgb", "#rrggbb" or "rgb(r, g, b)" to red, green and blue, 0 to 255.
  * @param {string} text
  * @returns {number[]}
  */
@@ -63,18 +64,18 @@ export function parseColour(text) {
 const parsedColours = new Map();
 
 /** @param {string} text */
-function channels(text) {
+function getChannels(text) {
   let value = parsedColours.get(text);
   if (!value) parsedColours.set(text, value = parseColour(text));
   return value;
 }
 
 /**
- * Relative luminance as WCAG defines it, 0 to 1.
+ * Compute the relative luminance defined by WCAG, 0 to 1.
  * @param {string} colour
  */
-export function luminance(colour) {
-  const [red, green, blue] = channels(colour).map((value) => {
+export function computeLuminance(colour) {
+  const [red, green, blue] = getChannels(colour).map((value) => {
     const share = value / 255;
     return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
   });
@@ -82,14 +83,14 @@ export function luminance(colour) {
 }
 
 /**
- * The colour that lies a share of the way from one to another.
+ * Mix two colours.
  * @param {string} from
  * @param {string} to
  * @param {number} share 0 to 1
  */
-export function mix(from, to, share) {
-  const end = channels(to);
-  const mixed = channels(from).map((value, i) => Math.round(value + (end[i] - value) * share));
+export function mixColours(from, to, share) {
+  const end = getChannels(to);
+  const mixed = getChannels(from).map((value, i) => Math.round(value + (end[i] - value) * share));
   return `rgb(${mixed.join(",")})`;
 }
 
@@ -97,21 +98,21 @@ export function mix(from, to, share) {
  * @param {string} colour
  * @param {number} opacity 0 to 1
  */
-export function alpha(colour, opacity) {
-  return `rgba(${channels(colour).join(",")},${opacity})`;
+export function setAlpha(colour, opacity) {
+  return `rgba(${getChannels(colour).join(",")},${opacity})`;
 }
 
 /** @type {Map<string, string>} */
 const inks = new Map();
 
 /**
- * Black or white, whichever reads better on `fill`.
+ * Choose black or white text for a background, by contrast.
  * @param {string} fill
  */
-export function ink(fill) {
+export function chooseInk(fill) {
   let value = inks.get(fill);
   if (!value) {
-    const light = luminance(fill);
+    const light = computeLuminance(fill);
     value = 1.05 / (light + 0.05) >= (light + 0.05) / 0.055 ? "#ffffff" : "#10141b";
     inks.set(fill, value);
   }
@@ -119,16 +120,16 @@ export function ink(fill) {
 }
 
 /**
- * A pattern of slanted lines, as fine on every screen.
+ * Make a pattern of slanted lines, independent of the resolution of the screen.
  * @param {CanvasRenderingContext2D} ctx
  * @param {string} stroke
  * @param {number} dpr
  */
-export function hatch(ctx, stroke, dpr) {
+export function makeHatch(ctx, stroke, dpr) {
   const size = Math.round(7 * dpr);
   const tile = document.createElement("canvas");
   tile.width = tile.height = size;
-  const pen = contextOf(tile);
+  const pen = getContext(tile);
   pen.strokeStyle = stroke;
   pen.lineWidth = dpr;
   pen.beginPath();
@@ -146,11 +147,11 @@ export function hatch(ctx, stroke, dpr) {
 const textWidths = new Map();
 
 /**
- * Width of `text` in the context's font, in its pixels.
+ * Measure the width of a text in the font of the context, in CSS pixels.
  * @param {CanvasRenderingContext2D} ctx
  * @param {string} text
  */
-export function textWidth(ctx, text) {
+export function measureText(ctx, text) {
   const key = ctx.font + text;
   let width = textWidths.get(key);
   if (width === undefined) {
@@ -161,15 +162,15 @@ export function textWidth(ctx, text) {
 }
 
 /**
- * `text`, cut so that it fits into `room` pixels; empty when not even a few letters do.
+ * Shorten a text to `room` pixels; empty if fewer than five letters fit.
  * @param {CanvasRenderingContext2D} ctx
  * @param {string} text
  * @param {number} room
  */
 export function fitText(ctx, text, room) {
-  const width = textWidth(ctx, text);
+  const width = measureText(ctx, text);
   if (width <= room) return text;
   let letters = Math.floor((text.length * (room - 8)) / width);
-  while (letters >= 5 && textWidth(ctx, text.slice(0, letters) + "…") > room) letters--;
+  while (letters >= 5 && measureText(ctx, text.slice(0, letters) + "…") > room) letters--;
   return letters >= 5 ? text.slice(0, letters) + "…" : "";
 }

@@ -14,18 +14,18 @@
 /**
  * A category of slices.
  * @typedef {object} PaletteEntry
- * @property {string} label - As the legend says it.
- * @property {[string, string]} shade - In the light and in the dark theme.
- * @property {string | null} [call] - What kind of thing on the CPU it is; None for GPU work.
+ * @property {string} label - Label in the legend.
+ * @property {[string, string]} shade - Colour in the light and in the dark theme.
+ * @property {string | null} [call] - Class of CPU call; None for GPU work.
  */
 
 /**
- * The colours of a drawing, each in the light and in the dark theme.
+ * Colours of a drawing, each in the light and in the dark theme.
  * @typedef {object} Palette
- * @property {PaletteEntry[]} categories - By the categories that slices name.
- * @property {[string, string]} idle - Of idle time.
- * @property {[string, string] | null} [critical] - Of the critical path.
- * @property {[string, string] | null} [run] - Ink of runs.
- * @property {[string, string] | null} [light] - Ink of runs without graphs.
- * @property {[string, string] | null} [saved] - Of time that is gained.
+ * @property {PaletteEntry[]} categories - Categories in the order of their index in slices.
+ * @property {[string, string]} idle - Idle time.
+ * @property {[string, string] | null} [critical] - Critical path.
+ * @property {[string, string] | null} [run] - Runs with graphs.
+ * @property {[string, string] | null} [light] - Runs without graphs.
+ * @property {[string, string] | null} [saved] - Saved time.
  */

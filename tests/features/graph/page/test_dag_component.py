@@ -32,7 +32,8 @@ def drawn(page: Page) -> Locator:
 
 
 def ask(canvas: Locator, code: str) -> Any:
-    return canvas.evaluate(f"canvas => {{ const dag = canvas.__dag; return {code}; }}")
+    parts = "const dag = canvas.__dag, { state, viewport, loader, renderer } = dag;"
+    return canvas.evaluate(f"canvas => {{ {parts} return {code}; }}")
 
 
 def click(canvas: Locator, which: str) -> None:
@@ -40,7 +41,7 @@ def click(canvas: Locator, which: str) -> None:
     place = ask(
         canvas,
         f"(at => at && (corner => ({{x: at.x - corner.left, y: at.y - corner.top}}))"
-        f"(canvas.getBoundingClientRect()))(dag.positionOf({which}))",
+        f"(canvas.getBoundingClientRect()))(dag.getPosition({which}))",
     )
     assert place is not None, f"{which} is not shown"
     canvas.click(position=place)
@@ -54,17 +55,17 @@ def test_a_group_unfolds_where_it_is_and_folds_again(dashboard_tab: Page) -> Non
 
 
 def unfold_and_fold(page: Page, canvas: Locator) -> None:
-    group = ask(canvas, "dag.view.boxes.find(box => box.label === 'layers.0' && !box.open).id")
-    before = ask(canvas, f"dag.positionOf({group!r})")
+    group = ask(canvas, "state.view.boxes.find(box => box.label === 'layers.0' && !box.open).id")
+    before = ask(canvas, f"dag.getPosition({group!r})")
     shown = int(canvas.get_attribute("data-boxes") or 0)
     click(canvas, repr(group))
     page.wait_for_function(
         "([canvas, shown]) => Number(canvas.dataset.boxes) > shown",
         arg=[canvas.element_handle(), shown],
     )
-    box = ask(canvas, f"dag.byId.get({group!r})")
+    box = ask(canvas, f"state.byId.get({group!r})")
     assert box["open"]
-    zoom, x, y = ask(canvas, "[dag.zoom, dag.x, dag.y]")
+    zoom, x, y = ask(canvas, "[viewport.zoom, viewport.x, viewport.y]")
     bounds = canvas.bounding_box()
     assert bounds is not None
     # Its upper left corner stays where it was: the pointer is still on the group.
@@ -104,17 +105,17 @@ def test_keyboard_walks_along_the_edges(dashboard_tab: Page) -> None:
     canvas.focus()
     expect(canvas).to_be_focused()
     page.keyboard.press("ArrowDown")
-    first = ask(canvas, "dag.focus")
+    first = ask(canvas, "state.focus")
     page.keyboard.press("ArrowDown")
-    second = ask(canvas, "dag.focus")
+    second = ask(canvas, "state.focus")
     assert (first, second) == ("n0", "n1")
     page.keyboard.press("ArrowUp")
-    assert ask(canvas, "dag.focus") == "n0"
+    assert ask(canvas, "state.focus") == "n0"
     page.keyboard.press("Enter")
     expect(page.locator(".node")).to_contain_text("node 0")
-    zoom = ask(canvas, "dag.zoom")
+    zoom = ask(canvas, "viewport.zoom")
     page.keyboard.press("+")
-    assert ask(canvas, "dag.zoom") > zoom
+    assert ask(canvas, "viewport.zoom") > zoom
     page.keyboard.press("f")
     page.keyboard.press("Escape")
     expect(page.get_by_text("Longest nodes")).to_be_visible()
@@ -122,7 +123,9 @@ def test_keyboard_walks_along_the_edges(dashboard_tab: Page) -> None:
 
 def looked_at(canvas: Locator) -> list[float]:
     """The point of the graph that is in the middle of the canvas."""
-    point: list[float] = ask(canvas, "dag.graphPoint(dag.width / 2, dag.height / 2)")
+    point: list[float] = ask(
+        canvas, "viewport.toGraphPoint(viewport.width / 2, viewport.height / 2)"
+    )
     return point
 
 
@@ -135,17 +138,19 @@ def test_wheel_zooms_at_the_pointer_drag_pans_and_another_window_keeps_the_view(
     # Who looked at all of it sees all of it, laid out for the window as it is now.
     page.set_viewport_size({"width": 1280, "height": 900})
     page.wait_for_function(
-        "canvas => Math.abs(canvas.__dag.ratio - canvas.__dag.shape) < 0.1",
+        "({ __dag: { loader, viewport } }) =>"
+        " Math.abs(loader.layoutRatio - viewport.aspectRatio) < 0.1",
         arg=canvas.element_handle(),
     )
     expect(canvas).to_have_attribute("data-boxes", re.compile(r"[1-9]"))
     page.wait_for_function(
-        "canvas => !canvas.__dag.loading && canvas.__dag.isHome", arg=canvas.element_handle()
+        "canvas => !canvas.__dag.loader.viewRequest && canvas.__dag.viewport.isHome",
+        arg=canvas.element_handle(),
     )
-    assert ask(canvas, "dag.view.width * dag.zoom > 0.5 * dag.width")
-    place = ask(canvas, "dag.positionOf(5)")
+    assert ask(canvas, "state.view.width * viewport.zoom > 0.5 * viewport.width")
+    place = ask(canvas, "dag.getPosition(5)")
     page.mouse.move(place["x"], place["y"])
-    zoom = ask(canvas, "dag.zoom")
+    zoom = ask(canvas, "viewport.zoom")
     # Until the reader has clicked into the drawing the wheel scrolls the page, as over a map.
     page.get_by_test_id("stMain").evaluate(
         "main => { window.scrolled = new Promise(done => main.onscrollend = () => done(true)) }"
@@ -153,28 +158,29 @@ def test_wheel_zooms_at_the_pointer_drag_pans_and_another_window_keeps_the_view(
     page.mouse.wheel(0, 200)
     expect(page.locator(".dag .wheel")).to_be_visible()
     assert page.evaluate("window.scrolled")
-    assert ask(canvas, "dag.zoom") == zoom
-    place = ask(canvas, "dag.positionOf(5)")
+    assert ask(canvas, "viewport.zoom") == zoom
+    place = ask(canvas, "dag.getPosition(5)")
     page.mouse.move(place["x"], place["y"])
     page.keyboard.down("Control")
     page.mouse.wheel(0, -300)
     page.keyboard.up("Control")
     page.wait_for_function(
-        "([canvas, zoom]) => canvas.__dag.zoom > zoom", arg=[canvas.element_handle(), zoom]
+        "([canvas, zoom]) => canvas.__dag.viewport.zoom > zoom", arg=[canvas.element_handle(), zoom]
     )
-    moved = ask(canvas, "dag.positionOf(5)")
+    moved = ask(canvas, "dag.getPosition(5)")
     assert moved["x"] == pytest.approx(place["x"], abs=2)
     assert moved["y"] == pytest.approx(place["y"], abs=2)
     page.mouse.down()
     page.mouse.move(place["x"] + 80, place["y"] + 40, steps=4)
     page.mouse.up()
-    panned = ask(canvas, "dag.positionOf(5)")
+    panned = ask(canvas, "dag.getPosition(5)")
     assert panned["x"] - moved["x"] == pytest.approx(80, abs=2)
-    assert ask(canvas, "dag.selected") is None
-    middle, width = looked_at(canvas), ask(canvas, "dag.width")
+    assert ask(canvas, "state.selected") is None
+    middle, width = looked_at(canvas), ask(canvas, "viewport.width")
     page.set_viewport_size({"width": 1100, "height": 900})
     page.wait_for_function(
-        "([canvas, width]) => canvas.__dag.width < width", arg=[canvas.element_handle(), width]
+        "([canvas, width]) => canvas.__dag.viewport.width < width",
+        arg=[canvas.element_handle(), width],
     )
     assert looked_at(canvas) == pytest.approx(middle, abs=2)
 
@@ -184,20 +190,23 @@ def test_search_unfolds_to_its_hits(dashboard_tab: Page) -> None:
     dashboard_tab.locator(".dag .search").fill("layers.2.mlp")
     expect(canvas).to_have_attribute("data-hits", re.compile(r"[1-9]"))
     dashboard_tab.wait_for_function(
-        "canvas => canvas.__dag.finder.at === 0", arg=canvas.element_handle()
+        "canvas => canvas.__dag.state.hits.index === 0", arg=canvas.element_handle()
     )
-    node = ask(canvas, "dag.finder.list[0]")
+    node = ask(canvas, "state.hits.list[0]")
     dashboard_tab.wait_for_function(
-        "([canvas, node]) => canvas.__dag.positionOf(node) !== null",
+        "([canvas, node]) => canvas.__dag.getPosition(node) !== null",
         arg=[canvas.element_handle(), node],
     )
     # Folded groups say how many they hold; what holds none fades.
-    held = ask(canvas, "dag.view.boxes.filter(box => !box.open).map(box => dag.finder.hitsIn(box))")
+    held = ask(
+        canvas,
+        "state.view.boxes.filter(box => !box.open).map(box => state.hits.countIn(box))",
+    )
     assert 0 in held
     assert sum(held) > 1
     dashboard_tab.locator(".dag .search").press("Enter")
     dashboard_tab.wait_for_function(
-        "canvas => canvas.__dag.finder.at === 1", arg=canvas.element_handle()
+        "canvas => canvas.__dag.state.hits.index === 1", arg=canvas.element_handle()
     )
     expect(dashboard_tab).to_have_url(re.compile("find=layers.2.mlp"))
     dashboard_tab.locator(".dag .search").fill("")
@@ -219,20 +228,20 @@ COLOURINGS = {
 def test_every_colouring_has_its_legend_in_both_themes(dashboard_tab: Page) -> None:
     # The first by its address, the others by choice: a page that stands is soon drawn anew.
     canvas = follow_to_graph(dashboard_tab, "experiment=transformer-train&run=graph&colour=phase")
-    labels = ask(canvas, "dag.view.legend.map(entry => entry.label)")
+    labels = ask(canvas, "state.view.legend.map(entry => entry.label)")
     assert labels == ["forward", "backward", "optimizer"]
     legend_shown = dashboard_tab.locator(".dag .legend")
     for colour, (choice, label) in COLOURINGS.items():
         choose_colour(dashboard_tab, choice)
         expect(legend_shown).to_contain_text(label)
-        assert ask(canvas, "dag.colour") == colour
-        legend = ask(canvas, "dag.view.legend.map(entry => entry.label)")
+        assert ask(canvas, "state.colour") == colour
+        legend = ask(canvas, "state.view.legend.map(entry => entry.label)")
         assert any(label in entry for entry in legend), colour
         assert legend_shown.locator(".chip").all_inner_texts()[: len(legend)] == legend, colour
     turn(dashboard_tab, "dark")
     choose_colour(dashboard_tab, "phase")
     expect(legend_shown).to_contain_text("optimizer")
-    assert ask(canvas, "dag.view.legend.map(entry => entry.label)") == labels
+    assert ask(canvas, "state.view.legend.map(entry => entry.label)") == labels
     choose_colour(dashboard_tab, "time")
     expect(legend_shown).to_contain_text("under 2 µs")
 

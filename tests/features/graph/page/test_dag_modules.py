@@ -26,7 +26,7 @@ def by_module(page: Page) -> Locator:
 
 
 def labels(canvas: Locator) -> list[str]:
-    found: list[str] = ask(canvas, "dag.view.boxes.map(box => box.label)")
+    found: list[str] = ask(canvas, "state.view.boxes.map(box => box.label)")
     return found
 
 
@@ -57,7 +57,7 @@ def test_the_button_folds_by_module_and_back_and_what_is_seen_is_saved(
         "optimizer",
     ]
     assert "layers.0-3" in shown
-    outside = ask(canvas, "dag.view.boxes.find(box => box.label === 'no module').note")
+    outside = ask(canvas, "state.view.boxes.find(box => box.label === 'no module').note")
     assert "launched outside any module call" in outside
     save_what_is_seen(page, canvas, tmp_path / "seen.dot")
     page.go_back()
@@ -67,7 +67,7 @@ def test_the_button_folds_by_module_and_back_and_what_is_seen_is_saved(
 
 def save_what_is_seen(page: Page, canvas: Locator, file: Path) -> None:
     """Saves the graph, folded by modules, with backward folded too."""
-    backward = ask(canvas, "dag.view.boxes.find(box => box.label === 'backward').id")
+    backward = ask(canvas, "state.view.boxes.find(box => box.label === 'backward').id")
     count = int(canvas.get_attribute("data-boxes") or 0)
     click(canvas, repr(backward))
     page.wait_for_function(
@@ -76,7 +76,7 @@ def save_what_is_seen(page: Page, canvas: Locator, file: Path) -> None:
     )
     page.locator(".dag .save summary").click()
     with page.expect_download() as waited:
-        page.get_by_role("button", name="Save what is seen as DOT").click()
+        page.get_by_role("button", name="Save as DOT").click()
     waited.value.save_as(file)
     text = file.read_text()
     assert all(label in text for label in labels(canvas))
@@ -89,17 +89,17 @@ def test_the_key_keeps_what_is_selected_in_view_and_the_address_keeps_the_fold(p
     canvas = follow_to_graph(page, f"{TRANSFORMER}&node=150")
     # It is in a folded group, which its address unfolds.
     expect(canvas).to_have_attribute("data-selected", "150")
-    assert ask(canvas, "dag.positionOf(150)") is not None
+    assert ask(canvas, "dag.getPosition(150)") is not None
     expect(page.locator(".node")).to_contain_text("node 150")
     canvas.focus()
     page.keyboard.press("m")
     folded(page, canvas, "module")
-    assert ask(canvas, "dag.positionOf(150)") is not None
+    assert ask(canvas, "dag.getPosition(150)") is not None
     expect(canvas).to_have_attribute("data-selected", "150")
     page.reload()
     folded(page, canvas, "module")
     expect(canvas).to_have_attribute("data-selected", "150")
-    assert ask(canvas, "dag.positionOf(150)") is not None
+    assert ask(canvas, "dag.getPosition(150)") is not None
 
 
 def test_what_is_found_is_found_again_when_folded_otherwise(page: Page) -> None:
@@ -110,7 +110,7 @@ def test_what_is_found_is_found_again_when_folded_otherwise(page: Page) -> None:
     folded(page, canvas, "module")
     expect(canvas).to_have_attribute("data-hits", found or "")
     page.wait_for_function(
-        "({ __dag: dag }) => dag.finder.at === 0 && dag.positionOf(dag.finder.list[0])",
+        "({ __dag: dag }) => dag.state.hits.index === 0 && dag.getPosition(dag.state.hits.list[0])",
         arg=canvas.element_handle(),
     )
 

@@ -39,16 +39,16 @@ def test_what_is_seen_is_saved(transformer: Locator, tmp_path: Path) -> None:
     for kind in ("SVG", "PNG", "DOT"):
         page.locator(".dag .save summary").click()
         with page.expect_download() as waited:
-            page.get_by_role("button", name=f"Save what is seen as {kind}").click()
+            page.get_by_role("button", name=f"Save as {kind}").click()
         file = tmp_path / waited.value.suggested_filename
         waited.value.save_as(file)
         assert file.name == f"graph-graph-0.{kind.lower()}"
         saved[kind] = file
-    labels = ask(canvas, "dag.view.boxes.map(one => one.label)")
+    labels = ask(canvas, "state.view.boxes.map(one => one.label)")
     told = "".join(ElementTree.fromstring(saved["SVG"].read_text()).itertext())
     assert all(label in told for label in labels)
     assert all(label in saved["DOT"].read_text() for label in labels)
-    width, height = ask(canvas, "[dag.view.width, dag.view.height]")
+    width, height = ask(canvas, "[state.view.width, state.view.height]")
     head = saved["PNG"].read_bytes()[:24]
     assert head[:8] == b"\x89PNG\r\n\x1a\n"
     size = int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")
@@ -58,17 +58,18 @@ def test_what_is_seen_is_saved(transformer: Locator, tmp_path: Path) -> None:
 def test_the_map_leads_to_where_it_is_clicked(transformer: Locator) -> None:
     canvas, page = transformer, transformer.page
     ask(canvas, "dag.zoomBy(4)")
-    before = ask(canvas, "[dag.x, dag.y]")
+    before = ask(canvas, "[viewport.x, viewport.y]")
     bounds = canvas.bounding_box()
     assert bounds is not None
     page.mouse.click(bounds["x"] + bounds["width"] - 40, bounds["y"] + bounds["height"] - 30)
-    after = ask(canvas, "[dag.x, dag.y]")
+    after = ask(canvas, "[viewport.x, viewport.y]")
     assert after[0] < before[0]
-    assert ask(canvas, "dag.selected") is None
+    assert ask(canvas, "state.selected") is None
     canvas.focus()
     page.keyboard.press("f")
     page.wait_for_function(
-        "({ __dag: dag }) => dag.isHome && !dag.tween", arg=canvas.element_handle()
+        "({ __dag: dag }) => dag.viewport.isHome && !dag.renderer.tween",
+        arg=canvas.element_handle(),
     )
 
 
@@ -77,14 +78,14 @@ def test_the_arrows_in_the_drawing_show_another_layer(transformer: Locator) -> N
     place = ask(
         canvas,
         "(() => { const at = canvas.getBoundingClientRect();"
-        "const one = dag.arrows.find(one => one.by === 1);"
-        "return {x: at.left + dag.x + (one.x + 10) * dag.zoom,"
-        " y: at.top + dag.y + (one.y + 13) * dag.zoom}; })()",
+        "const one = renderer.arrows.find(one => one.by === 1);"
+        "return {x: at.left + viewport.x + (one.x + 10) * viewport.zoom,"
+        " y: at.top + viewport.y + (one.y + 13) * viewport.zoom}; })()",
     )
     page.mouse.click(place["x"], place["y"])
     bar = page.locator(".dag .repeat")
     expect(bar).to_contain_text("2 of 4")
-    bar.get_by_role("button", name="The one before ( [ )").click()
+    bar.get_by_role("button", name="Previous block ( [ )").click()
     expect(bar).to_contain_text("1 of 4")
 
 
@@ -92,26 +93,26 @@ def test_one_layer_stands_for_all_and_another_can_be_shown(transformer: Locator)
     canvas, page = transformer, transformer.page
     bar = page.locator(".dag .repeat")
     expect(bar).to_contain_text("1 of 4")
-    click(canvas, repr(ask(canvas, "dag.view.boxes.find(one => one.label === 'layers.0').id")))
+    click(canvas, repr(ask(canvas, "state.view.boxes.find(one => one.label === 'layers.0').id")))
     page.wait_for_function(
-        "canvas => canvas.__dag.byId.get('g.0.0.1.0')?.open", arg=canvas.element_handle()
+        "canvas => canvas.__dag.state.byId.get('g.0.0.1.0')?.open", arg=canvas.element_handle()
     )
-    opened = ask(canvas, "dag.view.boxes.length")
+    opened = ask(canvas, "state.view.boxes.length")
     canvas.focus()
     page.keyboard.press("]")
     expect(bar).to_contain_text("2 of 4")
     expect(bar).to_contain_text("layers.1")
     # The other layer is unfolded as the first was.
-    assert ask(canvas, "dag.view.boxes.length") == opened
-    assert ask(canvas, "dag.view.boxes.some(one => one.label === 'layers.1' && one.open)")
-    bar.get_by_role("button", name="The one before ( [ )").click()
+    assert ask(canvas, "state.view.boxes.length") == opened
+    assert ask(canvas, "state.view.boxes.some(one => one.label === 'layers.1' && one.open)")
+    bar.get_by_role("button", name="Previous block ( [ )").click()
     expect(bar).to_contain_text("1 of 4")
     bar.locator("summary").click()
     expect(bar).to_contain_text("All blocks have the same kernels and launch shapes.")
     expect(bar).to_contain_text("Times: median")
-    bar.get_by_role("button", name="Show all of them").click()
+    bar.get_by_role("button", name="Show all blocks").click()
     expect(bar).to_contain_text("all 4")
-    labels = ask(canvas, "dag.view.boxes.map(one => one.label)")
+    labels = ask(canvas, "state.view.boxes.map(one => one.label)")
     assert {f"layers.{number}" for number in range(4)} <= set(labels)
 
 
@@ -119,10 +120,10 @@ def test_an_edge_is_told_on_demand(page: Page) -> None:
     canvas = follow_to_graph(page, "experiment=all-nodes&run=graph")
     place = ask(
         canvas,
-        "(() => { const p = dag.view.links.find(one => one.text).points,"
+        "(() => { const p = state.view.links.find(one => one.text).points,"
         " at = canvas.getBoundingClientRect();"
-        "return {x: at.left + dag.x + (p[0] + p[2]) / 2 * dag.zoom,"
-        " y: at.top + dag.y + (p[1] + p[3]) / 2 * dag.zoom}; })()",
+        "return {x: at.left + viewport.x + (p[0] + p[2]) / 2 * viewport.zoom,"
+        " y: at.top + viewport.y + (p[1] + p[3]) / 2 * viewport.zoom}; })()",
     )
     page.mouse.move(place["x"], place["y"])
     expect(page.locator(".dag .tooltip")).to_contain_text("programmatic, port 1 to 0")
@@ -160,9 +161,9 @@ def test_the_source_line_of_a_node_is_found_in_the_drawing(page: Page) -> None:
     page.get_by_role("button", name="Find all nodes of this source line").click()
     expect(page).to_have_url(re.compile("find=.*fork_join.py"))
     page.wait_for_function(
-        "({ __dag: dag }) => dag.finder.hits.size > 1", arg=canvas.element_handle()
+        "({ __dag: dag }) => dag.state.hits.nodes.size > 1", arg=canvas.element_handle()
     )
-    assert ask(canvas, "dag.finder.hits.has(12)")
+    assert ask(canvas, "state.hits.nodes.has(12)")
     page.get_by_text("Source lines", exact=True).click()
     expect(page.locator('[data-testid="stDataFrame"]').last).to_be_visible()
 
@@ -194,7 +195,7 @@ def test_a_large_graph_is_prepared_beside_the_page_and_can_be_cancelled(large: P
     bar_before = search.bounding_box()
     expect(large.get_by_text("6,000 nodes, preparing")).to_be_visible()
     with large.expect_request("**/api/dag/cancel?*") as asked:
-        waiting.get_by_role("button", name="Give up preparing the graph").click()
+        waiting.get_by_role("button", name="Cancel preparing the graph").click()
     assert asked.value.method == "POST"
     expect(large.locator(".dag .problem")).to_contain_text("was cancelled")
     large.unroute("**/api/dag/view?*")
@@ -220,21 +221,22 @@ def test_a_large_graph_is_drawn_first_and_its_times_follow(large: Page) -> None:
     canvas = large.locator(".dag canvas")
     state = large.locator(".dag .state")
     expect(state).to_contain_text("loading times")
-    group = ask(canvas, "dag.view.boxes.filter(box => box.open).pop().id")
-    assert ask(canvas, "dag.view.boxes.every(box => box.time === '')")
+    group = ask(canvas, "state.view.boxes.filter(box => box.open).pop().id")
+    assert ask(canvas, "state.view.boxes.every(box => box.time === '')")
     # Nobody has asked for its times yet: the request is held.
     expect(large.get_by_text("The longest nodes will appear")).to_be_visible()
     # It can be read, folded and unfolded meanwhile.
     click(canvas, repr(group))
     large.wait_for_function(
-        "([canvas, id]) => !canvas.__dag.byId.get(id).open",
+        "([canvas, id]) => !canvas.__dag.state.byId.get(id).open",
         arg=[canvas.element_handle(), group],
     )
-    large.wait_for_function("canvas => !canvas.__dag.tween", arg=canvas.element_handle())
-    where = f"[dag.x, dag.y, dag.zoom, dag.byId.get({group!r}).x, dag.byId.get({group!r}).y]"
+    large.wait_for_function("canvas => !canvas.__dag.renderer.tween", arg=canvas.element_handle())
+    corner = f"(({{ x, y }}) => [x, y])(state.byId.get({group!r}))"
+    where = f"[viewport.x, viewport.y, viewport.zoom, ...{corner}]"
     place = ask(canvas, where)
     held[0].continue_()
     expect(state).not_to_contain_text("loading times")
-    assert ask(canvas, "dag.view.boxes.every(box => box.time !== '')")
+    assert ask(canvas, "state.view.boxes.every(box => box.time !== '')")
     assert ask(canvas, where) == place
     expect(large.get_by_text("Longest nodes", exact=True)).to_be_visible()

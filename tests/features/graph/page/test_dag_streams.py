@@ -13,7 +13,7 @@ pytestmark = pytest.mark.ui
 
 def links(canvas: Locator) -> list[tuple[str, str]]:
     """The edges as drawn, by the boxes that they join."""
-    pairs = ask(canvas, "dag.view.links.map(link => [link.source, link.target])")
+    pairs = ask(canvas, "state.view.links.map(link => [link.source, link.target])")
     return [(source, target) for source, target in pairs]
 
 
@@ -33,7 +33,7 @@ def test_experts_stand_side_by_side_by_their_data(dashboard_tab: Page) -> None:
         "n1", *(f"n{first}" for first in range(3, 35, 4))
     ]  # fmt: skip
     assert ("n6", "n7") not in drawn
-    assert ask(canvas, "new Set(dag.view.boxes.map(box => box.colour)).size") == 8
+    assert ask(canvas, "new Set(state.view.boxes.map(box => box.colour)).size") == 8
     expect(dashboard_tab.locator(".dag .legend")).to_contain_text("stream 7")
     card = dashboard_tab.locator(".node")
     expect(card).to_contain_text("reads its output: float16 [32, 1024], 64.0 KiB")
@@ -41,7 +41,7 @@ def test_experts_stand_side_by_side_by_their_data(dashboard_tab: Page) -> None:
     timeline = dashboard_tab.locator("canvas[aria-label^='Timeline of']")
     expect(timeline).to_have_attribute("data-complete", "yes")
     lanes = timeline.evaluate(
-        "c => c.__timeline.layout.blocks.map(b => b.lanes.filter(l => l.lane.kind === 'gpu')"
+        "c => c.__timeline.state.layout.blocks.map(b => b.lanes.filter(l => l.lane.kind === 'gpu')"
         ".length)"
     )
     assert lanes[0] == 1

@@ -224,7 +224,7 @@ class TestProtocol:
     ) -> None:
         page = buttons()
         ui = _click(page, "Open in Perfetto")
-        expect(page.get_by_role("status")).to_contain_text("Handed")
+        expect(page.get_by_role("status")).to_contain_text("Sent")
         ui.wait_for_timeout(400)
         pings = ui.evaluate("window.pings")
         received = ui.evaluate("window.received")
@@ -244,7 +244,7 @@ class TestProtocol:
     def test_a_step_of_a_run_is_handed_over_alone(self, buttons: Buttons) -> None:
         page = buttons(part="eager:1")
         ui = _click(page, "Open in Perfetto")
-        expect(page.get_by_role("status")).to_contain_text("Handed")
+        expect(page.get_by_role("status")).to_contain_text("Sent")
         ui.wait_for_function("window.received.length === 1")
         (received,) = ui.evaluate("window.received")
         assert received["title"] == "toy step eager step 1"
@@ -288,7 +288,7 @@ class TestProtocol:
             page.get_by_role("button", name="Again").click()
             page.wait_for_timeout(300)
         _click(page, "Open in Perfetto")
-        expect(page.get_by_role("status")).to_contain_text("Handed")
+        expect(page.get_by_role("status")).to_contain_text("Sent")
         assert len(context.pages) == before + 1
 
     def test_a_window_that_is_closed_is_told_and_a_second_try_works(self, buttons: Buttons) -> None:
@@ -301,7 +301,7 @@ class TestProtocol:
     @pytest.mark.parametrize(
         ("path", "told"),
         [
-            ("ui/1000000", "did not answer within 2 s"),
+            ("ui/1000000", "did not respond within 2 s"),
             ("cut-off/0", "Cross-Origin-Opener-Policy"),
         ],
     )

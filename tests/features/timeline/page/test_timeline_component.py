@@ -99,19 +99,21 @@ def _settle(canvas: Locator, act: Any) -> None:
 
 
 def _slices(canvas: Locator) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = canvas.evaluate("c => c.__timeline.slices()")
+    found: list[dict[str, Any]] = canvas.evaluate("c => c.__timeline.state.listSlices()")
     return found
 
 
 def _centre(canvas: Locator, one: dict[str, Any]) -> tuple[float, float]:
-    place = canvas.evaluate("(c, s) => c.__timeline.sliceRect(s.run, s.token)", one)
+    place = canvas.evaluate(
+        "({ __timeline: t }, s) => t.state.getSliceRect(t.viewport, s.run, s.token)", one
+    )
     return place["x"] + place["width"] / 2, place["y"] + place["height"] / 2
 
 
 def _kernel(canvas: Locator) -> dict[str, Any]:
     """The longest kernel of the chosen step of the graph run."""
     graph = [s for s in _slices(canvas) if s["run"] == "graph" and s["token"][0] == "g"]
-    end = canvas.evaluate("c => c.__timeline.view.runs.find(r => r.run === 'graph').step.end")
+    end = canvas.evaluate("c => c.__timeline.state.view.runs.find(r => r.run === 'graph').step.end")
     return max((s for s in graph if 0 <= s["start"] < end), key=lambda s: s["dur"])
 
 
@@ -265,11 +267,11 @@ def test_a_ruler_of_the_address_is_shown_and_one_laid_by_keys_spans_slices(page:
     expect(page.get_by_role("group", name="Ruler")).to_contain_text("4.000 µs")
     expect(canvas).to_have_attribute("data-card", "graph/g40")
     page.wait_for_function(
-        "c => c.__timeline.selectedSlice() && c.dataset.moving === 'no'",
+        "c => c.__timeline.state.selectedSlice && c.dataset.moving === 'no'",
         arg=canvas.element_handle(),
     )
     first = canvas.evaluate(
-        "c => { const s = c.__timeline.selectedSlice();"
+        "c => { const s = c.__timeline.state.selectedSlice;"
         " return [s.lane.start[s.i], s.lane.end[s.i]]; }"
     )
     canvas.focus()
@@ -280,7 +282,7 @@ def test_a_ruler_of_the_address_is_shown_and_one_laid_by_keys_spans_slices(page:
     expect(canvas).not_to_have_attribute("data-card", "graph/g40")
     # Its card may come before its slice, which the view that follows it brings.
     page.wait_for_function(
-        "([c, end]) => { const s = c.__timeline.selectedSlice();"
+        "([c, end]) => { const s = c.__timeline.state.selectedSlice;"
         " return s && c.dataset.moving === 'no' && s.lane.end[s.i] > end }",
         arg=[canvas.element_handle(), first[1]],
     )
@@ -293,10 +295,10 @@ def test_a_ruler_of_the_address_is_shown_and_one_laid_by_keys_spans_slices(page:
 def test_the_difference_lane_tells_how_far_eager_lags(canvas: Locator) -> None:
     page = canvas.page
     lane = canvas.evaluate(
-        "c => { const r = c.__timeline.layout.blocks[0].differences[0];"
+        "c => { const r = c.__timeline.state.layout.blocks[0].differences[0];"
         " return { y: r.y + r.h / 2, run: r.difference.run, total: r.difference.total,"
-        " end: c.__timeline.x(c.__timeline.view.runs[0].step.end),"
-        " ends: c.__timeline.view.runs.map((r) => r.step.end) }; }"
+        " end: c.__timeline.viewport.toX(c.__timeline.state.view.runs[0].step.end),"
+        " ends: c.__timeline.state.view.runs.map((r) => r.step.end) }; }"
     )
     assert lane["run"] == "graph"
     assert sum(lane["total"]) == lane["ends"][0] - lane["ends"][1]
@@ -305,7 +307,7 @@ def test_the_difference_lane_tells_how_far_eager_lags(canvas: Locator) -> None:
     expect(tooltip).to_contain_text("behind graph")
     expect(tooltip).to_contain_text("operations matched")
     lost = canvas.evaluate(
-        "c => { const d = c.__timeline.view.differences[0]; const v = c.__timeline.view;"
+        "c => { const v = c.__timeline.state.view; const d = v.differences[0];"
         " const bin = (v.loaded[1] - v.loaded[0]) / d.bins;"
         " const at = Math.floor((v.runs[0].step.end - v.loaded[0]) / bin);"
         " return d.idleAt[at] + d.busyAt[at]; }"
@@ -349,11 +351,12 @@ def test_hover_tells_a_slice_and_a_gap(canvas: Locator) -> None:
     expect(tooltip).to_contain_text("long")
     eager = [s for s in _slices(canvas) if s["run"] == "eager" and s["token"][0] == "g"]
     row = canvas.evaluate(
-        "c => { const r = c.__timeline.layout.blocks[0].lanes.find(l => l.lane.kind === 'gpu');"
+        "c => { const { lanes } = c.__timeline.state.layout.blocks[0];"
+        " const r = lanes.find(l => l.lane.kind === 'gpu');"
         " return r.y + r.h / 2; }"
     )
     first = min(s["start"] for s in eager if s["start"] >= 0)
-    before = canvas.evaluate("(c, at) => c.__timeline.x(at)", first / 2)
+    before = canvas.evaluate("(c, at) => c.__timeline.viewport.toX(at)", first / 2)
     canvas.hover(position={"x": before, "y": row})
     expect(tooltip).to_contain_text("idle for")
 
@@ -367,7 +370,9 @@ def test_the_canvas_shows_colours_of_slices_and_follows_the_theme(canvas: Locato
         "(c, p) => Array.from(c.getContext('2d')"
         ".getImageData(p[0] * devicePixelRatio, p[1] * devicePixelRatio, 1, 1).data)"
     )
-    place = canvas.evaluate("(c, s) => c.__timeline.sliceRect(s.run, s.token)", kernel)
+    place = canvas.evaluate(
+        "({ __timeline: t }, s) => t.state.getSliceRect(t.viewport, s.run, s.token)", kernel
+    )
     inside = canvas.evaluate(read, [x, place["y"] + 3])
     dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
     shade = CATEGORY[Category.GEMM]
@@ -379,7 +384,9 @@ def test_a_selection_from_outside_is_shown_and_outweighed_by_a_click(page: Page)
     expect(page.get_by_text("selected: graph/g40")).to_be_visible()
     expect(canvas).to_have_attribute("data-card", "graph/g40")
     page.wait_for_function(
-        "c => c.__timeline.sliceRect('graph', 'g40')?.x > 124 && c.dataset.moving === 'no'",
+        "c => { const { state, viewport } = c.__timeline;"
+        " const place = state.getSliceRect(viewport, 'graph', 'g40');"
+        " return place?.x > 124 && c.dataset.moving === 'no'; }",
         arg=canvas.element_handle(),
         timeout=60_000,
     )

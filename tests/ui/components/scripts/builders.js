@@ -1,7 +1,8 @@
 // Records for tests: what a test does not name has a plain value.
 
-/** @import { Box, Link } from "../../../../graphviz_dash/features/graph/page/component/wire.js" */
-/** @import { Lane, Run } from "../../../../graphviz_dash/features/timeline/page/component/model.js" */
+/** @import { View } from "../../../../graphviz_dash/features/graph/page/component/view.js" */
+/** @import { Box, DagData, Link } from "../../../../graphviz_dash/features/graph/page/component/wire.js" */
+/** @import { Lane, Run, View as TimelineView } from "../../../../graphviz_dash/features/timeline/page/component/model.js" */
 
 /**
  * @param {Partial<Box>} given
@@ -53,6 +54,51 @@ export function link(given) {
 }
 
 /**
+ * A view of a graph.
+ * @param {Partial<View>} given
+ * @returns {View}
+ */
+export function dagView(given) {
+  return {
+    nodes: 2,
+    edges: 1,
+    width: 100,
+    height: 100,
+    boxes: [],
+    names: [],
+    links: [],
+    legend: [],
+    expanded: [],
+    shown: {},
+    focus: null,
+    full: false,
+    note: "",
+    complete: true,
+    ...given,
+  };
+}
+
+/**
+ * @param {Partial<DagData>} given
+ * @returns {DagData}
+ */
+export function dagData(given) {
+  return {
+    experiment: "e",
+    run: "graph",
+    graph: "graph-0",
+    against: {},
+    colour: "kind",
+    selected: null,
+    find: "",
+    fold: "order",
+    ready: true,
+    palette: { categories: [], idle: ["#888888", "#888888"] },
+    ...given,
+  };
+}
+
+/**
  * A lane with slices from and to the given times.
  * @param {[begin: number, end: number][]} slices
  * @param {Partial<Lane>} [given]
@@ -96,6 +142,27 @@ export function run(lanes, given) {
     summary: "",
     length: "",
     delta: "",
+    ...given,
+  };
+}
+
+/**
+ * A view of a timeline.
+ * @param {Partial<TimelineView>} given
+ * @returns {TimelineView}
+ */
+export function timelineView(given) {
+  return {
+    level: "slices",
+    window: [0, 100],
+    loaded: [0, 100],
+    fit: [0, 100],
+    limits: [0, 100],
+    bins: 0,
+    names: [],
+    complete: true,
+    runs: [],
+    differences: [],
     ...given,
   };
 }

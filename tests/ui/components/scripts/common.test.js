@@ -6,18 +6,18 @@ import { test } from "node:test";
 import {
   clamp,
   countBelow,
-  counted,
   countUpTo,
   formatTime,
   formatTimeChange,
+  pluralize,
 } from "../../../../graphviz_dash/ui/components/common/numbers.js";
-import { fromRow } from "../../../../graphviz_dash/ui/components/common/rows.js";
+import { readRow } from "../../../../graphviz_dash/ui/components/common/rows.js";
 import {
-  alpha,
-  ink,
-  luminance,
-  mix,
+  chooseInk,
+  computeLuminance,
+  mixColours,
   parseColour,
+  setAlpha,
 } from "../../../../graphviz_dash/ui/components/common/theme.js";
 
 test("places in ascending arrays, equal values included", () => {
@@ -41,7 +41,7 @@ test("times are in a fitting unit, with four digits or so", () => {
 });
 
 test("counts have their noun in the right number", () => {
-  assert.deepEqual([0, 1, 1204].map((count) => counted(count, "node")), [
+  assert.deepEqual([0, 1, 1204].map((count) => pluralize(count, "node")), [
     "0 nodes",
     "1 node",
     "1,204 nodes",
@@ -51,7 +51,7 @@ test("counts have their noun in the right number", () => {
 
 test("a row is a record by the order of its fields", () => {
   /** @type {{a: number, b: string}} */
-  const record = fromRow(["a", "b"], [1, "x"]);
+  const record = readRow(["a", "b"], [1, "x"]);
   assert.deepEqual(record, { a: 1, b: "x" });
 });
 
@@ -62,9 +62,9 @@ test("colours are read in every form that a theme has them in", () => {
 });
 
 test("colours are mixed, made transparent and written on", () => {
-  assert.equal(mix("#000000", "#ffffff", 0.5), "rgb(128,128,128)");
-  assert.equal(alpha("#102030", 0.25), "rgba(16,32,48,0.25)");
-  assert.equal(luminance("#ffffff"), 1);
-  assert.equal(ink("#ffffff"), "#10141b");
-  assert.equal(ink("#101828"), "#ffffff");
+  assert.equal(mixColours("#000000", "#ffffff", 0.5), "rgb(128,128,128)");
+  assert.equal(setAlpha("#102030", 0.25), "rgba(16,32,48,0.25)");
+  assert.equal(computeLuminance("#ffffff"), 1);
+  assert.equal(chooseInk("#ffffff"), "#10141b");
+  assert.equal(chooseInk("#101828"), "#ffffff");
 });

@@ -3,10 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import {
-  listen,
-  wheelFactor,
-} from "../../../../graphviz_dash/features/graph/page/component/input.js";
+import { getWheelFactor, listen } from "../../../../graphviz_dash/features/graph/page/component/input.js";
 import { isForDrawing, WheelGate } from "../../../../graphviz_dash/ui/components/wheel.js";
 
 /** @import { Dag } from "../../../../graphviz_dash/features/graph/page/component/dag.js" */
@@ -63,7 +60,7 @@ test("keys mean what their buttons say, and not with Ctrl", () => {
     `zoomBy ${1 / 1.3}`,
     "foldBy module",
     "foldBy data",
-    "fill",
+    "toggleFullScreen",
   ]);
 });
 
@@ -85,7 +82,7 @@ test("the wheel scrolls the page until the reader has clicked into the graph", (
   const second = turn();
   canvas.dispatchEvent(second);
   assert.deepEqual([second.defaultPrevented, hint.hidden], [true, true]);
-  assert.equal(calls.pop(), `zoomBy ${wheelFactor({ deltaY: -100, deltaMode: 0 })} 5 6`);
+  assert.equal(calls.pop(), `zoomBy ${getWheelFactor({ deltaY: -100, deltaMode: 0 })} 5 6`);
   canvas.dispatchEvent(happening("blur"));
   const third = turn();
   canvas.dispatchEvent(third);

@@ -4,44 +4,15 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import {
-  boxLines,
   decodeView,
-  linkLines,
-  repeatAround,
-  stateText,
-  toggled,
+  describeBox,
+  describeLink,
+  describeView,
+  findRepeat,
+  toggleGroup,
 } from "../../../../graphviz_dash/features/graph/page/component/view.js";
-import {
-  BOX_FIELDS,
-  LINK_FIELDS,
-} from "../../../../graphviz_dash/features/graph/page/component/wire.js";
-import { box, link } from "./builders.js";
-
-/** @import { View } from "../../../../graphviz_dash/features/graph/page/component/view.js" */
-
-/**
- * @param {Partial<View>} given
- * @returns {View}
- */
-function view(given) {
-  return {
-    nodes: 2,
-    edges: 1,
-    width: 100,
-    height: 100,
-    boxes: [],
-    names: [],
-    links: [],
-    legend: [],
-    expanded: [],
-    shown: {},
-    focus: null,
-    full: false,
-    note: "",
-    complete: true,
-    ...given,
-  };
-}
+import { BOX_FIELDS, LINK_FIELDS } from "../../../../graphviz_dash/features/graph/page/component/wire.js";
+import { box, dagView as view, link } from "./builders.js";
 
 test("boxes and links come back from the arrays that they travel as", () => {
   const [leaf, group] = [box({ id: "n3", node: 3 }), box({ id: "g.1", where: "" })];
@@ -57,38 +28,42 @@ test("boxes and links come back from the arrays that they travel as", () => {
 
 test("a tooltip says the whole name, where the node is, and its time", () => {
   const leaf = box({ node: 3, label: "gemm…", name: 0, where: "node 3", note: "mm", time: "2 µs" });
-  assert.deepEqual(boxLines(view({ names: ["gemm_f16_128x128"] }), leaf), [
+  assert.deepEqual(describeBox(view({ names: ["gemm_f16_128x128"] }), leaf), [
     "gemm…",
     "gemm_f16_128x128",
     "node 3 · mm · 2 µs",
   ]);
   const repeat = box({ label: "layers", note: "8 nodes", repeats: 4, differ: 1 });
-  assert.deepEqual(boxLines(view({}), repeat), ["layers", "8 nodes", "1 of 4 differ from most"]);
+  assert.deepEqual(describeBox(view({}), repeat), [
+    "layers",
+    "8 nodes",
+    "1 of 4 differ from the others",
+  ]);
 });
 
 test("a link says how many edges it is, and of which kind", () => {
   /** @type {(id: string) => string} */
   const labelOf = (id) => id.toUpperCase();
-  assert.deepEqual(linkLines(link({ count: 0 }), labelOf), ["N0 holds N1"]);
-  assert.deepEqual(linkLines(link({ count: 3, dashed: true, critical: true }), labelOf), [
+  assert.deepEqual(describeLink(link({ count: 0 }), labelOf), ["N0 contains N1"]);
+  assert.deepEqual(describeLink(link({ count: 3, dashed: true, critical: true }), labelOf), [
     "N0 → N1",
-    "3 edges · programmatic · critical path · click for all",
+    "3 edges · programmatic · critical path · click to list",
   ]);
 });
 
 test("the state counts what is shown and says what is still loading", () => {
   const boxes = [box({ open: true }), box({ id: "n0" })];
-  assert.equal(stateText(view({ boxes })), "2 nodes, 1 edge · 1 box");
+  assert.equal(describeView(view({ boxes })), "2 nodes, 1 edge · 1 box");
   assert.equal(
-    stateText(view({ boxes, full: true, note: "by module", complete: false })),
-    "2 nodes, 1 edge · 1 box · more unfold when others are folded · by module · loading times…",
+    describeView(view({ boxes, full: true, note: "by module", complete: false })),
+    "2 nodes, 1 edge · 1 box · fold groups to unfold more · by module · loading times…",
   );
 });
 
 test("folding a group folds all inside it, and nothing beside it", () => {
   const expanded = ["g", "g.1", "g.1.0", "g.10"];
-  assert.deepEqual(toggled(expanded, box({ id: "g.1", open: true })), ["g", "g.10"]);
-  assert.deepEqual(toggled(expanded, box({ id: "g.2" })), [...expanded, "g.2"]);
+  assert.deepEqual(toggleGroup(expanded, box({ id: "g.1", open: true })), ["g", "g.10"]);
+  assert.deepEqual(toggleGroup(expanded, box({ id: "g.2" })), [...expanded, "g.2"]);
 });
 
 test("the bar follows the innermost repeat around what has the focus", () => {
@@ -96,9 +71,9 @@ test("the bar follows the innermost repeat around what has the focus", () => {
   const inner = box({ id: "g.0.1", open: true, repeats: 2, first: 4, count: 6 });
   const other = box({ id: "g.1", open: true, repeats: 3, first: 40, count: 9 });
   const boxes = [outer, inner, other];
-  assert.equal(repeatAround(boxes, box({ first: 5 }), undefined), inner);
-  assert.equal(repeatAround(boxes, box({ first: 20 }), undefined), outer);
-  assert.equal(repeatAround(boxes, box({ first: 90 }), other), other);
-  assert.equal(repeatAround(boxes, undefined, undefined), outer);
-  assert.equal(repeatAround([box({})], undefined, undefined), null);
+  assert.equal(findRepeat(boxes, box({ first: 5 }), undefined), inner);
+  assert.equal(findRepeat(boxes, box({ first: 20 }), undefined), outer);
+  assert.equal(findRepeat(boxes, box({ first: 90 }), other), other);
+  assert.equal(findRepeat(boxes, undefined, undefined), outer);
+  assert.equal(findRepeat([box({})], undefined, undefined), null);
 });

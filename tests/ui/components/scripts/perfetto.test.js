@@ -4,8 +4,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import {
+  chooseTextColour,
   formatBytes,
-  legibleOn,
 } from "../../../../graphviz_dash/features/perfetto/page/component/perfetto.js";
 
 test("sizes are in kB below a tenth of a megabyte", () => {
@@ -18,7 +18,7 @@ test("sizes are in kB below a tenth of a megabyte", () => {
 });
 
 test("text on a theme's colour is black or white; another form of colour is left alone", () => {
-  assert.equal(legibleOn("rgb(255, 255, 255)"), "#101418");
-  assert.equal(legibleOn("rgb(20, 40, 120)"), "#fff");
-  assert.equal(legibleOn("color(srgb 1 1 1)"), "");
+  assert.equal(chooseTextColour("rgb(255, 255, 255)"), "#101418");
+  assert.equal(chooseTextColour("rgb(20, 40, 120)"), "#fff");
+  assert.equal(chooseTextColour("color(srgb 1 1 1)"), "");
 });

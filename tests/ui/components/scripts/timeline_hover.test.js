@@ -3,14 +3,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { differenceLines } from "../../../../graphviz_dash/features/timeline/page/component/difference.js";
+import { describeDifference } from "../../../../graphviz_dash/features/timeline/page/component/difference.js";
 import { Echoes } from "../../../../graphviz_dash/features/timeline/page/component/echoes.js";
 import {
-  hoverAt,
-  nearestEdge,
-  nearestSlice,
+  findHover,
+  findNearestEdge,
+  findNearestSlice,
 } from "../../../../graphviz_dash/features/timeline/page/component/hover.js";
-import { wheelFactor } from "../../../../graphviz_dash/features/timeline/page/component/input.js";
+import { getWheelFactor } from "../../../../graphviz_dash/features/timeline/page/component/input.js";
 import { GUTTER } from "../../../../graphviz_dash/features/timeline/page/component/layout.js";
 import { parseSpan } from "../../../../graphviz_dash/features/timeline/page/component/ruler.js";
 import { lane, run } from "./builders.js";
@@ -34,14 +34,14 @@ function hover(at, shown = WORK) {
     differences: [],
   };
   const layout = { blocks: [block], axis: 26, total: 120 };
-  return hoverAt(layout, [0, 100], { x: GUTTER + at, y: 60 }, at, 1);
+  return findHover(layout, [0, 100], { x: GUTTER + at, y: 60 }, at, 1);
 }
 
 test("a slice is hit at its place and a few pixels beside it", () => {
-  assert.equal(nearestSlice(WORK, 15, 2), 0);
-  assert.equal(nearestSlice(WORK, 21, 2), 0);
-  assert.equal(nearestSlice(WORK, 24, 2), 1);
-  assert.equal(nearestSlice(WORK, 22.5, 2), -1);
+  assert.equal(findNearestSlice(WORK, 15, 2), 0);
+  assert.equal(findNearestSlice(WORK, 21, 2), 0);
+  assert.equal(findNearestSlice(WORK, 24, 2), 1);
+  assert.equal(findNearestSlice(WORK, 22.5, 2), -1);
 });
 
 test("between two slices there is a gap of known length, outside of them an open one", () => {
@@ -64,9 +64,9 @@ test("names at the left are no lane", () => {
 });
 
 test("the ruler snaps to the nearest edge within reach", () => {
-  assert.equal(nearestEdge(WORK, 21, 3), 20);
-  assert.equal(nearestEdge(WORK, 24, 3), 25);
-  assert.equal(nearestEdge(WORK, 33, 3), 33);
+  assert.equal(findNearestEdge(WORK, 21, 3), 20);
+  assert.equal(findNearestEdge(WORK, 24, 3), 25);
+  assert.equal(findNearestEdge(WORK, 33, 3), 33);
 });
 
 test("a ruler is two numbers", () => {
@@ -85,14 +85,19 @@ test("losses are told at an instant, between the edges of its bin", () => {
     most: 4000,
     text: "how",
   };
-  const lines = differenceLines(difference, 5000, [0, 20_000], "eager");
+  const lines = describeDifference(difference, 5000, [0, 20_000], "eager");
   assert.equal(lines?.[0], "eager is 1.000 µs behind graph");
   assert.equal(lines?.[2], "here it loses 20% of the time");
-  const late = differenceLines(difference, 20_000 - 1e-6, [0, 20_000], "eager");
+  const late = describeDifference(difference, 20_000 - 1e-6, [0, 20_000], "eager");
   assert.equal(late?.[0], "eager is 2.000 µs ahead of graph");
-  assert.equal(differenceLines(difference, 30_000, [0, 20_000], "eager"), null);
+  assert.equal(describeDifference(difference, 30_000, [0, 20_000], "eager"), null);
   const waitingAt = Float64Array.of(0, 0, 3000);
-  const waits = differenceLines({ ...difference, waitingAt }, 20_000 - 1e-6, [0, 20_000], "eager");
+  const waits = describeDifference(
+    { ...difference, waitingAt },
+    20_000 - 1e-6,
+    [0, 20_000],
+    "eager",
+  );
   assert.equal(waits?.[0], "eager is 1.000 µs behind graph");
   assert.equal(waits?.[2], "+3.000 µs from waiting for other ranks");
 });
@@ -108,9 +113,9 @@ test("what Python sends back is known for an echo, and only once", () => {
 });
 
 test("a turn of the wheel by lines is as much as one by pixels", () => {
-  assert.ok(wheelFactor({ deltaY: -100, deltaMode: 0 }) > 1);
+  assert.ok(getWheelFactor({ deltaY: -100, deltaMode: 0 }) > 1);
   assert.equal(
-    wheelFactor({ deltaY: -2, deltaMode: 1 }),
-    wheelFactor({ deltaY: -36, deltaMode: 0 }),
+    getWheelFactor({ deltaY: -2, deltaMode: 1 }),
+    getWheelFactor({ deltaY: -36, deltaMode: 0 }),
   );
 });

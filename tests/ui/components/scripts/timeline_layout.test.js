@@ -4,28 +4,16 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { layOut } from "../../../../graphviz_dash/features/timeline/page/component/layout.js";
-import { lane, run } from "./builders.js";
+import { lane, run, timelineView } from "./builders.js";
 
-/** @import { DecodedDifference, Run, View } from "../../../../graphviz_dash/features/timeline/page/component/model.js" */
+/** @import { DecodedDifference, Run } from "../../../../graphviz_dash/features/timeline/page/component/model.js" */
 
 /**
  * @param {Run[]} runs
  * @param {DecodedDifference[]} [differences]
- * @returns {View}
  */
 function view(runs, differences = []) {
-  return {
-    level: "slices",
-    window: [0, 100],
-    loaded: [0, 100],
-    fit: [0, 100],
-    limits: [0, 100],
-    bins: 0,
-    names: [],
-    complete: true,
-    runs,
-    differences,
-  };
+  return timelineView({ runs, differences });
 }
 
 /** @type {DecodedDifference} */

@@ -4,14 +4,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import {
+  accumulate,
+  decodeDeltas,
   decodeView,
   findLane,
+  findLaunch,
   findSlice,
-  launchOf,
+  getToken,
   parseSelection,
-  summed,
-  tokenOf,
-  undelta,
 } from "../../../../graphviz_dash/features/timeline/page/component/model.js";
 import { lane, run } from "./builders.js";
 
@@ -92,8 +92,8 @@ test("losses add up from what was lost before the window", () => {
 });
 
 test("sums begin where they are told to", () => {
-  assert.deepEqual([...summed([], 3)], [3]);
-  assert.deepEqual([...undelta([4, -1, 2])], [4, 3, 5]);
+  assert.deepEqual([...accumulate([], 3)], [3]);
+  assert.deepEqual([...decodeDeltas([4, -1, 2])], [4, 3, 5]);
 });
 
 test("a slice is found by its token, and its launch by the row of the call", () => {
@@ -105,10 +105,10 @@ test("a slice is found by its token, and its launch by the row of the call", () 
   const eager = run([calls, work]);
   const slice = findSlice(eager, "g42");
   assert.deepEqual(slice, { run: eager, lane: work, i: 1 });
-  assert.equal(tokenOf(work, 1), "g42");
+  assert.equal(getToken(work, 1), "g42");
   assert.equal(findSlice(eager, "c42"), null);
-  assert.deepEqual(launchOf({ run: eager, lane: work, i: 0 }), { run: eager, lane: calls, i: 0 });
-  assert.equal(launchOf({ run: eager, lane: work, i: 1 }), null);
+  assert.deepEqual(findLaunch({ run: eager, lane: work, i: 0 }), { run: eager, lane: calls, i: 0 });
+  assert.equal(findLaunch({ run: eager, lane: work, i: 1 }), null);
 });
 
 test("a card's lane is that of its kind, owner, track and sub-lane", () => {

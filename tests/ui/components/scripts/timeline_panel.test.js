@@ -3,17 +3,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { legendEntries } from "../../../../graphviz_dash/features/timeline/page/component/panel.js";
+import { listLegend } from "../../../../graphviz_dash/features/timeline/page/component/panel.js";
 import {
-  inkOf,
-  sliceColour,
+  getRunInk,
+  getSliceColour,
 } from "../../../../graphviz_dash/features/timeline/page/component/runs.js";
 import { lane, run } from "./builders.js";
 
+/** @import { Look } from "../../../../graphviz_dash/features/timeline/page/component/draw.js" */
 /** @import { View } from "../../../../graphviz_dash/features/timeline/page/component/model.js" */
-/** @import { Timeline } from "../../../../graphviz_dash/features/timeline/page/component/timeline.js" */
 
-const T = /** @type {Timeline} */ (/** @type {unknown} */ ({
+const LOOK = /** @type {Look} */ (/** @type {unknown} */ ({
   palette: {
     categories: [
       { label: "gemm", shade: ["#111111", "#eeeeee"] },
@@ -48,16 +48,16 @@ test("a slice has the colour that the legend says", () => {
       run([lane([[0, 1], [2, 3]], { name: [1, 2], kind: "cpu" })], { run: "recorded" }),
     ],
   });
-  assert.deepEqual(legendEntries(T, shown), [
-    ["gemm", sliceColour(T, 0)],
+  assert.deepEqual(listLegend(LOOK, shown), [
+    ["gemm", getSliceColour(LOOK, 0)],
     ["CPU: graph launch", "#222222"],
-    ["CPU: synchronise", sliceColour(T, 2)],
+    ["CPU: synchronise", getSliceColour(LOOK, 2)],
   ]);
 });
 
 test("runs are told by ink, not by a category's colour", () => {
   const busy = lane([], { busy: Uint8Array.from([1]) });
   const runs = [run([busy], { run: "eager", light: true }), run([busy], { run: "compile" })];
-  assert.deepEqual(runs.map((each) => inkOf(T, each)), ["#555555", "#444444"]);
-  assert.deepEqual(legendEntries(T, view({ runs })).map(([text]) => text), ["GPU utilisation"]);
+  assert.deepEqual(runs.map((each) => getRunInk(LOOK, each)), ["#555555", "#444444"]);
+  assert.deepEqual(listLegend(LOOK, view({ runs })).map(([text]) => text), ["GPU utilisation"]);
 });

@@ -3,14 +3,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { summaryText } from "../../../../graphviz_dash/features/timeline/page/component/runs.js";
+import { formatSummary } from "../../../../graphviz_dash/features/timeline/page/component/runs.js";
 import { run } from "./builders.js";
 
 test("lanes that are not drawn say where they are", () => {
-  assert.equal(summaryText(run([], { hiddenLanes: 3 })), "");
-  assert.equal(summaryText(run([], { summary: "GPU busy 90%" })), "in view: GPU busy 90%");
+  assert.equal(formatSummary(run([], { hiddenLanes: 3 })), "");
+  assert.equal(formatSummary(run([], { summary: "GPU busy 90%" })), "in view: GPU busy 90%");
   assert.equal(
-    summaryText(run([], { summary: "GPU busy 90%", hiddenLanes: 3 })),
-    "in view: GPU busy 90% · 3 lanes not shown: open in Perfetto",
+    formatSummary(run([], { summary: "GPU busy 90%", hiddenLanes: 3 })),
+    "in view: GPU busy 90% · 3 lanes hidden (open in Perfetto)",
   );
 });

@@ -1,7 +1,7 @@
-"""The DAG component: a captured graph, folded, drawn on a canvas.
+"""The DAG component: a folded captured graph on a canvas.
 
-The script of a page only says which graph; what is seen is fetched from the routes of the same
-server, so that unfolding, zooming and panning run no script.
+The page only names the graph. The component loads views from routes of the same server, so
+unfolding, zooming and panning do not run the script of the page.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["dag_view", "routes"]
 
 _FOLDER: Final = Path(__file__).parent
 _AGAINST: Final = ("against", "against_run", "against_graph")
-"""The parameters by which the routes know the earlier graph."""
+"""Parameters of the earlier graph."""
 
 _MOST_TEXT: Final = 200
 
@@ -72,27 +72,24 @@ def dag_view(
     ready: bool = True,
     key: str = "dag",
 ) -> int | None:
-    """Shows a captured graph and returns the index of the selected node.
+    """Show a captured graph and return the index of the selected node.
 
     Args:
         experiment_key: key of the experiment in the store.
         run_name: name of a run of the experiment.
         graph_id: id of a graph of the run.
-        against: key, run and id of an earlier graph: both are drawn as one; None for none.
-        color_by: what colours tell, a value of charts.dag.ColourBy.
-        selected: the node that is selected from outside, unfolded and brought into view; None for
-            none. A later click of the reader outweighs it.
-        on_select: called with the node that the reader has just selected, or None, before the
-            script runs again; who keeps the selection in the address puts it there now, so that
-            ``selected`` already holds it.
-        find: what is searched for, from outside; a later search of the reader outweighs it.
-        on_find: called with what the reader searches for.
-        fold: what the fold begins with, a value of analysis.fold.FoldBy; a later choice of the
-            reader outweighs it.
-        on_fold: called with what the reader chooses.
-        ready: whether the graph is prepared already; if not, the component prepares it, tells how
-            far it is, and has the script run once more when it is done.
-        key: of the widget.
+        against: key, run and id of an earlier graph to draw together with this one, or None.
+        color_by: colouring, a value of charts.dag.ColourBy.
+        selected: node to unfold and show, or None. A later click overrides it.
+        on_select: called with the clicked node, or None, before the script runs again, so that
+            ``selected`` can already have it.
+        find: search text. A later search of the reader overrides it.
+        on_find: called with a new search text.
+        fold: way to fold, a value of analysis.fold.FoldBy. A later choice overrides it.
+        on_fold: called with a new choice.
+        ready: whether the graph is prepared. If not, the component prepares it, shows the progress,
+            and runs the script again.
+        key: key of the widget.
     """
     state = _component()(
         data=as_data(
@@ -119,7 +116,7 @@ def dag_view(
 
 
 def _clicked(key: str, on_select: Callable[[int | None], None] | None) -> None:
-    """Called on a click; its presence alone makes the state known to Streamlit."""
+    """Handle a click. Streamlit keeps the state only if there is a callback."""
     click = st.session_state[key].get("selected")
     if on_select is not None and isinstance(click, dict):
         on_select(_node(click))
@@ -138,7 +135,7 @@ def _refolded(key: str, on_fold: Callable[[str], None] | None) -> None:
 
 
 def _nothing() -> None:
-    """That the script runs again is all that is wanted."""
+    """Do nothing: only the run of the script is needed."""
 
 
 def _node(click: dict[str, Any]) -> int | None:

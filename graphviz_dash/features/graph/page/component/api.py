@@ -1,6 +1,6 @@
-"""The DAG's routes: views of a folded graph, a search for nodes, what is told of edges and repeats.
+"""Routes of the DAG component: views of a folded graph, search, edges and repeats.
 
-How parameters are checked and answers given: graphviz_dash.ui.components.requests.
+Parameter checks and responses: graphviz_dash.ui.components.requests.
 """
 
 from __future__ import annotations
@@ -55,21 +55,21 @@ _WIDTH: Final = (50, 20_000)
 
 
 class Hits(msgspec.Struct, frozen=True):
-    """The nodes that a search matches."""
+    """Nodes that match a search."""
 
     total: int
-    """How many there are."""
+    """Number of matches."""
     nodes: list[int]
-    """The first of them, by index."""
+    """Indices of the first matches."""
     around: list[str]
-    """The groups to unfold so that they are seen, by id."""
+    """Ids of the groups to unfold to show them."""
     leaves: list[int]
-    """The numbers of ``nodes`` in the order of the fold, ascending."""
+    """Positions of ``nodes`` in the order of the fold, ascending."""
 
 
 def routes() -> list[Route]:
-    """What is seen, found and told of a graph; how far its preparation is, and ending that."""
-    answers: dict[str, Callable[[Request], msgspec.Struct]] = {
+    """Return the routes for views, search and details, and for progress and cancellation."""
+    handlers: dict[str, Callable[[Request], msgspec.Struct]] = {
         "view": _view,
         "search": _search,
         "edges": _edges,
@@ -80,8 +80,8 @@ def routes() -> list[Route]:
     }
     return [
         *(
-            Route(f"/api/dag/{name}", answering(answer), methods=["GET"])
-            for name, answer in answers.items()
+            Route(f"/api/dag/{name}", answering(handler), methods=["GET"])
+            for name, handler in handlers.items()
         ),
         Route("/api/dag/cancel", answering(_cancel), methods=["POST"]),
     ]
@@ -89,7 +89,7 @@ def routes() -> list[Route]:
 
 def _view(request: Request) -> DagView:
     colour = _colour(request)
-    # Colours that tell times wait for them.
+    # Colourings by time need the times.
     soon = request.query_params.get("soon") == "yes" and colour in _WITHOUT_TIMES
     graph = _graph(request, drawable if soon else prepared)
     focus = request.query_params.get("focus", "")
@@ -137,7 +137,6 @@ def _repeat(request: Request) -> RepeatCard:
 
 
 def _drawing(request: Request) -> Drawing:
-    """What is seen, as a file."""
     kind = one(request, "format")
     if kind not in ("svg", "dot"):
         raise BadParameterError(f"format: {kind[:40]!r}, expected svg or dot")
@@ -160,7 +159,7 @@ def _cancel(request: Request) -> Standing:
 
 
 def _complete(request: Request) -> Standing:
-    """Where the preparation stands, once it is at its end."""
+    """Wait for the preparation to end, and return its status."""
     _graph(request)
     return standing(*_wanted(request))
 
@@ -169,12 +168,12 @@ def _graph(request: Request, made: Callable[..., FoldedGraph] = prepared) -> Fol
     try:
         return made(*_wanted(request))
     except CancelledError as cancelled:
-        raise BadParameterError("preparing the graph was cancelled") from cancelled
+        raise BadParameterError("preparation of the graph was cancelled") from cancelled
 
 
 def _wanted(request: Request) -> tuple[GraphAddress, GraphAddress | None, FoldBy]:
-    """The graph that is asked for, the earlier one that it is compared with, and how it is folded
-    (by the order of execution unless told)."""
+    """Parse the requested graph, the earlier graph to compare with, and the way to fold (default:
+    execution order)."""
     by = request.query_params.get("fold", FoldBy.ORDER.value)
     if by not in list(FoldBy):
         raise BadParameterError(f"fold: {by[:40]!r}, expected one of {', '.join(FoldBy)}")
@@ -209,12 +208,11 @@ def _ratio(request: Request) -> float:
 
 
 def _width(request: Request) -> float:
-    """The width of the canvas; the usual one where none is given."""
     return integer(request, "width", *_WIDTH) if "width" in request.query_params else USUAL_WIDTH
 
 
 def _expanded(request: Request) -> list[str] | None:
-    """None when the parameter is not given: the server then unfolds what fits."""
+    """Parse the unfolded groups; None if missing, then as many as fit are unfolded."""
     text = request.query_params.get("expanded")
     if text is None:
         return None
@@ -225,7 +223,6 @@ def _expanded(request: Request) -> list[str] | None:
 
 
 def _group(request: Request, name: str) -> str | None:
-    """A group, if one is given."""
     text = request.query_params.get(name)
     if text is not None and not _GROUP.fullmatch(text):
         raise BadParameterError(f"{name}: expected an id such as g.0.2")
@@ -233,7 +230,6 @@ def _group(request: Request, name: str) -> str | None:
 
 
 def _box(request: Request, name: str) -> str:
-    """A group or a node."""
     text = one(request, name)
     if not _BOX.fullmatch(text):
         raise BadParameterError(f"{name}: expected an id such as g.0.2 or n17")
@@ -241,7 +237,6 @@ def _box(request: Request, name: str) -> str:
 
 
 def _shown(request: Request) -> dict[str, int]:
-    """The blocks that repeats show for all."""
     text = request.query_params.get("shown", "")
     parts = text.split(",") if text else []
     if len(parts) > _MAX_EXPANDED or not all(_SHOWN.fullmatch(part) for part in parts):

@@ -1,4 +1,4 @@
-"""What is seen of a graph as a file to save."""
+"""Views of a graph as files."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class Drawing(msgspec.Struct, frozen=True):
     """A file to save."""
 
     name: str
-    """What to call it."""
+    """File name."""
     type: str
-    """Its media type."""
+    """Media type."""
     text: str
-    """Its content."""
+    """Content."""
 
 
 def svg_drawing(view: DagView, name: str, *, dark: bool) -> Drawing:
-    """The view of the graph called ``name`` as a picture."""
+    """Draw the view of the graph ``name`` as SVG."""
     return Drawing(f"{_stem(name)}.svg", "image/svg+xml", view_file(view, name, dark))
 
 
 def dot_drawing(view: DagView, name: str) -> Drawing:
-    """The view of the graph called ``name`` for Graphviz."""
+    """Write the view of the graph ``name`` for Graphviz."""
     return Drawing(f"{_stem(name)}.dot", "text/vnd.graphviz", view_dot(view, name))
 
 

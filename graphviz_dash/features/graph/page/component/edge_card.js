@@ -1,8 +1,8 @@
-// The edges of a link, one by one, with type and ports; each end can be chosen.
+// The card of a link: its edges with type and ports. Each end selects its node.
 
-import { button, element, find } from "../../../../ui/components/common/elements.js";
+import { find, makeButton, makeElement } from "../../../../ui/components/common/elements.js";
 import { formatCount } from "../../../../ui/components/common/numbers.js";
-import { ask } from "../../../../ui/components/common/server.js";
+import { fetchJson } from "../../../../ui/components/common/server.js";
 
 /** @import { Dag } from "./dag.js" */
 /** @import { EdgeList, EdgeRow, Link } from "./wire.js" */
@@ -17,39 +17,40 @@ export class EdgeCard {
   /** @param {Link} link */
   async open(link) {
     const { dag } = this;
-    dag.chosenLink = link;
-    dag.hide();
-    dag.draw();
+    const { state } = dag;
+    state.chosenLink = link;
+    dag.clearHover();
+    dag.renderer.draw();
     const { source, target } = link;
     /** @type {EdgeList} */
-    const list = await ask(
-      `/api/dag/edges?${new URLSearchParams({ ...dag.query, source, target })}`,
+    const list = await fetchJson(
+      `/api/dag/edges?${new URLSearchParams({ ...state.query, source, target })}`,
     );
-    if (dag.chosenLink !== link) return;
-    const [from, to] = [dag.labelOf(source), dag.labelOf(target)];
-    const rows = list.rows.map((row) => this.row(row));
+    if (state.chosenLink !== link) return;
+    const [from, to] = [state.getLabel(source), state.getLabel(target)];
+    const rows = list.rows.map((row) => this.makeRow(row));
     if (list.total > rows.length) {
-      rows.push(element("li", "", `and ${formatCount(list.total - rows.length)} more`));
+      rows.push(makeElement("li", "", `and ${formatCount(list.total - rows.length)} more`));
     }
-    const close = button("×", "Close (Esc)", () => this.close());
+    const close = makeButton("×", "Close (Esc)", () => this.close());
     close.className = "close";
     this.card.replaceChildren(
       close,
-      element("b", "", `${from} → ${to}`),
-      element("p", "", list.kinds.join("; ") || "no edge: it holds it"),
-      element("ul", "", rows),
+      makeElement("b", "", `${from} → ${to}`),
+      makeElement("p", "", list.kinds.join("; ") || "no edge: the node contains the graph"),
+      makeElement("ul", "", rows),
     );
     this.card.hidden = false;
-    dag.say(`${list.total} edges from ${from} to ${to}: ${list.kinds.join("; ")}`);
+    dag.chrome.announce(`${list.total} edges from ${from} to ${to}: ${list.kinds.join("; ")}`);
   }
 
   /** @param {EdgeRow} row */
-  row(row) {
-    return element("li", row.critical ? "critical" : "", [
-      this.end(row.source, row.before),
-      element("span", "", "→"),
-      this.end(row.target, row.after),
-      element("small", "", row.what),
+  makeRow(row) {
+    return makeElement("li", row.critical ? "critical" : "", [
+      this.makeEnd(row.source, row.before),
+      makeElement("span", "", "→"),
+      this.makeEnd(row.target, row.after),
+      makeElement("small", "", row.what),
     ]);
   }
 
@@ -57,28 +58,22 @@ export class EdgeCard {
    * @param {number} node
    * @param {string} text
    */
-  end(node, text) {
-    const made = button(text, `Choose node ${text}`, () => this.dag.choose(node));
-    made.className = "end";
-    return made;
+  makeEnd(node, text) {
+    const button = makeButton(text, `Select node ${text}`, () => this.dag.goToNode(node));
+    button.className = "end";
+    return button;
   }
 
-  /** Goes through the links of the box that has the focus. */
-  next() {
-    const { view, focus, chosenLink } = this.dag;
-    const id = focus ?? this.dag.selectedId();
-    if (!view || !id) return;
-    const links = view.links.filter((link) =>
-      link.count && (link.source === id || link.target === id)
-    );
-    const at = chosenLink ? links.indexOf(chosenLink) : -1;
-    if (links.length) this.open(links[(at + 1) % links.length]);
+  /** Show the next link of the focused box. */
+  openNext() {
+    const link = this.dag.state.findNextLink();
+    if (link) this.open(link);
   }
 
   close() {
     this.card.hidden = true;
-    if (!this.dag.chosenLink) return;
-    this.dag.chosenLink = null;
-    this.dag.draw();
+    if (!this.dag.state.chosenLink) return;
+    this.dag.state.chosenLink = null;
+    this.dag.renderer.draw();
   }
 }

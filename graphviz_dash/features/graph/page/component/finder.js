@@ -1,14 +1,13 @@
-// The search for nodes: its field, its hits, and the way from one to the next.
+// The search for nodes: its field, its hits, and navigation between them.
 
 import { find } from "../../../../ui/components/common/elements.js";
-import { countBelow } from "../../../../ui/components/common/numbers.js";
-import { ask } from "../../../../ui/components/common/server.js";
+import { fetchJson } from "../../../../ui/components/common/server.js";
 
 /** @import { Dag } from "./dag.js" */
-/** @import { Box, Hits } from "./wire.js" */
+/** @import { Hits } from "./wire.js" */
 
 const PAUSE_MS = 140;
-const MOST_UNFOLDED = 400;
+const MAX_UNFOLDED = 400;
 
 export class Finder {
   /** @param {Dag} dag */
@@ -16,16 +15,8 @@ export class Finder {
     this.dag = dag;
     this.field = find(dag.root, ".search", HTMLInputElement);
     this.count = find(dag.root, ".hits", HTMLElement);
-    /** @type {Set<number>} nodes */
-    this.hits = new Set();
-    /** @type {number[]} the nodes in the order in which they are gone through */
-    this.list = [];
-    /** @type {number[]} their numbers in the order of the fold, ascending */
-    this.leaves = [];
-    /** The hit that is shown, as index into the list; -1 for none. */
-    this.at = -1;
-    /** What Python knows to be searched for. */
-    this.known = "";
+    /** Search text according to Python. */
+    this.pythonText = "";
     this.timer = 0;
   }
 
@@ -34,82 +25,69 @@ export class Finder {
   }
 
   /**
-   * Searches for what Python says, where that has changed.
+   * Apply the search from Python if it has changed.
    * @param {string} text
    */
-  follow(text) {
-    if (text === this.known) return;
-    this.known = text;
+  sync(text) {
+    if (text === this.pythonText) return;
+    this.pythonText = text;
     if (text === this.text) return;
     this.field.value = text;
-    if (this.dag.view) this.search();
+    if (this.dag.state.view) this.search();
   }
 
-  /** Searches once the reader pauses. */
-  type() {
+  /** Search after a pause in typing. */
+  searchLater() {
     clearTimeout(this.timer);
     this.timer = window.setTimeout(() => this.search(), PAUSE_MS);
   }
 
   async search() {
     const { dag, text } = this;
-    if (text !== this.known) {
-      this.known = text;
+    if (text !== this.pythonText) {
+      this.pythonText = text;
       dag.setStateValue("found", text);
     }
     if (!text) return this.clear();
-    const query = new URLSearchParams({ ...dag.query, q: text });
+    const { state } = dag;
+    const query = new URLSearchParams({ ...state.query, q: text });
     /** @type {Hits | null} */
-    const hits = await ask(`/api/dag/search?${query}`).catch(() => null);
-    if (!hits || !dag.view || text !== this.text) return;
-    this.list = hits.nodes;
-    this.hits = new Set(hits.nodes);
-    this.leaves = hits.leaves;
-    this.at = -1;
-    this.count.textContent = hits.total ? `${hits.total} found` : "none found";
+    const hits = await fetchJson(`/api/dag/search?${query}`).catch(() => null);
+    if (!hits || !state.view || text !== this.text) return;
+    state.hits.setHits(hits);
+    this.count.textContent = hits.total ? `${hits.total} found` : "no matches";
     dag.canvas.dataset.hits = String(hits.total);
-    const expanded = [...new Set([...dag.view.expanded, ...hits.around])];
-    await dag.load({ expanded: expanded.slice(0, MOST_UNFOLDED) });
-    if (hits.total) this.next(1);
+    const expanded = [...new Set([...state.view.expanded, ...hits.around])];
+    await dag.loader.load({ expanded: expanded.slice(0, MAX_UNFOLDED) });
+    if (hits.total) this.visitNext(1);
   }
 
   clear() {
-    this.hits = new Set();
-    this.list = [];
-    this.leaves = [];
+    this.dag.state.hits.clear();
     this.count.textContent = "";
     this.dag.canvas.dataset.hits = "";
-    this.dag.paintTheme();
+    this.dag.redraw();
   }
 
-  /** Empties the field and goes back to the drawing. */
-  leave() {
+  /** Clear the search and return to the graph. */
+  reset() {
     this.field.value = "";
-    this.type();
+    this.searchLater();
     this.dag.canvas.focus();
   }
 
   /**
-   * Shows the next hit, or the one before.
+   * Show the next or previous hit.
    * @param {1 | -1} by
    */
-  next(by) {
-    const { dag, list } = this;
-    if (!list.length) return;
-    this.at = (this.at + by + list.length) % list.length;
-    const node = list[this.at];
-    this.count.textContent = `${this.at + 1} of ${list.length}`;
-    const box = dag.byId.get(`n${node}`);
+  visitNext(by) {
+    const { dag } = this;
+    const { hits } = dag.state;
+    const node = hits.step(by);
+    if (node === null) return;
+    this.count.textContent = `${hits.index + 1} of ${hits.list.length}`;
+    const box = dag.state.getNodeBox(node);
     if (box) dag.reveal(box);
-    else dag.load({ focus: node });
-  }
-
-  /**
-   * How many of the hits are in a box.
-   * @param {Box} box
-   */
-  hitsIn(box) {
-    if (!this.hits.size) return 0;
-    return countBelow(this.leaves, box.first + box.count) - countBelow(this.leaves, box.first);
+    else dag.loader.load({ focus: node });
   }
 }

@@ -1,43 +1,42 @@
-// Where things of the drawing lie: arithmetic only, in graph coordinates (pixels at full zoom)
-// unless the screen is named.
+// Geometry of the drawing, in graph coordinates (pixels at full zoom) unless the screen is named.
 
 import { clamp } from "../../../../ui/components/common/numbers.js";
 
 /** @import { Box, Link } from "./wire.js" */
 
 /**
- * How the graph lies on the screen: a point (x, y) of it is drawn at (x * zoom + camera.x, ...).
+ * Position of the graph on the screen: its point (x, y) is drawn at (x * zoom + camera.x, ...).
  * @typedef {{zoom: number, x: number, y: number}} Camera
  */
 
 /** @typedef {{width: number, height: number}} Size */
 /** @typedef {{x: number, y: number, width: number, height: number}} Rect */
 
-/** Height of an unfolded group's head, the part of it that is clicked. */
-export const HEAD = 26;
+/** Height of the head of an unfolded group, the part that reacts to clicks. */
+export const HEAD_HEIGHT = 26;
 
-/** Zoom from which on a box has room for a line of text of the least size. */
-export const READABLE = 0.45;
+/** Zoom at which a box has room for one line of the smallest text. */
+export const READABLE_ZOOM = 0.45;
 
 const FIT_MARGIN = 14;
-const MOST_FIT_ZOOM = 1.15;
-const LEAST_ZOOM = 0.05;
-const MOST_ZOOM = 3;
+const MAX_FIT_ZOOM = 1.15;
+const MIN_ZOOM = 0.05;
+const MAX_ZOOM = 3;
 const MAP_WIDTH = 168;
 const MAP_SHARE = 0.32;
 const MAP_MARGIN = 12;
 const LINK_REACH_PX = 6;
 
 /**
- * The camera that shows all of a graph, in the middle of the screen.
+ * Fit the entire graph into the middle of the screen.
  * @param {Size} graph
  * @param {Size} screen
  * @returns {Camera}
  */
-export function fitted(graph, screen) {
+export function fitCamera(graph, screen) {
   const across = (screen.width - 2 * FIT_MARGIN) / graph.width;
   const down = (screen.height - 2 * FIT_MARGIN) / graph.height;
-  const zoom = Math.min(MOST_FIT_ZOOM, across, down);
+  const zoom = Math.min(MAX_FIT_ZOOM, across, down);
   return {
     zoom,
     x: (screen.width - graph.width * zoom) / 2,
@@ -46,26 +45,26 @@ export function fitted(graph, screen) {
 }
 
 /**
- * The camera of a first view: all of a graph where that can be read, else its beginning.
+ * Choose the first camera: the entire graph if it is readable, else its beginning.
  * @param {Size} graph
  * @param {Size} screen
  * @returns {Camera}
  */
-export function opening(graph, screen) {
-  const all = fitted(graph, screen);
-  if (all.zoom >= READABLE) return all;
-  const spare = screen.width - graph.width * READABLE;
-  return { zoom: READABLE, x: Math.max(FIT_MARGIN, spare / 2), y: FIT_MARGIN };
+export function openCamera(graph, screen) {
+  const entire = fitCamera(graph, screen);
+  if (entire.zoom >= READABLE_ZOOM) return entire;
+  const spare = screen.width - graph.width * READABLE_ZOOM;
+  return { zoom: READABLE_ZOOM, x: Math.max(FIT_MARGIN, spare / 2), y: FIT_MARGIN };
 }
 
 /**
- * The camera that keeps the middle of the screen in the middle when the screen takes another size.
+ * Keep the middle of the screen in the middle when the size of the screen changes.
  * @param {Camera} camera
  * @param {Size} before
  * @param {Size} after
  * @returns {Camera}
  */
-export function recentred(camera, before, after) {
+export function recentreCamera(camera, before, after) {
   return {
     zoom: camera.zoom,
     x: camera.x + (after.width - before.width) / 2,
@@ -74,7 +73,7 @@ export function recentred(camera, before, after) {
 }
 
 /**
- * A camera closer by `factor`; what is at (x, y) of the screen stays there.
+ * Zoom by `factor` around the point (x, y) of the screen.
  * @param {Camera} camera
  * @param {number} factor
  * @param {number} x
@@ -83,9 +82,9 @@ export function recentred(camera, before, after) {
  * @param {Size} screen
  * @returns {Camera}
  */
-export function zoomedAt(camera, factor, x, y, graph, screen) {
-  const least = Math.min(LEAST_ZOOM, screen.width / graph.width / 2);
-  const zoom = clamp(camera.zoom * factor, least, MOST_ZOOM);
+export function zoomCamera(camera, factor, x, y, graph, screen) {
+  const minZoom = Math.min(MIN_ZOOM, screen.width / graph.width / 2);
+  const zoom = clamp(camera.zoom * factor, minZoom, MAX_ZOOM);
   return {
     zoom,
     x: x - ((x - camera.x) * zoom) / camera.zoom,
@@ -94,7 +93,7 @@ export function zoomedAt(camera, factor, x, y, graph, screen) {
 }
 
 /**
- * Whether a box lies on the screen, with some air around it.
+ * Whether a box is on the screen with a margin around it.
  * @param {Rect} box
  * @param {Camera} camera
  * @param {Size} screen
@@ -107,65 +106,67 @@ export function isInView(box, camera, screen) {
 }
 
 /**
- * The innermost box at a point; of an unfolded group only its head counts, since inside it lie the
- * others.
+ * Find the innermost box at a point. Of an unfolded group only the head counts.
  * @param {readonly Box[]} boxes outer ones first
  * @param {number} x
  * @param {number} y
  * @returns {Box | null}
  */
-export function boxAt(boxes, x, y) {
+export function findBox(boxes, x, y) {
   let innermost = null;
   for (const box of boxes) {
     const inside = x >= box.x && x <= box.x + box.width && y >= box.y && y <= box.y + box.height;
-    if (inside && (!box.open || y <= box.y + HEAD)) innermost = box;
+    if (inside && (!box.open || y <= box.y + HEAD_HEIGHT)) innermost = box;
   }
   return innermost;
 }
 
 /**
- * The link that passes nearest to a point, within a few pixels of the screen.
+ * Find the link nearest to a point, within a few pixels of the screen.
  * @param {readonly Link[]} links
  * @param {number} x
  * @param {number} y
  * @param {number} zoom
  * @returns {Link | null}
  */
-export function linkAt(links, x, y, zoom) {
+export function findLink(links, x, y, zoom) {
   let reach = LINK_REACH_PX / zoom;
   let nearest = null;
   for (const link of links) {
-    const away = distanceToLine(link.points, x, y);
-    if (away < reach) [reach, nearest] = [away, link];
+    const distance = measureDistance(link.points, x, y);
+    if (distance < reach) [reach, nearest] = [distance, link];
   }
   return nearest;
 }
 
 /**
- * How far a point is from a polyline.
+ * Measure the distance from a point to a polyline.
  * @param {readonly number[]} points as x, y, x, y, ...
  * @param {number} x
  * @param {number} y
  */
-export function distanceToLine(points, x, y) {
-  let least = Infinity;
+export function measureDistance(points, x, y) {
+  let distance = Infinity;
   for (let i = 0; i + 3 < points.length; i += 2) {
     const [ax, ay, bx, by] = points.slice(i, i + 4);
     const square = (bx - ax) ** 2 + (by - ay) ** 2;
     const along = square ? clamp(((x - ax) * (bx - ax) + (y - ay) * (by - ay)) / square, 0, 1) : 0;
-    least = Math.min(least, Math.hypot(x - ax - along * (bx - ax), y - ay - along * (by - ay)));
+    distance = Math.min(
+      distance,
+      Math.hypot(x - ax - along * (bx - ax), y - ay - along * (by - ay)),
+    );
   }
-  return least;
+  return distance;
 }
 
 /**
- * Where the small map lies on the screen and its scale, or null when all is in view anyway.
+ * Place the overview map on the screen; null if the entire graph is visible.
  * @param {Size} graph
  * @param {Camera} camera
  * @param {Size} screen
  * @returns {(Rect & {scale: number}) | null}
  */
-export function mapFrame(graph, camera, screen) {
+export function placeMap(graph, camera, screen) {
   const { zoom } = camera;
   if (graph.width * zoom <= screen.width + 1 && graph.height * zoom <= screen.height + 1) {
     return null;
@@ -183,7 +184,7 @@ export function mapFrame(graph, camera, screen) {
 }
 
 /**
- * Whether a point lies in a rectangle.
+ * Whether a point is inside a rectangle.
  * @param {Rect} rect
  * @param {number} x
  * @param {number} y
@@ -193,32 +194,32 @@ export function contains(rect, x, y) {
 }
 
 /**
- * The box beside another one, among those that lie as high, from left to right.
+ * Find the box to the left or right of another one in the same row.
  * @param {readonly Box[]} boxes
  * @param {Box} box
  * @param {number} by 1: to the right, -1: to the left
  * @returns {Box | undefined}
  */
-export function boxBeside(boxes, box, by) {
+export function findBoxToSide(boxes, box, by) {
   const row = boxes.filter((other) => !other.open && Math.abs(other.y - box.y) < box.height);
   row.sort((a, b) => a.x - b.x);
   return row[row.indexOf(box) + by];
 }
 
 /**
- * The strip of a group's colours as stretches of neighbours that are drawn as one rectangle: those
- * of one colour where a node has no pixels of its own.
+ * Group the strip of a group's colours into rectangles. Neighbours of the same colour share one if a
+ * node is too narrow for its own.
  * @param {readonly number[]} strip
  * @param {number} step width of a node
  * @returns {{colour: number, from: number, to: number}[]}
  */
-export function stripStretches(strip, step) {
-  const stretches = [];
+export function groupStrip(strip, step) {
+  const groups = [];
   let from = 0;
   for (let to = 1; to <= strip.length; to++) {
     if (step <= 4 && to < strip.length && strip[to] === strip[from]) continue;
-    stretches.push({ colour: strip[from], from, to });
+    groups.push({ colour: strip[from], from, to });
     from = to;
   }
-  return stretches;
+  return groups;
 }

@@ -1,6 +1,6 @@
-// What the reader does with pointer, wheel and keyboard.
+// Pointer, wheel and keyboard input.
 
-import { contains, mapFrame } from "./geometry.js";
+import { contains } from "./geometry.js";
 
 /** @import { Dag } from "./dag.js" */
 
@@ -22,21 +22,21 @@ const KEYS = {
   d: (dag) => dag.pan(-60, 0),
   arrowdown: (dag) => dag.walk("target"),
   arrowup: (dag) => dag.walk("source"),
-  arrowright: (dag) => dag.beside(1),
-  arrowleft: (dag) => dag.beside(-1),
-  enter: (dag) => dag.act(dag.focusBox()),
-  " ": (dag) => dag.act(dag.focusBox()),
-  escape: (dag) => dag.clear(),
-  "[": (dag) => dag.repeat.step(-1),
-  "]": (dag) => dag.repeat.step(1),
-  e: (dag) => dag.edges.next(),
+  arrowright: (dag) => dag.moveToSide(1),
+  arrowleft: (dag) => dag.moveToSide(-1),
+  enter: (dag) => dag.activate(dag.state.focusBox),
+  " ": (dag) => dag.activate(dag.state.focusBox),
+  escape: (dag) => dag.clearSelection(),
+  "[": (dag) => dag.repeatBar.step(-1),
+  "]": (dag) => dag.repeatBar.step(1),
+  e: (dag) => dag.edgeCard.openNext(),
   m: (dag) => dag.foldBy(BY_MODULE),
   n: (dag) => dag.foldBy(BY_DATA),
-  x: (dag) => dag.fill(),
+  x: (dag) => dag.toggleFullScreen(),
 };
 
 /**
- * Has a DAG follow the reader until `signal` ends it.
+ * Connect input to a DAG until `signal` aborts.
  * @param {Dag} dag
  * @param {AbortSignal} signal
  */
@@ -48,19 +48,19 @@ export function listen(dag, signal) {
 }
 
 /**
- * How much closer a turn of the wheel goes.
+ * Get the zoom factor of a wheel event.
  * @param {{deltaY: number, deltaMode: number}} event
  */
-export function wheelFactor({ deltaY, deltaMode }) {
+export function getWheelFactor({ deltaY, deltaMode }) {
   return Math.exp(-deltaY * (deltaMode === 1 ? LINE_PX : 1) * 0.0016);
 }
 
 /**
- * Where an event is on the canvas, in CSS pixels.
+ * Get the point of an event on the canvas, in CSS pixels.
  * @param {HTMLCanvasElement} canvas
  * @param {MouseEvent} event
  */
-function pointOf(canvas, event) {
+function getPoint(canvas, event) {
   const bounds = canvas.getBoundingClientRect();
   return { x: event.clientX - bounds.left, y: event.clientY - bounds.top };
 }
@@ -77,32 +77,33 @@ function listenToPointer(dag, signal) {
     if (event.button !== 0) return;
     canvas.focus({ preventScroll: true });
     canvas.setPointerCapture(event.pointerId);
-    const { x, y } = pointOf(canvas, event);
-    const map = dag.view && mapFrame(dag.view, dag, dag);
+    const { x, y } = getPoint(canvas, event);
+    const { state, viewport } = dag;
+    const map = state.view && viewport.placeMap(state.view);
     const onMap = map !== null && contains(map, x, y);
-    drag = { x, y, cameraX: dag.x, cameraY: dag.y, moved: false, map: onMap };
-    if (onMap) dag.lookAtMap(x, y);
+    drag = { x, y, cameraX: viewport.x, cameraY: viewport.y, moved: false, map: onMap };
+    if (onMap) dag.panToMapPoint(x, y);
   }, { signal });
   canvas.addEventListener("pointermove", (event) => {
-    const { x, y } = pointOf(canvas, event);
+    const { x, y } = getPoint(canvas, event);
     if (!drag) return dag.hoverAt(x, y);
-    if (drag.map) return dag.lookAtMap(x, y);
+    if (drag.map) return dag.panToMapPoint(x, y);
     if (Math.hypot(x - drag.x, y - drag.y) > CLICK_REACH_PX) drag.moved = true;
     if (!drag.moved) return;
     canvas.style.cursor = "grabbing";
-    dag.x = drag.cameraX + x - drag.x;
-    dag.y = drag.cameraY + y - drag.y;
-    dag.move();
+    dag.viewport.x = drag.cameraX + x - drag.x;
+    dag.viewport.y = drag.cameraY + y - drag.y;
+    dag.drawMotion();
   }, { signal });
   canvas.addEventListener("pointerup", (event) => {
-    const { x, y } = pointOf(canvas, event);
+    const { x, y } = getPoint(canvas, event);
     const clicked = drag && !drag.moved && !drag.map;
     drag = null;
     canvas.style.cursor = "";
     if (clicked) dag.clickAt(x, y);
   }, { signal });
   canvas.addEventListener("pointercancel", () => (drag = null), { signal });
-  canvas.addEventListener("pointerleave", () => dag.hide(), { signal });
+  canvas.addEventListener("pointerleave", () => dag.clearHover(), { signal });
 }
 
 /**
@@ -111,10 +112,10 @@ function listenToPointer(dag, signal) {
  */
 function listenToWheel(dag, signal) {
   dag.canvas.addEventListener("wheel", (event) => {
-    if (!dag.wheel.takes(event)) return;
+    if (!dag.wheel.accept(event)) return;
     event.preventDefault();
-    const { x, y } = pointOf(dag.canvas, event);
-    dag.zoomBy(wheelFactor(event), x, y);
+    const { x, y } = getPoint(dag.canvas, event);
+    dag.zoomBy(getWheelFactor(event), x, y);
   }, { signal, passive: false });
 }
 
@@ -130,12 +131,12 @@ function listenToKeys(dag, signal) {
     event.stopPropagation();
     action(dag);
   }, { signal });
-  // The field says so itself: this key leads to it from wherever nobody is writing.
+  // The placeholder of the search field names this key. It works unless an input has the focus.
   window.addEventListener("keydown", (event) => {
-    const from = event.composedPath()[0];
-    const writes = from instanceof HTMLElement &&
-      (from.matches("input, textarea, select") || from.isContentEditable);
-    if (event.key !== "/" || hasModifier(event) || writes) return;
+    const target = event.composedPath()[0];
+    const isInput = target instanceof HTMLElement &&
+      (target.matches("input, textarea, select") || target.isContentEditable);
+    if (event.key !== "/" || hasModifier(event) || isInput) return;
     event.preventDefault();
     dag.finder.field.focus();
   }, { signal });
@@ -147,11 +148,11 @@ function listenToKeys(dag, signal) {
  */
 function listenToSearch(dag, signal) {
   const { finder } = dag;
-  finder.field.addEventListener("input", () => finder.type(), { signal });
+  finder.field.addEventListener("input", () => finder.searchLater(), { signal });
   finder.field.addEventListener("keydown", (event) => {
     event.stopPropagation();
-    if (event.key === "Enter") finder.next(event.shiftKey ? -1 : 1);
-    if (event.key === "Escape") finder.leave();
+    if (event.key === "Enter") finder.visitNext(event.shiftKey ? -1 : 1);
+    if (event.key === "Escape") finder.reset();
   }, { signal });
 }
 

@@ -1,23 +1,23 @@
-// The paths of a view, made once: what is filled and outlined alike is one path.
+// Paths of a view, made once. Shapes with the same fill and outline share a path.
 
-import { stripStretches } from "./geometry.js";
+import { groupStrip } from "./geometry.js";
 
 /** @import { Box, Link } from "./wire.js" */
 /** @import { View } from "./view.js" */
 
 /**
- * Folded boxes that look alike.
+ * Folded boxes with the same look.
  * @typedef {object} BoxPaths
  * @property {number} colour index into the legend
  * @property {boolean} disabled
  * @property {boolean} dim
- * @property {Path2D} stack the edges of a repeat's other blocks, behind
+ * @property {Path2D} stack edges of the other blocks of a repeat, behind the box
  * @property {Path2D} box
- * @property {Path2D} bar the colour at the left
+ * @property {Path2D} bar of full colour at the left
  */
 
 /**
- * Links that look alike.
+ * Links with the same look.
  * @typedef {object} LinkPaths
  * @property {number} width
  * @property {number[]} dash
@@ -69,16 +69,16 @@ export function makePaths(view, isDim) {
 function addBox(paths, box, dim) {
   const { x, y, width, height, colour, disabled } = box;
   const key = `${colour}/${disabled}/${dim}`;
-  let alike = paths.boxes.get(key);
-  if (!alike) {
-    alike = { colour, disabled, dim, stack: new Path2D(), box: new Path2D(), bar: new Path2D() };
-    paths.boxes.set(key, alike);
+  let group = paths.boxes.get(key);
+  if (!group) {
+    group = { colour, disabled, dim, stack: new Path2D(), box: new Path2D(), bar: new Path2D() };
+    paths.boxes.set(key, group);
   }
   if (box.repeats) {
-    for (const by of [7, 3.5]) alike.stack.roundRect(x + by, y + by, width, height, 7);
+    for (const by of [7, 3.5]) group.stack.roundRect(x + by, y + by, width, height, 7);
   }
-  alike.box.roundRect(x, y, width, height, 7);
-  alike.bar.roundRect(x, y, 4.5, height, [7, 0, 0, 7]);
+  group.box.roundRect(x, y, width, height, 7);
+  group.bar.roundRect(x, y, 4.5, height, [7, 0, 0, 7]);
   if (box.critical) paths.critical.roundRect(x + width - 4.5, y, 4.5, height, [0, 7, 7, 0]);
   if (box.strip.length) addStrip(paths, box, dim);
 }
@@ -91,7 +91,7 @@ function addBox(paths, box, dim) {
 function addStrip(paths, box, dim) {
   const step = (box.width - 24) / box.strip.length;
   const y = box.y + box.height - 13;
-  for (const { colour, from, to } of stripStretches(box.strip, step)) {
+  for (const { colour, from, to } of groupStrip(box.strip, step)) {
     const key = `${colour}/${dim}`;
     let strip = paths.strips.get(key);
     if (!strip) paths.strips.set(key, strip = { colour, dim, path: new Path2D() });
@@ -108,17 +108,17 @@ function addLink(paths, link) {
   const width = link.critical ? 2.6 : link.count > 1 ? 1.6 : 1.1;
   const dash = link.dashed ? [5, 4] : link.count ? [] : [1.5, 3.5];
   const key = `${width}/${dash}/${link.critical}`;
-  let alike = paths.links.get(key);
-  if (!alike) {
+  let group = paths.links.get(key);
+  if (!group) {
     const { critical } = link;
-    alike = { width, dash, critical, line: new Path2D(), heads: new Path2D() };
-    paths.links.set(key, alike);
+    group = { width, dash, critical, line: new Path2D(), heads: new Path2D() };
+    paths.links.set(key, group);
   }
-  traceLink(alike.line, alike.heads, link.points);
+  traceLink(group.line, group.heads, link.points);
 }
 
 /**
- * Adds a link's way with rounded corners to `line`, and the head of its arrow to `heads`.
+ * Add the rounded polyline of a link to `line`, and its arrowhead to `heads`.
  * @param {Path2D} line
  * @param {Path2D} heads
  * @param {readonly number[]} points as x, y, x, y, ...

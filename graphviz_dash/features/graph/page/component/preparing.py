@@ -1,4 +1,4 @@
-"""The work before the first view of a large graph: a job in stages, told and cancelled as such."""
+"""Preparation of a large graph before its first view, as a job in stages."""
 
 from __future__ import annotations
 
@@ -27,45 +27,44 @@ from graphviz_dash.ui.state.results import node_replays
 from graphviz_dash.ui.state.store import STORE, UnknownKeyError
 
 LARGE: Final = 5_000
-"""Nodes from which on a page does not wait for a graph that was not prepared before."""
+"""Number of nodes from which a page does not wait for an unprepared graph."""
 
 _PATIENCE: Final = 60.0
-"""Seconds between two looks at a job, which wakes who waits for it when it ends."""
+"""Maximum wait per check of a job, in seconds."""
 
 _AWAITED: Final[dict[GraphAddress, Event]] = {}
 
 
 def next_view(address: GraphAddress) -> Event:
-    """What is set when a view of the graph is made for whoever asks next.
+    """Return the event that the next view of the graph sets.
 
-    What a page has beside and under a drawing, charts above all, keeps a browser busy for longer
-    than the drawing does: sent together with it, it is drawn first, for a drawing has to ask for
-    its view.
+    A page sends its charts after this event. Otherwise they would keep the browser busy before the
+    drawing has requested its view.
     """
     return _AWAITED.setdefault(address, Event())
 
 
 def view_is_made(address: GraphAddress) -> None:
-    """Lets those go on who await it."""
+    """Wake the threads that wait for a view."""
     awaited = _AWAITED.pop(address, None)
     if awaited is not None:
         awaited.set()
 
 
 def is_ready(of: GraphAddress, against: GraphAddress | None, by: FoldBy = FoldBy.ORDER) -> bool:
-    """Whether a view of the graph is there without work."""
+    """Return whether a view of the graph needs no preparation."""
     return STORE.has(of[0], _slot(of, against, by))
 
 
 def prepared(
     of: GraphAddress, against: GraphAddress | None = None, by: FoldBy = FoldBy.ORDER
 ) -> FoldedGraph:
-    """A graph, or two as one, folded and ready for views; built once, a large one by a job.
+    """Return a graph, or two merged graphs, ready for views. A job prepares large graphs.
 
     Raises:
         UnknownKeyError: no such experiment, run or graph.
         InputError: an experiment cannot be read.
-        CancelledError: the job was cancelled meanwhile.
+        CancelledError: the job was cancelled.
     """
     if not is_ready(of, against, by) and _size(of) >= LARGE:
         _done(JOBS.begin(_job(of, against, by), _tasks(of, against, by), again=True))
@@ -75,8 +74,8 @@ def prepared(
 def drawable(
     of: GraphAddress, against: GraphAddress | None = None, by: FoldBy = FoldBy.ORDER
 ) -> FoldedGraph:
-    """As :func:`prepared`; a large graph that is not ready comes without its times, in a fraction
-    of the time."""
+    """Return a graph as :func:`prepared` does, but a large unprepared graph without times, which is
+    much faster."""
     if against is not None or is_ready(of, against, by) or _size(of) < LARGE:
         return prepared(of, against, by)
     _done(_begun(of, by))
@@ -84,23 +83,23 @@ def drawable(
 
 
 def begin(of: GraphAddress, against: GraphAddress | None, by: FoldBy) -> None:
-    """Begins what :func:`drawable` will wait for, so that it is there sooner."""
+    """Start the preparation that :func:`drawable` waits for."""
     if against is None and not is_ready(of, against, by):
         _begun(of, by)
 
 
 def standing(of: GraphAddress, against: GraphAddress | None, by: FoldBy = FoldBy.ORDER) -> Standing:
-    """How far the preparation of a graph is."""
+    """Return the progress of the preparation of a graph."""
     jobs = [JOBS.of(_job(of, against, by)), JOBS.of(_job(of, against, by, early=True))]
-    begun = [job for job in jobs if job is not None]
-    running = next((job for job in begun if not job.ended), None)
+    started = [job for job in jobs if job is not None]
+    running = next((job for job in started if not job.ended), None)
     if running is None:
-        return begun[0].standing if begun else Standing(State.DONE, "", 1.0)
+        return started[0].standing if started else Standing(State.DONE, "", 1.0)
     return running.standing
 
 
 def cancel(of: GraphAddress, against: GraphAddress | None, by: FoldBy = FoldBy.ORDER) -> Standing:
-    """Ends the preparation of a graph before its next stage; what was made is kept."""
+    """Cancel the preparation of a graph before its next stage. Finished stages are kept."""
     for early in (False, True):
         job = JOBS.of(_job(of, against, by, early=early))
         if job is not None:
@@ -117,10 +116,14 @@ def _begun(of: GraphAddress, by: FoldBy) -> Job:
 
 
 def _done(job: Job) -> None:
-    """Waits for the end of a job (CancelledError: it was cancelled)."""
-    while (standing := job.wait(_PATIENCE)).state is State.RUNNING:
+    """Wait for the end of a job.
+
+    Raises:
+        CancelledError: the job was cancelled.
+    """
+    while (status := job.wait(_PATIENCE)).state is State.RUNNING:
         pass
-    if standing.state is State.CANCELLED:
+    if status.state is State.CANCELLED:
         raise CancelledError
 
 
@@ -139,23 +142,23 @@ def _size(of: GraphAddress) -> int:
 
 def _tasks(of: GraphAddress, against: GraphAddress | None, by: FoldBy) -> list[Task]:
     key, run_name, _ = of
-    replays: Task = ("Matching the replays with the nodes", lambda: node_replays(key, run_name))
+    replays: Task = ("Matching replays to nodes", lambda: node_replays(key, run_name))
     origins: Task = ("Finding operators and source lines", lambda: nodes(*of))
     if against is None:
         return [
             ("Folding", lambda: _untimed(of, by)),
             replays,
             origins,
-            ("Putting in place the graphs inside it", lambda: whole(*of)),
+            ("Inserting child graphs", lambda: whole(*of)),
             ("Finding the critical path", lambda: measured(*of)),
-            ("Adding the times", lambda: _folded(of, by)),
+            ("Adding times", lambda: _folded(of, by)),
         ]
     return [
         replays,
         origins,
-        ("Finding those of the earlier graph", lambda: nodes(*against)),
+        ("Finding operators of the earlier graph", lambda: nodes(*against)),
         ("Comparing the graphs", lambda: graph_pair(of, against)),
-        ("Putting them together", lambda: graph_union(of, against)),
+        ("Merging the graphs", lambda: graph_union(of, against)),
         ("Folding", lambda: _compared(of, against, by)),
     ]
 
@@ -186,7 +189,7 @@ def _folded(of: GraphAddress, by: FoldBy) -> FoldedGraph:
 
 
 def _by_data(of: GraphAddress) -> FoldedGraph:
-    """A graph by its data; as it was captured where that is not known."""
+    """Return a graph folded by data dependencies; as captured if they are unknown."""
     data = graph_by_data(*of)
     if isinstance(data, Missing):
         return _folded(of, FoldBy.ORDER)
@@ -210,7 +213,7 @@ def _compared(of: GraphAddress, against: GraphAddress, by: FoldBy) -> FoldedGrap
 
 
 def nodes_of(run: Run, graph_id: str) -> int:
-    """Nodes of a graph and of all that lies in it, without building anything."""
+    """Count the nodes of a graph and its child graphs, without building anything."""
     by_id = {graph.id: graph for graph in run.graphs}
     names = [graph_id]
     for name in names:

@@ -1,10 +1,9 @@
-// The blocks of the repeat that the reader is at: their times, which is shown, in what they differ.
+// The bar of a repeat: the times of its blocks, the shown block, and differences between blocks.
 
-import { button, element, find } from "../../../../ui/components/common/elements.js";
+import { find, makeButton, makeElement } from "../../../../ui/components/common/elements.js";
 import { formatCount } from "../../../../ui/components/common/numbers.js";
-import { fromRow } from "../../../../ui/components/common/rows.js";
-import { ask } from "../../../../ui/components/common/server.js";
-import { repeatAround } from "./view.js";
+import { readRow } from "../../../../ui/components/common/rows.js";
+import { fetchJson } from "../../../../ui/components/common/server.js";
 import { REPEAT_BAR_FIELDS } from "./wire.js";
 
 /** @import { Dag } from "./dag.js" */
@@ -22,30 +21,30 @@ export class RepeatBar {
     this.key = "";
   }
 
-  /** The innermost unfolded repeat around what has the focus, else the only one that is shown. */
-  box() {
-    const { view, byId, focus } = this.dag;
-    if (!view) return null;
-    const inner = byId.get(focus ?? this.dag.selectedId() ?? "");
-    return repeatAround(view.boxes, inner, this.card ? byId.get(this.card.id) : undefined);
+  /** Find the innermost unfolded repeat around the focus, else the only unfolded one. */
+  findRepeat() {
+    return this.dag.state.findCurrentRepeat(this.card?.id);
   }
 
-  async follow() {
-    const { dag } = this;
-    const box = this.box();
-    const key = box ? `${dag.source}/${dag.fold}/${box.id}:${box.block}` : "";
+  /** Show the repeat around the focus. */
+  async update() {
+    const { state } = this.dag;
+    const box = this.findRepeat();
+    const key = box ? `${state.source}/${state.fold}/${box.id}:${box.block}` : "";
     if (key === this.key) return;
     this.key = key;
     if (!box || !box.open) {
       this.bar.hidden = true;
       this.card = null;
-      this.mark([]);
+      this.markNodes([]);
       return;
     }
     const shown = { group: box.id, block: String(box.block) };
     try {
       /** @type {RepeatCard} */
-      const card = await ask(`/api/dag/repeat?${new URLSearchParams({ ...dag.query, ...shown })}`);
+      const card = await fetchJson(
+        `/api/dag/repeat?${new URLSearchParams({ ...state.query, ...shown })}`,
+      );
       if (this.key === key) this.show(card);
     } catch {
       this.bar.hidden = true;
@@ -56,85 +55,90 @@ export class RepeatBar {
   show(card) {
     this.card = card;
     const all = card.block < 0;
-    const title = element("b", "", all || !card.block_title ? card.title : card.block_title);
-    const time = element("span", "time", all ? "" : card.block_time);
+    const title = makeElement("b", "", all || !card.block_title ? card.title : card.block_title);
+    const time = makeElement("span", "time", all ? "" : card.block_time);
     this.bar.replaceChildren(
       title,
       time,
-      this.bars(card),
-      ...this.buttons(card),
-      differences(card),
+      this.makeBars(card),
+      ...this.makeButtons(card),
+      makeDifferences(card),
     );
     this.bar.hidden = false;
     this.bar.dataset.block = String(card.block);
-    this.mark(card.unlike);
+    this.markNodes(card.unlike);
   }
 
   /** @param {RepeatCard} card */
-  bars(card) {
+  makeBars(card) {
     const bars = card.bars.map((row) => {
-      const { first, last, height, differs } = fromRow(REPEAT_BAR_FIELDS, row);
+      const { first, last, height, differs } = readRow(REPEAT_BAR_FIELDS, row);
       const here = card.block >= first && card.block <= last;
-      const bar = element("i", [here && "here", differs && "differs"].filter(Boolean).join(" "));
+      const bar = makeElement(
+        "i",
+        [here && "here", differs && "differs"].filter(Boolean).join(" "),
+      );
       bar.style.height = `${Math.max(8, height * 100)}%`;
       bar.addEventListener("click", () => this.showBlock(first));
       return bar;
     });
-    const chart = element("div", bars.length > MANY_BARS ? "bars many" : "bars", bars);
-    chart.title = `Time of each: ${card.summary}`;
+    const chart = makeElement("div", bars.length > MANY_BARS ? "bars many" : "bars", bars);
+    chart.title = `Time per block: ${card.summary}`;
     return chart;
   }
 
   /** @param {RepeatCard} card */
-  buttons(card) {
+  makeButtons(card) {
     const count = formatCount(card.repeats);
     const all = card.block < 0;
     const position = all ? `all ${count}` : `${formatCount(card.block + 1)} of ${count}`;
     /** @type {(text: string, label: string, block: number) => HTMLElement} */
-    const to = (text, label, block) => button(text, label, () => this.showBlock(block));
+    const makeStep = (text, label, block) => makeButton(text, label, () => this.showBlock(block));
     const buttons = [
-      to("‹", "The one before ( [ )", Math.max(0, card.block) - 1),
-      element("span", "at", position),
-      to("›", "The next one ( ] )", card.block + 1),
+      makeStep("‹", "Previous block ( [ )", Math.max(0, card.block) - 1),
+      makeElement("span", "at", position),
+      makeStep("›", "Next block ( ] )", card.block + 1),
     ];
     if (card.next_unlike >= 0) {
-      buttons.push(to("Next that differs", "The next that is not like most", card.next_unlike));
+      buttons.push(
+        makeStep("Next difference", "Next block that differs from the others", card.next_unlike),
+      );
     }
     buttons.push(
       all
-        ? to("One for all", "Show one for all", 0)
-        : to("All", "Show all of them side by side", -1),
+        ? makeStep("One block", "Show one block for all", 0)
+        : makeStep("All", "Show all blocks side by side", -1),
     );
     return buttons;
   }
 
   /** @param {number} block */
   showBlock(block) {
-    const box = this.card && this.dag.byId.get(this.card.id);
+    const box = this.card && this.dag.state.byId.get(this.card.id);
     if (box) this.dag.showBlock(box, block);
   }
 
   /**
-   * Marks the nodes that most blocks do not have so.
+   * Mark the nodes that differ from those of most blocks.
    * @param {number[]} nodes
    */
-  mark(nodes) {
-    this.dag.unlike = new Set(nodes);
-    this.dag.draw();
+  markNodes(nodes) {
+    this.dag.state.differing = new Set(nodes);
+    this.dag.renderer.draw();
   }
 
   /** @param {number} by */
   step(by) {
-    const box = this.card && this.dag.byId.get(this.card.id);
+    const box = this.card && this.dag.state.byId.get(this.card.id);
     if (box) this.dag.stepBlock(box, by);
   }
 }
 
 /** @param {RepeatCard} card */
-function differences(card) {
+function makeDifferences(card) {
   const lines = [`Times: ${card.summary}.`, ...card.differences];
-  return element("details", "differences", [
-    element("summary", "", card.next_unlike < 0 ? "Differences" : "They differ"),
-    element("ul", "", lines.map((line) => element("li", "", line))),
+  return makeElement("details", "differences", [
+    makeElement("summary", "", card.next_unlike < 0 ? "Differences" : "Blocks differ"),
+    makeElement("ul", "", lines.map((line) => makeElement("li", "", line))),
   ]);
 }

@@ -1,27 +1,26 @@
-// Saves what is seen: a picture of the whole drawing as it is folded now, or its structure.
+// Saves the entire graph as it is folded now, as a picture or as DOT.
 
-import { button, contextOf, element } from "../../../../ui/components/common/elements.js";
-import { ask } from "../../../../ui/components/common/server.js";
-import { drawScene } from "./draw.js";
+import { getContext, makeButton, makeElement } from "../../../../ui/components/common/elements.js";
+import { fetchJson } from "../../../../ui/components/common/server.js";
 
 /** @import { Dag } from "./dag.js" */
 /** @import { Drawing } from "./wire.js" */
 
-const MOST_PIXELS = 8000;
-const KEPT_MS = 10_000;
+const MAX_PIXELS = 8000;
+const REVOKE_MS = 10_000;
 
 /** @param {Dag} dag */
-export function saveMenu(dag) {
-  const menu = element("details", "save");
+export function makeSaveMenu(dag) {
+  const menu = makeElement("details", "save");
   /** @type {(text: string, action: () => void) => HTMLElement} */
   const item = (text, action) =>
-    button(text, `Save what is seen as ${text}`, () => {
+    makeButton(text, `Save as ${text}`, () => {
       menu.open = false;
       action();
     });
   menu.append(
-    element("summary", "", "Save"),
-    element("div", "items", [
+    makeElement("summary", "", "Save"),
+    makeElement("div", "items", [
       item("SVG", () => saveText(dag, "svg")),
       item("PNG", () => savePicture(dag)),
       item("DOT", () => saveText(dag, "dot")),
@@ -35,31 +34,30 @@ export function saveMenu(dag) {
  * @param {"svg" | "dot"} format
  */
 async function saveText(dag, format) {
-  if (!dag.view) return;
-  const query = dag.queryOf(dag.view.expanded, dag.view.shown);
+  const { view } = dag.state;
+  if (!view) return;
+  const query = dag.state.buildViewQuery(dag.viewport, view.expanded, view.shown);
   query.set("format", format);
-  query.set("theme", dag.theme.dark ? "dark" : "light");
+  query.set("theme", dag.renderer.theme.dark ? "dark" : "light");
   /** @type {Drawing} */
-  const file = await ask(`/api/dag/drawing?${query}`);
+  const file = await fetchJson(`/api/dag/drawing?${query}`);
   saveBlob(new Blob([file.text], { type: file.type }), file.name);
 }
 
 /** @param {Dag} dag */
 function savePicture(dag) {
-  const { view, zoom, arrows } = dag;
+  const { renderer, state: { query, view } } = dag;
   if (!view) return;
-  const scale = Math.min(2, MOST_PIXELS / view.width, MOST_PIXELS / view.height);
+  const scale = Math.min(2, MAX_PIXELS / view.width, MAX_PIXELS / view.height);
   const canvas = document.createElement("canvas");
   canvas.width = Math.ceil(view.width * scale);
   canvas.height = Math.ceil(view.height * scale);
-  const ctx = contextOf(canvas);
-  ctx.fillStyle = dag.theme.background;
+  const ctx = getContext(canvas);
+  ctx.fillStyle = renderer.theme.background;
   ctx.fillRect(0, 0, canvas.width, canvas.height);
-  // Text and lines as at full size, wherever the reader has zoomed to.
-  dag.zoom = Math.max(1, scale);
-  drawScene(dag, ctx, scale, 0, 0);
-  Object.assign(dag, { zoom, arrows });
-  const name = `${dag.query.run}-${dag.query.graph}.png`.replace(/[^\w.-]+/g, "-");
+  // Text and lines have their full size, whatever the zoom on the screen.
+  renderer.drawView(ctx, Math.max(1, scale), scale, 0, 0);
+  const name = `${query.run}-${query.graph}.png`.replace(/[^\w.-]+/g, "-");
   canvas.toBlob((blob) => {
     if (blob) saveBlob(blob, name);
   });
@@ -74,5 +72,5 @@ function saveBlob(blob, name) {
   link.href = URL.createObjectURL(blob);
   link.download = name;
   link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), KEPT_MS);
+  setTimeout(() => URL.revokeObjectURL(link.href), REVOKE_MS);
 }

@@ -1,120 +1,119 @@
 // The text in boxes and in the heads of unfolded groups.
 
 import { formatCount } from "../../../../ui/components/common/numbers.js";
-import { alpha, fitText, mix, textWidth } from "../../../../ui/components/common/theme.js";
-import { HEAD } from "./geometry.js";
+import { fitText, measureText, mixColours, setAlpha } from "../../../../ui/components/common/theme.js";
+import { HEAD_HEIGHT } from "./geometry.js";
 
 /** @import { Theme } from "../../../../ui/components/common/theme.js" */
-/** @import { Dag } from "./dag.js" */
+/** @import { Scene } from "./draw.js" */
 /** @import { Box } from "./wire.js" */
 
-/** Zoom from which on a box has room for two lines. */
-export const NOTES_FROM = 0.6;
+/** Zoom at which a box has room for two lines. */
+export const NOTE_ZOOM = 0.6;
 
-/** Sizes of the texts at full zoom, in pixels. */
+/** Text sizes at full zoom, in pixels. */
 export const SIZES = { name: 11.5, time: 11, note: 10.5, head: 12, block: 11, link: 10 };
 
-/** What no text falls below, in pixels of the screen, as long as its box has room for that. */
-const LEAST_PX = 9;
-const MOST_GROWTH = 2.4;
+/** Smallest text on the screen, in pixels, if its box has room for it. */
+const MIN_PX = 9;
+const MAX_GROWTH = 2.4;
 
 /**
- * The size in the graph of a text that has `size` at full zoom.
+ * Compute the size of a text in the graph from its size at full zoom.
  * @param {number} zoom
  * @param {number} size
  */
-export function legible(zoom, size) {
-  const wanted = Math.max(size, Math.ceil((2 * LEAST_PX) / zoom) / 2);
-  return Math.min(MOST_GROWTH * size, wanted);
+export function computeTextSize(zoom, size) {
+  const readable = Math.max(size, Math.ceil((2 * MIN_PX) / zoom) / 2);
+  return Math.min(MAX_GROWTH * size, readable);
 }
 
 /**
- * How much of the text's colour is in the ground of unfolded groups.
+ * Share of the text colour in the background of unfolded groups.
  * @param {Theme} theme
  */
-function groundShare(theme) {
+function getGroundShare(theme) {
   return theme.dark ? 0.035 : 0.026;
 }
 
 /**
- * The ground of unfolded groups, to lay over what is there.
+ * Translucent background of unfolded groups.
  * @param {Theme} theme
  */
-export function ground(theme) {
-  return alpha(theme.text, groundShare(theme));
+export function getGroundColour(theme) {
+  return setAlpha(theme.text, getGroundShare(theme));
 }
 
 /**
- * The head of an unfolded group: its name, and of the facts as much as there is room for.
- * @param {Dag} dag
- * @param {CanvasRenderingContext2D} ctx
+ * Draw the head of an unfolded group: its name, and as many facts as fit.
+ * @param {Scene} scene
  * @param {Box} box
  */
-export function drawHead(dag, ctx, box) {
-  const { theme, zoom } = dag;
+export function drawHead(scene, box) {
+  const { ctx, theme, zoom } = scene;
   ctx.textBaseline = "middle";
   const y = box.y + 13;
   drawChevron(ctx, box.x + 13, y, true, theme.muted);
   let room = box.width - 36;
-  if (box.repeats) room -= drawBlock(dag, ctx, box, y, room);
-  ctx.font = `600 ${legible(zoom, SIZES.head)}px ${theme.font}`;
+  if (box.repeats) room -= drawBlockSwitch(scene, box, y, room);
+  ctx.font = `600 ${computeTextSize(zoom, SIZES.head)}px ${theme.font}`;
   const name = fitText(ctx, box.label, room);
-  const left = room - textWidth(ctx, name) - 14;
+  const left = room - measureText(ctx, name) - 14;
   ctx.textAlign = "left";
-  clearUnder(ctx, theme, box.x + 22, y, textWidth(ctx, name));
+  clearGround(ctx, theme, box.x + 22, y, measureText(ctx, name));
   ctx.fillStyle = theme.text;
   ctx.fillText(name, box.x + 22, y);
-  ctx.font = `${legible(zoom, SIZES.time)}px ${theme.mono}`;
+  ctx.font = `${computeTextSize(zoom, SIZES.time)}px ${theme.mono}`;
   ctx.textAlign = "right";
   const count = box.note.split(" · ")[0];
   const facts = [box.note, count, ""].map((text) => [text, box.time].filter(Boolean).join(" · "));
-  const shown = facts.find((text) => text && textWidth(ctx, text) <= left);
+  const shown = facts.find((text) => text && measureText(ctx, text) <= left);
   if (!shown) return;
   const right = box.x + 25 + room;
-  clearUnder(ctx, theme, right - textWidth(ctx, shown), y, textWidth(ctx, shown));
+  clearGround(ctx, theme, right - measureText(ctx, shown), y, measureText(ctx, shown));
   ctx.fillStyle = theme.muted;
   ctx.fillText(shown, right, y);
 }
 
 /**
- * Takes away the link that may run where text will stand, down to the ground of the group.
+ * Erase a link under a text down to the background of the group.
  * @param {CanvasRenderingContext2D} ctx
  * @param {Theme} theme
  * @param {number} x
  * @param {number} y
  * @param {number} width
  */
-function clearUnder(ctx, theme, x, y, width) {
-  ctx.fillStyle = mix(theme.background, theme.text, groundShare(theme));
+function clearGround(ctx, theme, x, y, width) {
+  ctx.fillStyle = mixColours(theme.background, theme.text, getGroundShare(theme));
   ctx.fillRect(x - 2, y - 8, width + 4, 16);
 }
 
 /**
- * Which block of a repeat is shown, with arrows to the ones beside it; returns the width used.
- * @param {Dag} dag
- * @param {CanvasRenderingContext2D} ctx
+ * Draw the number of the shown block with arrows to its neighbours.
+ * @param {Scene} scene
  * @param {Box} box
  * @param {number} y
- * @param {number} most
+ * @param {number} maxWidth
+ * @returns {number} width used
  */
-function drawBlock(dag, ctx, box, y, most) {
-  const { theme } = dag;
+function drawBlockSwitch(scene, box, y, maxWidth) {
+  const { ctx, theme, zoom } = scene;
   const count = formatCount(box.repeats);
   const text = box.block < 0 ? `× ${count}` : `${formatCount(box.block + 1)} of ${count}`;
-  ctx.font = `600 ${legible(dag.zoom, SIZES.block)}px ${theme.font}`;
+  ctx.font = `600 ${computeTextSize(zoom, SIZES.block)}px ${theme.font}`;
   const arrows = box.block < 0 ? 0 : 18;
-  const room = textWidth(ctx, text) + 2 * arrows + 8;
-  if (room > most * 0.6) return 0;
+  const room = measureText(ctx, text) + 2 * arrows + 8;
+  if (room > maxWidth * 0.6) return 0;
   const right = box.x + box.width - 9;
   const left = right - room + 8;
   ctx.textAlign = "left";
-  clearUnder(ctx, theme, left, y, room - 10);
+  clearGround(ctx, theme, left, y, room - 10);
   ctx.fillStyle = box.differ ? theme.critical : theme.primary;
   ctx.fillText(text, left + arrows, y);
   if (arrows) {
     for (const [by, x] of [[-1, left + 6], [1, right - 7]]) {
       drawArrow(ctx, x, y, by, theme.primary);
-      dag.arrows.push({ x: x - 10, y: box.y, width: 20, height: HEAD, box, by });
+      scene.arrows.push({ x: x - 10, y: box.y, width: 20, height: HEAD_HEIGHT, box, by });
     }
   }
   return room + 6;
@@ -138,62 +137,60 @@ function drawArrow(ctx, x, y, by, stroke) {
 }
 
 /**
- * The text of a folded box: its name, and below it, where there is room, what it is and its time.
- * @param {Dag} dag
- * @param {CanvasRenderingContext2D} ctx
+ * Draw the text of a folded box: its name, and a second line with note and time if it fits.
+ * @param {Scene} scene
  * @param {Box} box
  */
-export function drawText(dag, ctx, box) {
-  const { theme, zoom } = dag;
+export function drawText(scene, box) {
+  const { ctx, theme, zoom } = scene;
   const group = box.node < 0;
   const x = box.x + (group ? 24 : 11);
   const edge = box.x + box.width - 9;
-  const alone = zoom < NOTES_FROM;
-  // The only line of a box is in its middle: in a group's, above the strip.
-  const first = box.y + (alone ? (group ? 19 : box.height / 2) : group ? 15 : 13);
+  const singleLine = zoom < NOTE_ZOOM;
+  // A single line is centred; in a group, above the strip.
+  const first = box.y + (singleLine ? (group ? 19 : box.height / 2) : group ? 15 : 13);
   ctx.textBaseline = "middle";
   if (group) drawChevron(ctx, box.x + 14, first, false, theme.muted);
   ctx.textAlign = "left";
-  ctx.font = `${group ? 600 : 500} ${legible(zoom, SIZES.name)}px ${theme.font}`;
+  ctx.font = `${group ? 600 : 500} ${computeTextSize(zoom, SIZES.name)}px ${theme.font}`;
   ctx.fillStyle = theme.text;
   const badge = box.repeats ? ` × ${formatCount(box.repeats)}` : "";
-  const room = edge - x - (badge ? textWidth(ctx, badge) : 0);
+  const room = edge - x - (badge ? measureText(ctx, badge) : 0);
   ctx.fillText(fitText(ctx, box.label, room) + badge, x, first);
-  if (!alone) drawNote(dag, ctx, box, x, edge);
+  if (!singleLine) drawNote(scene, box, x, edge);
 }
 
 /**
- * A box's time, up to `edge`; returns the width used.
- * @param {Dag} dag
- * @param {CanvasRenderingContext2D} ctx
+ * Draw the time of a box, right-aligned at `edge`.
+ * @param {Scene} scene
  * @param {Box} box
  * @param {number} edge
  * @param {number} y
+ * @returns {number} width used
  */
-function drawTime(dag, ctx, box, edge, y) {
+function drawTime({ ctx, theme, zoom }, box, edge, y) {
   if (!box.time) return 0;
   ctx.textAlign = "right";
-  ctx.font = `${legible(dag.zoom, SIZES.time)}px ${dag.theme.mono}`;
-  ctx.fillStyle = dag.theme.muted;
+  ctx.font = `${computeTextSize(zoom, SIZES.time)}px ${theme.mono}`;
+  ctx.fillStyle = theme.muted;
   ctx.fillText(box.time, edge, y);
-  return textWidth(ctx, box.time) + 8;
+  return measureText(ctx, box.time) + 8;
 }
 
 /**
- * The second line of a box.
- * @param {Dag} dag
- * @param {CanvasRenderingContext2D} ctx
+ * Draw the second line of a box.
+ * @param {Scene} scene
  * @param {Box} box
  * @param {number} x
  * @param {number} edge
  */
-function drawNote(dag, ctx, box, x, edge) {
-  const { theme } = dag;
+function drawNote(scene, box, x, edge) {
+  const { ctx, theme, zoom } = scene;
   const group = box.node < 0;
   const y = box.y + (group ? 32 : 29);
-  const right = edge - drawTime(dag, ctx, box, edge, y);
-  ctx.font = `${legible(dag.zoom, SIZES.note)}px ${theme.font}`;
-  const hits = group ? dag.finder.hitsIn(box) : 0;
+  const right = edge - drawTime(scene, box, edge, y);
+  ctx.font = `${computeTextSize(zoom, SIZES.note)}px ${theme.font}`;
+  const hits = group ? scene.state.hits.countIn(box) : 0;
   const count = hits ? `${hits} found` : "";
   ctx.textAlign = "right";
   ctx.fillStyle = theme.primary;
@@ -201,7 +198,7 @@ function drawNote(dag, ctx, box, x, edge) {
   const note = box.differ ? `${box.note}, ${box.differ} differ` : box.note;
   ctx.textAlign = "left";
   ctx.fillStyle = theme.muted;
-  ctx.fillText(fitText(ctx, note, right - (count ? textWidth(ctx, count) + 8 : 0) - x), x, y);
+  ctx.fillText(fitText(ctx, note, right - (count ? measureText(ctx, count) + 8 : 0) - x), x, y);
 }
 
 /**

@@ -1,7 +1,7 @@
-// A view of a folded graph as the page knows it.
+// Views of a folded graph, and their descriptions in words.
 
-import { counted } from "../../../../ui/components/common/numbers.js";
-import { fromRow } from "../../../../ui/components/common/rows.js";
+import { pluralize } from "../../../../ui/components/common/numbers.js";
+import { readRow } from "../../../../ui/components/common/rows.js";
 import { BOX_FIELDS, LINK_FIELDS } from "./wire.js";
 
 /** @import { Box, DagView, Link } from "./wire.js" */
@@ -12,54 +12,54 @@ import { BOX_FIELDS, LINK_FIELDS } from "./wire.js";
  */
 
 /**
- * Reads what the server sends.
+ * Decode a view from the server.
  * @param {DagView} sent
  * @returns {View}
  */
 export function decodeView(sent) {
-  const boxes = sent.boxes.map((row) => fromRow(BOX_FIELDS, row));
+  const boxes = sent.boxes.map((row) => readRow(BOX_FIELDS, row));
   for (const box of boxes) if (box.node >= 0 && !box.where) box.where = `node ${box.node}`;
-  return { ...sent, boxes, links: sent.links.map((row) => fromRow(LINK_FIELDS, row)) };
+  return { ...sent, boxes, links: sent.links.map((row) => readRow(LINK_FIELDS, row)) };
 }
 
 /**
- * What a tooltip says of a box, its name first.
+ * Describe a box for its tooltip, name first.
  * @param {View} view
  * @param {Box} box
  */
-export function boxLines(view, box) {
+export function describeBox(view, box) {
   const lines = [box.label];
   if (box.name >= 0) lines.push(view.names[box.name]);
   const facts = box.node >= 0 ? [box.where, box.note, box.time] : [box.note, box.time];
   lines.push(facts.filter(Boolean).join(" · "));
-  if (box.differ) lines.push(`${box.differ} of ${box.repeats} differ from most`);
+  if (box.differ) lines.push(`${box.differ} of ${box.repeats} differ from the others`);
   return lines;
 }
 
 /**
- * What a tooltip says of a link.
+ * Describe a link for its tooltip.
  * @param {Link} link
  * @param {(id: string) => string} labelOf
  */
-export function linkLines(link, labelOf) {
+export function describeLink(link, labelOf) {
   const [from, to] = [labelOf(link.source), labelOf(link.target)];
-  if (!link.count) return [`${from} holds ${to}`];
-  const what = link.text || (link.dashed ? "programmatic" : "");
+  if (!link.count) return [`${from} contains ${to}`];
+  const kind = link.text || (link.dashed ? "programmatic" : "");
   const critical = link.critical ? "critical path" : "";
-  const facts = [counted(link.count, "edge"), what, critical, "click for all"];
+  const facts = [pluralize(link.count, "edge"), kind, critical, "click to list"];
   return [`${from} → ${to}`, facts.filter(Boolean).join(" · ")];
 }
 
 /**
- * How much of the graph a view shows, in words.
+ * Describe the size of a graph and the extent of its view.
  * @param {View} view
  */
-export function stateText(view) {
+export function describeView(view) {
   const { nodes, edges, full, note, complete } = view;
   const facts = [
-    `${counted(nodes, "node")}, ${counted(edges, "edge")}`,
-    shownText(view),
-    full ? "more unfold when others are folded" : "",
+    `${pluralize(nodes, "node")}, ${pluralize(edges, "edge")}`,
+    formatBoxCount(view),
+    full ? "fold groups to unfold more" : "",
     note,
     complete ? "" : "loading times…",
   ];
@@ -67,32 +67,33 @@ export function stateText(view) {
 }
 
 /**
- * How many boxes a view shows, unfolded groups not counted.
+ * Format the number of boxes in a view, without unfolded groups.
  * @param {View} view
  */
-export function shownText(view) {
-  const shown = view.boxes.filter((box) => !box.open).length;
-  return shown === 1 ? "1 box" : `${shown} boxes`;
+export function formatBoxCount(view) {
+  const count = view.boxes.filter((box) => !box.open).length;
+  return count === 1 ? "1 box" : `${count} boxes`;
 }
 
 /**
- * The ids of unfolded groups once `box` is folded or unfolded; inside a folded one all fold.
+ * Fold or unfold a group. Folding it folds all groups inside it.
  * @param {readonly string[]} expanded
  * @param {Box} box
+ * @returns {string[]} ids of the unfolded groups
  */
-export function toggled(expanded, box) {
+export function toggleGroup(expanded, box) {
   if (!box.open) return [...new Set([...expanded, box.id])];
   return expanded.filter((id) => id !== box.id && !id.startsWith(`${box.id}.`));
 }
 
 /**
- * The innermost unfolded repeat around a box; without one the only repeat that is unfolded.
+ * Find the innermost unfolded repeat around a box, else the only unfolded repeat.
  * @param {readonly Box[]} boxes outer ones first
  * @param {Box | undefined} inner
- * @param {Box | undefined} shown the repeat that is shown now
+ * @param {Box | undefined} shown the repeat in the bar now
  * @returns {Box | null}
  */
-export function repeatAround(boxes, inner, shown) {
+export function findRepeat(boxes, inner, shown) {
   const open = boxes.filter((box) => box.open && box.repeats);
   const around = inner
     ? open.filter((box) =>

@@ -1,65 +1,67 @@
-// What the server is at while a first view takes long, and a button to give it up.
+// Progress of the server while it prepares a large graph, with a button to cancel.
 
-import { button, element, find } from "../../../../ui/components/common/elements.js";
-import { ask } from "../../../../ui/components/common/server.js";
+import { find, makeButton, makeElement } from "../../../../ui/components/common/elements.js";
+import { fetchJson } from "../../../../ui/components/common/server.js";
 
 /** @import { Dag } from "./dag.js" */
 /** @import { Standing } from "../../../../ui/components/common/wire.js" */
 
-const LOOK_MS = 250;
+const POLL_MS = 250;
 
-export class Waiting {
+export class ProgressPanel {
   /** @param {Dag} dag */
   constructor(dag) {
     this.dag = dag;
     this.panel = find(dag.root, ".waiting", HTMLElement);
-    this.words = element("p");
-    this.progress = element("progress");
+    this.label = makeElement("p");
+    this.progress = makeElement("progress");
     this.timer = 0;
-    /** Of the load that is waited for; 0 for none. */
+    /** Ticket of the pending view; 0 if none. */
     this.ticket = 0;
     this.tickets = 0;
-    const cancel = button("Cancel", "Give up preparing the graph", () => this.giveUp());
-    this.panel.replaceChildren(this.words, this.progress, cancel);
+    const cancel = makeButton("Cancel", "Cancel preparing the graph", () => this.cancel());
+    this.panel.replaceChildren(this.label, this.progress, cancel);
   }
 
-  /** Begins to look, and returns a ticket to end it with. */
-  begin() {
+  /**
+   * Start polling.
+   * @returns {number} ticket to stop it with
+   */
+  start() {
     clearInterval(this.timer);
     const ticket = this.ticket = ++this.tickets;
-    this.timer = window.setInterval(() => this.look(ticket), LOOK_MS);
+    this.timer = window.setInterval(() => this.poll(ticket), POLL_MS);
     return ticket;
   }
 
   /** @param {number} ticket */
-  async look(ticket) {
+  async poll(ticket) {
     /** @type {Standing | null} */
-    const job = await ask(`/api/dag/progress?${new URLSearchParams(this.dag.query)}`)
+    const job = await fetchJson(`/api/dag/progress?${new URLSearchParams(this.dag.state.query)}`)
       .catch(() => null);
     if (this.ticket !== ticket || !job || job.state !== "running") return;
-    this.words.textContent = `Preparing the graph: ${job.what.toLowerCase()}`;
+    this.label.textContent = `Preparing the graph: ${job.what.toLowerCase()}`;
     Object.assign(this.progress, { max: 1, value: job.share });
     this.panel.hidden = false;
   }
 
-  /** @param {number} [ticket] of what has ended; whatever is waited for without */
-  end(ticket = this.ticket) {
+  /** @param {number} [ticket] default: the current one */
+  stop(ticket = this.ticket) {
     if (ticket !== this.ticket) return;
     clearInterval(this.timer);
     this.ticket = 0;
     this.panel.hidden = true;
   }
 
-  giveUp() {
+  cancel() {
     const { dag } = this;
-    fetch(`/api/dag/cancel?${new URLSearchParams(dag.query)}`, { method: "POST" });
-    dag.loading?.abort();
-    this.end();
-    const again = button("Try again", "Prepare the graph", () => {
-      dag.problem.hidden = true;
-      dag.load(dag.last);
+    fetch(`/api/dag/cancel?${new URLSearchParams(dag.state.query)}`, { method: "POST" });
+    dag.loader.viewRequest?.abort();
+    this.stop();
+    const retry = makeButton("Try again", "Prepare the graph again", () => {
+      dag.chrome.hideProblem();
+      dag.loader.load(dag.loader.lastRequest);
     });
-    dag.problem.replaceChildren("Preparing the graph was cancelled. ", again);
-    dag.problem.hidden = false;
+    dag.chrome.showProblem("Preparation of the graph was cancelled. ", retry);
   }
 }

@@ -139,52 +139,53 @@ export const REPEAT_BAR_FIELDS = /** @type {const} */ ([
  */
 
 /**
- * The nodes that a search matches.
+ * Nodes that match a search.
  * @typedef {object} Hits
- * @property {number} total - How many there are.
- * @property {number[]} nodes - The first of them, by index.
- * @property {string[]} around - The groups to unfold so that they are seen, by id.
- * @property {number[]} leaves - The numbers of ``nodes`` in the order of the fold, ascending.
+ * @property {number} total - Number of matches.
+ * @property {number[]} nodes - Indices of the first matches.
+ * @property {string[]} around - Ids of the groups to unfold to show them.
+ * @property {number[]} leaves - Positions of ``nodes`` in the order of the fold, ascending.
  */
 
 /**
  * A file to save.
  * @typedef {object} Drawing
- * @property {string} name - What to call it.
- * @property {string} type - Its media type.
- * @property {string} text - Its content.
+ * @property {string} name - File name.
+ * @property {string} type - Media type.
+ * @property {string} text - Content.
  */
 
 /**
  * A category of slices.
  * @typedef {object} PaletteEntry
- * @property {string} label - As the legend says it.
- * @property {[string, string]} shade - In the light and in the dark theme.
- * @property {string | null} [call] - What kind of thing on the CPU it is; None for GPU work.
+ * @property {string} label - Label in the legend.
+ * @property {[string, string]} shade - Colour in the light and in the dark theme.
+ * @property {string | null} [call] - Class of CPU call; None for GPU work.
  */
 
 /**
- * The colours of a drawing, each in the light and in the dark theme.
+ * Colours of a drawing, each in the light and in the dark theme.
  * @typedef {object} Palette
- * @property {PaletteEntry[]} categories - By the categories that slices name.
- * @property {[string, string]} idle - Of idle time.
- * @property {[string, string] | null} [critical] - Of the critical path.
- * @property {[string, string] | null} [run] - Ink of runs.
- * @property {[string, string] | null} [light] - Ink of runs without graphs.
- * @property {[string, string] | null} [saved] - Of time that is gained.
+ * @property {PaletteEntry[]} categories - Categories in the order of their index in slices.
+ * @property {[string, string]} idle - Idle time.
+ * @property {[string, string] | null} [critical] - Critical path.
+ * @property {[string, string] | null} [run] - Runs with graphs.
+ * @property {[string, string] | null} [light] - Runs without graphs.
+ * @property {[string, string] | null} [saved] - Saved time.
  */
 
 /**
- * What Python says of a drawing of a graph.
+ * Data of the DAG component.
  * @typedef {object} DagData
  * @property {string} experiment - Key of the experiment.
  * @property {string} run - Name of the run.
  * @property {string} graph - Id of the graph.
- * @property {Record<string, string>} against - The parameters that name the earlier graph, or none.
- * @property {string} colour - What colours tell.
- * @property {number | null} selected - The node that is selected from outside.
- * @property {string} find - What is searched for.
- * @property {string} fold - What the fold begins with.
+ * @property {Record<string, string>} against - Parameters of the earlier graph; empty if there is
+ *   none.
+ * @property {string} colour - Colouring, a ColourBy value.
+ * @property {number | null} selected - Node selected by the page.
+ * @property {string} find - Search text.
+ * @property {string} fold - Initial way to fold.
  * @property {boolean} ready - Whether the graph is prepared.
- * @property {Palette} palette - The colours that the server does not send with a view.
+ * @property {Palette} palette - Colours that are not part of a view.
  */

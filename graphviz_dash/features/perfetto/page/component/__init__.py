@@ -1,7 +1,7 @@
-"""The buttons that open an experiment's trace in Perfetto, or download it.
+"""Buttons that open the trace of an experiment in Perfetto, or download it.
 
-The browser hands the trace over itself, by messages between windows: nothing is uploaded, and no
-other host is asked for anything before the reader clicks on the public UI's button.
+The browser passes the trace between windows by messages. Nothing is uploaded, and no other host is
+contacted before the reader clicks the button of the public UI.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ __all__ = ["TracePart", "perfetto_button", "public_ui", "routes"]
 
 PUBLIC_UI: Final = "https://ui.perfetto.dev"
 UI_VARIABLE: Final = "GRAPHVIZ_DASH_PERFETTO_UI"
-"""Names the environment variable with the address of another Perfetto UI."""
+"""Environment variable with the address of another Perfetto UI."""
 
 _FOLDER: Final = Path(__file__).parent
 _TIMEOUT_MS: Final = 30_000
 _MARGIN: Final = 0.04
-"""Of the step that the UI shows first, left free on both sides."""
+"""Margin around the first step in the UI, as a share of the step."""
 
 _HTML: Final = """
 <div class="perfetto">
@@ -59,15 +59,15 @@ def perfetto_button(
     key: str = "perfetto",
     timeout_ms: int = _TIMEOUT_MS,
 ) -> None:
-    """Shows the buttons for a part of the experiment of ``experiment_key``.
+    """Show the buttons for a part of an experiment.
 
     Args:
         experiment_key: key of the experiment in the store.
-        part: what of it is opened.
-        label: what the main button says, before the host of the UI.
-        small: whether the buttons stand in one row, small, as beside other things.
+        part: part of the experiment to open.
+        label: label of the main button, followed by the host of the UI.
+        small: whether to show small buttons in one row.
         key: key of the widget.
-        timeout_ms: how long Perfetto may take to answer before the reader is told.
+        timeout_ms: time to wait for Perfetto before showing an error.
 
     Raises:
         UnknownKeyError: nothing is open under the key.
@@ -90,7 +90,7 @@ def perfetto_button(
                 small=small,
                 public=f"{public}/#!/?{view}",
                 host=urlsplit(public).netloc,
-                # The viewer's address: at the bare one this build looks for a trace of its own.
+                # The viewer's address: the start page of this build looks for its own trace.
                 local=f"{LOCAL_UI_PATH}/#!/viewer?{view}" if local_ui() else None,
                 timeout=timeout_ms,
             )
@@ -117,7 +117,7 @@ def public_ui() -> str:
 
 
 def _first_step(key: str, part: TracePart) -> tuple[int, int] | None:
-    """Where the first step of all runs lies, with some air; None where all of it is to be seen."""
+    """Return the span of the first step of all runs with a margin; None to show the entire part."""
     if part.graph is not None or (part.runs and all(step is not None for _, step in part.runs)):
         return None
     first, last = STORE.derived(
@@ -128,7 +128,7 @@ def _first_step(key: str, part: TracePart) -> tuple[int, int] | None:
 
 
 def _opening_view(span: tuple[int, int] | None) -> str:
-    """What the UI shows first: every track open, and ``span`` or all of it."""
+    """Build the initial view of the UI: all tracks expanded, showing ``span`` or everything."""
     expand = [{"id": "dev.perfetto.ExpandTracksByRegex", "args": ["."]}]
     shown = {} if span is None else {"visStart": span[0], "visEnd": span[1]}
     commands = json.dumps(expand, separators=(",", ":"))

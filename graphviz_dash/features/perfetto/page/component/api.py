@@ -1,6 +1,6 @@
-"""The routes behind the Perfetto buttons: the trace of a part of an experiment.
+"""Routes of the Perfetto buttons: the trace of a part of an experiment.
 
-How parameters are checked and answers given: graphviz_dash.ui.components.requests.
+Parameter checks and responses: graphviz_dash.ui.components.requests.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class TraceFormat(Struct, frozen=True):
-    """A format that the route gives, by its suffix."""
+    """A format of the exported trace."""
 
     suffix: str
     media_type: str
@@ -50,8 +50,8 @@ class TraceFormat(Struct, frozen=True):
 
 
 def _export_perfetto(experiment: Experiment, file: Path) -> ExportSummary:
-    # Perfetto's classes are 7 MB that a server keeps from then on: with the first such trace.
-    from graphviz_dash.features.perfetto.trace.perfetto import export_perfetto
+    # Imported late: Perfetto's classes use 7 MB of memory for the life of the server.
+    from graphviz_dash.exports.trace.perfetto import export_perfetto
 
     return export_perfetto(experiment, file)
 
@@ -65,8 +65,8 @@ FORMATS: Final = {
 
 
 def routes() -> list[Route]:
-    """GET /api/perfetto/trace; POST .../begin, which writes it beforehand and says how far that is,
-    and .../cancel, which ends it."""
+    """Return GET /api/perfetto/trace, POST .../begin, which starts the export and returns its
+    progress, and POST .../cancel."""
     return [
         Route(TRACE_PATH, answering(_file), methods=["GET"]),
         Route(f"{TRACE_PATH}/begin", answering(_begin), methods=["POST"]),
@@ -75,12 +75,11 @@ def routes() -> list[Route]:
 
 
 def trace_file(key: str, form: str, part: TracePart = WHOLE) -> ExportSummary:
-    """The exported trace of a part of an opened experiment, written once for each format of
-    FORMATS.
+    """Return the exported trace of a part of an experiment, written once per format of FORMATS.
 
     Raises:
         UnknownKeyError: no such experiment.
-        InputError: it has no such part or no trace, or cannot be read.
+        InputError: no such part, no trace, or the experiment is unreadable.
     """
     return STORE.derived(
         key, ("perfetto", form, part), lambda made: _export(excerpt(made, part), key, FORMATS[form])
@@ -88,18 +87,18 @@ def trace_file(key: str, form: str, part: TracePart = WHOLE) -> ExportSummary:
 
 
 def file_stem(name: str) -> str:
-    """``name`` as the stem of a file that any system takes."""
+    """Convert a name to a file stem that is valid on all systems."""
     return _UNSAFE.sub("-", name).strip("-.")[:80] or "trace"
 
 
 def _export(experiment: Experiment, key: str, form: TraceFormat) -> ExportSummary:
-    # A name of its own each time: an answer may still be reading the file of an earlier export.
+    # A unique name: a response may still be reading the file of an earlier export.
     name = f"{secrets.token_hex(8)}{form.suffix}"
     return form.export(experiment, SCRATCH.subfolder(key) / name)
 
 
 class Asked(Struct, frozen=True):
-    """What a request asks for: a part of an experiment by its key, in a format of FORMATS."""
+    """A request for a part of an experiment in a format of FORMATS."""
 
     key: str
     form: str
@@ -107,7 +106,7 @@ class Asked(Struct, frozen=True):
 
     @property
     def slot(self) -> tuple[object, ...]:
-        """What the job that writes it is known by."""
+        """Key of the export job."""
         return ("perfetto", self.key, self.form, self.part)
 
 
@@ -132,9 +131,9 @@ def _asked(request: Request) -> Asked:
 
 
 def _begin(request: Request) -> msgspec.Struct:
-    """Begins to write a trace, or says how far that is."""
+    """Start the export of a trace, or return its progress."""
     asked = _asked(request)
-    # So that an experiment which is not there is told as such.
+    # Raises UnknownKeyError before a job is started.
     STORE.experiment(asked.key)
     act = partial(trace_file, asked.key, asked.form, asked.part)
     again = "again" in request.query_params
@@ -144,7 +143,7 @@ def _begin(request: Request) -> msgspec.Struct:
 def _cancel(request: Request) -> msgspec.Struct:
     job = JOBS.of(_asked(request).slot)
     if job is None:
-        raise UnknownKeyError("no trace was being written")
+        raise UnknownKeyError("no export is in progress")
     job.cancel()
     return job.wait(_PATIENCE_S)
 

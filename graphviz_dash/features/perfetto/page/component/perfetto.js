@@ -1,19 +1,19 @@
-// Opens a trace in a Perfetto UI by its postMessage protocol: open the window, say PING until it
-// says PONG, then hand over the trace once.
+// Opens a trace in a Perfetto UI by its postMessage protocol: open the window, send PING until PONG
+// comes back, then send the trace once.
 
 import { find } from "../../../../ui/components/common/elements.js";
-import { ask, messageOf } from "../../../../ui/components/common/server.js";
-import { luminance } from "../../../../ui/components/common/theme.js";
+import { fetchJson, getMessage } from "../../../../ui/components/common/server.js";
+import { computeLuminance } from "../../../../ui/components/common/theme.js";
 
 /** @import { Component } from "../../../../ui/components/common/mount.js" */
 /** @import { Standing } from "../../../../ui/components/common/wire.js" */
 /** @import { PerfettoData } from "./wire.js" */
 
 const PING_MS = 100;
-const LOOK_MS = 150;
-const LIGHT = 0.3;
+const POLL_MS = 150;
+const LIGHT_LUMINANCE = 0.3;
 
-/** A problem for which the window of Perfetto has no use any more. */
+/** A problem of the trace, which makes the Perfetto window useless. */
 class TraceError extends Error {}
 
 /** @param {Component<PerfettoData>} component */
@@ -25,18 +25,18 @@ export default function perfetto(component) {
   const localButton = find(root, ".local", HTMLButtonElement);
   root.classList.toggle("small", data.small);
   publicButton.textContent = `${data.label} (${data.host})`;
-  publicButton.style.color = legibleOn(getComputedStyle(publicButton).backgroundColor);
+  publicButton.style.color = chooseTextColour(getComputedStyle(publicButton).backgroundColor);
   localButton.hidden = data.local === null;
   setDownload(root, ".native", `${data.path}?${data.native}`, `${data.stem}.pftrace`);
   setDownload(root, ".chrome", `${data.path}?${data.chrome}`, `${data.stem}.json`);
   const handover = new Handover(root, data, stop.signal);
-  // Set, not added: this runs again with the page's script, on the same elements.
+  // Assigned, because this function runs again on the same elements with each run of the page.
   publicButton.onclick = () => handover.open(data.public);
   localButton.onclick = () => data.local && handover.open(data.local);
   return () => stop.abort();
 }
 
-/** The writing of a trace on the server and its way to a window of Perfetto. */
+/** Export of a trace on the server, and its transfer to a Perfetto window. */
 class Handover {
   /**
    * @param {HTMLElement} root
@@ -49,7 +49,9 @@ class Handover {
     this.status = find(root, ".status", HTMLElement);
     this.progress = find(root, ".going", HTMLElement);
     this.bar = find(root, "progress", HTMLProgressElement);
-    this.buttons = [...root.querySelectorAll("button")].filter((each) => !each.matches(".cancel"));
+    this.buttons = [...root.querySelectorAll("button")].filter((button) =>
+      !button.matches(".cancel")
+    );
     find(root, ".cancel", HTMLButtonElement).onclick = () => this.cancel();
   }
 
@@ -57,83 +59,83 @@ class Handover {
    * @param {string} text
    * @param {boolean} [problem]
    */
-  say(text, problem = false) {
+  showStatus(text, problem = false) {
     this.status.textContent = text;
     this.status.hidden = !text;
     this.status.classList.toggle("problem", problem);
   }
 
   /**
-   * Opens the UI at an address and hands the trace over.
+   * Open the UI at an address and send it the trace.
    * @param {string} address
    */
   async open(address) {
     const target = new URL(address, location.href);
-    // First of all: a browser lets only the click itself open a window, not what comes after it.
+    // Browsers allow opening a window only directly in the click, hence first.
     const ui = window.open(target.href, "_blank");
     if (!ui) {
       const advice = "Allow pop-ups, or download the trace.";
-      return this.say(`The browser kept the new window from opening. ${advice}`, true);
+      return this.showStatus(`The browser blocked the new window. ${advice}`, true);
     }
     for (const button of this.buttons) button.disabled = true;
-    // A trace that cannot be had must end the waiting for the window, and the other way round.
-    const round = new AbortController();
-    const off = AbortSignal.any([this.signal, round.signal]);
+    // A failed export ends the wait for the window, and vice versa.
+    const attempt = new AbortController();
+    const signal = AbortSignal.any([this.signal, attempt.signal]);
     try {
-      this.say("Exporting the trace…");
+      this.showStatus("Exporting the trace…");
       const [buffer] = await Promise.all([
-        this.trace(target.host, off),
-        answered(ui, target.origin, this.data.timeout, off),
+        this.loadTrace(target.host, signal),
+        waitForPong(ui, target.origin, this.data.timeout, signal),
       ]);
       const size = buffer.byteLength;
       const { title, stem } = this.data;
       const trace = { buffer, title, fileName: `${stem}.pftrace.gz` };
       ui.postMessage({ perfetto: trace }, target.origin, [buffer]);
-      const asks = target.origin === location.origin
+      const note = target.origin === location.origin
         ? ""
         : " It may ask whether to trust this page.";
-      this.say(`Handed ${formatBytes(size)} to Perfetto.${asks}`);
+      this.showStatus(`Sent ${formatBytes(size)} to Perfetto.${note}`);
     } catch (error) {
       if (this.signal.aborted) return;
       if (error instanceof TraceError) ui.close();
-      this.say(messageOf(error), true);
+      this.showStatus(getMessage(error), true);
     } finally {
-      round.abort();
+      attempt.abort();
       for (const button of this.buttons) button.disabled = false;
     }
   }
 
   /**
-   * The trace, once the server has written it.
-   * @param {string} host that waits for it
+   * Load the trace when the server has written it.
+   * @param {string} host of the UI
    * @param {AbortSignal} signal
    */
-  async trace(host, signal) {
-    await this.written(signal);
+  async loadTrace(host, signal) {
+    await this.waitForExport(signal);
     const bytes = await fetchTrace(`${this.data.path}?${this.data.trace}`, signal);
-    this.say(`Waiting for Perfetto at ${host}…`);
+    this.showStatus(`Waiting for Perfetto at ${host}…`);
     return bytes;
   }
 
   /**
-   * Resolves when the trace is written; shows how far that is.
+   * Wait for the export of the trace, and show its progress.
    * @param {AbortSignal} signal
    */
-  async written(signal) {
+  async waitForExport(signal) {
     const query = new URLSearchParams(this.data.trace);
     query.set("again", "1");
     try {
       for (;;) {
-        const standing = await this.ask("begin", query, signal);
+        const status = await this.post("begin", query, signal);
         query.delete("again");
-        if (standing.state === "done") return;
-        if (standing.state === "cancelled") throw new TraceError("The export was cancelled.");
-        if (standing.state === "failed") {
-          throw new TraceError(`The trace could not be exported: ${standing.problem}`);
+        if (status.state === "done") return;
+        if (status.state === "cancelled") throw new TraceError("The export was cancelled.");
+        if (status.state === "failed") {
+          throw new TraceError(`Could not export the trace: ${status.problem}`);
         }
-        this.bar.value = standing.share;
+        this.bar.value = status.share;
         this.progress.hidden = false;
-        await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+        await new Promise((resolve) => setTimeout(resolve, POLL_MS));
         signal.throwIfAborted();
       }
     } finally {
@@ -142,20 +144,20 @@ class Handover {
   }
 
   cancel() {
-    this.ask("cancel", new URLSearchParams(this.data.trace)).catch(() => {});
+    this.post("cancel", new URLSearchParams(this.data.trace)).catch(() => {});
   }
 
   /**
-   * @param {"begin" | "cancel"} what
+   * @param {"begin" | "cancel"} action
    * @param {URLSearchParams} query
    * @param {AbortSignal} [signal]
    * @returns {Promise<Standing>}
    */
-  async ask(what, query, signal) {
+  async post(action, query, signal) {
     try {
-      return await ask(`${this.data.path}/${what}?${query}`, { method: "POST", signal });
+      return await fetchJson(`${this.data.path}/${action}?${query}`, { method: "POST", signal });
     } catch (error) {
-      throw asTraceError(error);
+      throw toTraceError(error);
     }
   }
 }
@@ -165,37 +167,37 @@ class Handover {
  * @param {AbortSignal} signal
  */
 async function fetchTrace(address, signal) {
-  let answer;
+  let response;
   try {
-    answer = await fetch(address, { signal });
-    if (answer.ok) return await answer.arrayBuffer();
+    response = await fetch(address, { signal });
+    if (response.ok) return await response.arrayBuffer();
   } catch (error) {
-    throw asTraceError(error);
+    throw toTraceError(error);
   }
-  const body = await answer.json().catch(() => null);
+  const body = await response.json().catch(() => null);
   throw new TraceError(
-    `The trace could not be exported: ${body?.error?.message ?? answer.statusText}`,
+    `Could not export the trace: ${body?.error?.message ?? response.statusText}`,
   );
 }
 
 /** @param {unknown} error */
-function asTraceError(error) {
-  // A browser rejects with a TypeError where no server answers.
-  const what = error instanceof TypeError ? "fetched" : "exported";
-  return new TraceError(`The trace could not be ${what}: ${messageOf(error)}`);
+function toTraceError(error) {
+  // Browsers reject with a TypeError if the server is unreachable.
+  const verb = error instanceof TypeError ? "fetch" : "export";
+  return new TraceError(`Could not ${verb} the trace: ${getMessage(error)}`);
 }
 
 /**
- * Resolves once the UI in the window `ui` has answered.
+ * Wait for the first message of the UI in a window.
  * @param {Window} ui
  * @param {string} origin
  * @param {number} timeout ms
  * @param {AbortSignal} signal
  * @returns {Promise<void>}
  */
-function answered(ui, origin, timeout, signal) {
+function waitForPong(ui, origin, timeout, signal) {
   return new Promise((resolve, reject) => {
-    const begun = performance.now();
+    const start = performance.now();
     const done = new AbortController();
     /** @type {(problem?: string) => void} */
     const finish = (problem) => {
@@ -207,23 +209,23 @@ function answered(ui, origin, timeout, signal) {
     const timer = setInterval(() => {
       if (ui.closed) {
         finish(
-          "The Perfetto window was closed, or its server cuts it off from other pages" +
+          "The Perfetto window was closed, or its server isolates it from other pages" +
             " (Cross-Origin-Opener-Policy). Download the trace and open it there.",
         );
-      } else if (performance.now() - begun > timeout) {
+      } else if (performance.now() - start > timeout) {
         finish(
-          `Perfetto did not answer within ${Math.round(timeout / 1000)} s.` +
+          `Perfetto did not respond within ${Math.round(timeout / 1000)} s.` +
             " Download the trace and open it there.",
         );
       } else {
-        // Says nothing of the trace, so it may go to whatever page the window shows by now.
+        // Contains no data, so any page that the window shows now may receive it.
         ui.postMessage("PING", "*");
       }
     }, PING_MS);
     addEventListener("message", (event) => {
       if (event.source === ui && event.origin === origin && event.data === "PONG") finish();
     }, { signal: done.signal });
-    signal.addEventListener("abort", () => finish("given up"), { signal: done.signal });
+    signal.addEventListener("abort", () => finish("aborted"), { signal: done.signal });
   });
 }
 
@@ -240,17 +242,16 @@ function setDownload(root, selector, address, name) {
 }
 
 /**
- * Black or white, whichever stands out more from a theme's colour ("rgb(r, g, b)"); empty for what
- * is none.
+ * Choose black or white text for a background "rgb(r, g, b)"; empty for other forms of colours.
  * @param {string} colour
  */
-export function legibleOn(colour) {
+export function chooseTextColour(colour) {
   if (!colour.startsWith("rgb")) return "";
-  return luminance(colour) > LIGHT ? "#101418" : "#fff";
+  return computeLuminance(colour) > LIGHT_LUMINANCE ? "#101418" : "#fff";
 }
 
 /**
- * A size in kB below a tenth of a megabyte, else in MB.
+ * Format a size in kB below 0.1 MB, else in MB.
  * @param {number} bytes
  */
 export function formatBytes(bytes) {

@@ -3,18 +3,18 @@
 // from the structs of routes and components: change those instead.
 
 /**
- * What Python says of the buttons that open Perfetto.
+ * Data of the Perfetto buttons.
  * @typedef {object} PerfettoData
- * @property {string} path - Of the trace's route.
- * @property {string} trace - Query of the trace that is handed over.
+ * @property {string} path - Path of the trace route.
+ * @property {string} trace - Query of the trace to send to Perfetto.
  * @property {string} native - Query of the trace to download.
  * @property {string} chrome - Query of the trace to download as JSON.
- * @property {string} stem - Of file names.
- * @property {string} title - Of the trace in Perfetto.
- * @property {string} label - Of the main button.
- * @property {boolean} small - Whether the buttons stand in one row, small.
+ * @property {string} stem - Stem of file names.
+ * @property {string} title - Title of the trace in Perfetto.
+ * @property {string} label - Label of the main button.
+ * @property {boolean} small - Whether to show small buttons in one row.
  * @property {string} public - Address of the public UI.
- * @property {string} host - Of that address.
- * @property {string | null} local - Address of the UI that this server has, if it has one.
- * @property {number} timeout - In ms.
+ * @property {string} host - Host of that address.
+ * @property {string | null} local - Address of the local UI; None if not installed.
+ * @property {number} timeout - Timeout in ms.
  */

@@ -1,7 +1,7 @@
-"""The timeline component: runs one above the other on one axis, drawn on a canvas.
+"""The timeline component: runs one above the other on one time axis, on a canvas.
 
-The script of a page only says which runs; what is seen is fetched from the routes of the same
-server, so that zooming and panning run no script.
+The page only names the runs. The component loads views from routes of the same server, so zooming
+and panning do not run the script of the page.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _HTML: Final = """
     <canvas tabindex="0" role="application" aria-label="Timeline, loading"></canvas>
     <p class="wheel" aria-hidden="true" hidden></p>
     <div class="tooltip" role="tooltip" hidden></div>
-    <p class="loading" role="status" hidden>Laying out the slices…</p>
+    <p class="loading" role="status" hidden>Loading slices…</p>
     <p class="problem" role="alert" hidden></p>
     <div class="ruler" role="group" aria-label="Ruler" hidden></div>
   </div>
@@ -61,8 +61,8 @@ _CALL_SHADES: Final = {
 
 
 class Selection(Struct, frozen=True):
-    """A selected slice. ``token`` gives it again to ``timeline_view(selected=...)`` and is fit for
-    an address; ``graph`` and ``node`` are None for what is not known to be a graph's node."""
+    """A selected slice. ``token`` is valid for ``timeline_view(selected=...)`` and in an address.
+    ``graph`` and ``node`` are None if the slice is not known to be a graph node."""
 
     token: str
     run: str
@@ -70,12 +70,12 @@ class Selection(Struct, frozen=True):
 
     @property
     def graph(self) -> str | None:
-        """The graph that launched it."""
+        """Graph that launched the slice."""
         return self.card.graph
 
     @property
     def node(self) -> int | None:
-        """The index of its node in that graph."""
+        """Index of its node in that graph."""
         return self.card.node
 
 
@@ -91,23 +91,21 @@ def timeline_view(
     key: str = "timeline",
     height: int = 620,
 ) -> Selection | None:
-    """Shows the timeline of ``run_names``, the first on top, and returns the selected slice.
+    """Show the timeline of ``run_names``, the first on top, and return the selected slice.
 
     Args:
         experiment_key: key of the experiment in the store.
-        run_names: names of runs of the experiment; the first is what the others are held against.
-        step: number of the step that is aligned: one for all, one for each run, or None for each
-            run's typical step (the one of median length).
-        selected: what is selected from outside: "run/g12" (a Selection's token), or
-            "run/graph-0#17" for a graph's node; None for nothing. A later click of the reader
-            outweighs it.
-        on_select: called with the token of what the reader has just selected, or None, before the
-            script runs again; who keeps the selection in the address puts it there now, so that
-            ``selected`` already holds it.
-        ruler: where the ruler lies, "begin,end" in ns since the step's start; None for none.
-        on_ruler: called with that when the reader has laid, moved or removed it.
+        run_names: names of runs of the experiment; the others are compared with the first.
+        step: number of the aligned step: one for all runs, one per run, or None for the typical
+            step (of median length).
+        selected: token of a Selection ("run/g12"), a graph node ("run/graph-0#17"), or None. A
+            later click overrides it.
+        on_select: called with the clicked token, or None, before the script runs again, so that
+            ``selected`` can already have it.
+        ruler: ruler as "begin,end" in ns since the start of the step, or None.
+        on_ruler: called with the ruler when the reader changes it.
         key: key of the widget.
-        height: of the whole component in pixels.
+        height: height of the component in pixels.
     """
     names = list(run_names)
     chosen = [step] * len(names) if step is None or isinstance(step, int) else list(step)
@@ -143,14 +141,13 @@ def _resolve(key: str, steps: dict[str, int | None], token: str | None) -> Selec
 
 
 def _clicked(key: str, on_select: Callable[[str | None], None] | None) -> None:
-    """Called on a click; its presence alone makes the state known to Streamlit."""
+    """Handle a click. Streamlit keeps the state only if there is a callback."""
     click = st.session_state[key].get("selected")
     if on_select is not None and isinstance(click, dict):
         on_select(_token(click))
 
 
 def _measured(key: str, on_ruler: Callable[[str | None], None] | None) -> None:
-    """Called when the ruler was laid, moved or removed."""
     ruler = st.session_state[key].get("ruler")
     if on_ruler is None or not isinstance(ruler, dict):
         return
@@ -188,7 +185,7 @@ def _palette() -> Palette:
         )
         for call in CALLS
     ]
-    ranges = [PaletteEntry(f"CPU: {what}", other, what) for what in ("annotation", "operator")]
+    ranges = [PaletteEntry(f"CPU: {kind}", other, kind) for kind in ("annotation", "operator")]
     parts = [
         PaletteEntry(f"step: {part.value}", both_themes(STEP_PART[part])) for part in STEP_PARTS
     ]

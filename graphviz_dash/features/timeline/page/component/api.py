@@ -1,6 +1,6 @@
-"""The timeline's routes: a view of a window, and the card of a slice.
+"""Routes of the timeline component: views of a window, and cards of slices.
 
-How parameters are checked and answers given: graphviz_dash.ui.components.requests.
+Parameter checks and responses: graphviz_dash.ui.components.requests.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ from graphviz_dash.ui.state.results import (
 from graphviz_dash.ui.state.store import STORE, UnknownKeyError
 
 _PATIENCE_S: Final = 0.25
-"""How long an answer about a job waits for its end: most are done by then."""
+"""Seconds that a response waits for the end of a job, enough for most jobs."""
 
 _MAX_RUNS: Final = 8
-_MAX_TIME: Final = 1 << 53  # what a browser's numbers hold exactly
+_MAX_TIME: Final = 1 << 53  # largest exact integer in JavaScript
 _MAX_PIXELS_ASKED: Final = 1 << 20
 _INTEGER: Final = re.compile(r"-?[0-9]{1,16}")
 
 
 def routes() -> list[Route]:
-    """GET /api/timeline/view, slice and measure; POST /api/timeline/more, which begins what takes
-    longer and says how far it is, and /api/timeline/cancel, which ends it."""
+    """Return GET /api/timeline/view, slice and measure, POST /api/timeline/more, which starts the
+    slow analyses and returns their progress, and POST /api/timeline/cancel."""
     return [
         Route("/api/timeline/view", answering(_view), methods=["GET"]),
         Route("/api/timeline/slice", answering(_slice), methods=["GET"]),
@@ -76,8 +76,9 @@ def routes() -> list[Route]:
 
 
 def card(key: str, run_name: str, steps: Mapping[str, int | None], which: str) -> SliceCard:
-    """The card of the slice ``which``: "g12", "c12", or a node as "graph-0#17". ``steps`` has the
-    chosen step of each run that is shown, the first of them first.
+    """Return the card of the slice ``which``: "g12", "c12", or a node as "graph-0#17".
+
+    ``steps`` has the chosen step of each shown run, in order.
 
     Raises:
         UnknownKeyError: no such experiment or run.
@@ -91,7 +92,7 @@ def card(key: str, run_name: str, steps: Mapping[str, int | None], which: str) -
         raise InputError("slice", repr(which[:80]), f"a node with a traced slice in {run_name}")
     node = node_of(chosen.timeline, slice_id)
     origin = None
-    # The table of a large graph takes a second: a card does not wait for it.
+    # The node table of a large graph takes a second. A card does not wait for it.
     if node is not None and (by_node or STORE.has(key, ("nodes", run_name, node.graph))):
         origin = nodes(key, run_name, node.graph).rows[node.node]
     pairs = _counterparts(key, steps, chosen, slice_id)
@@ -101,7 +102,7 @@ def card(key: str, run_name: str, steps: Mapping[str, int | None], which: str) -
 def _counterparts(
     key: str, steps: Mapping[str, int | None], own: ChosenRun, which: SliceId
 ) -> list[Counterpart]:
-    """The same work in the runs that are held against that of the slice."""
+    """Find the same work in the runs compared with the run of the slice."""
     names = list(steps)
     if which.table != "gpu" or not names or not STORE.has(key, "comparison"):
         return []
@@ -140,7 +141,6 @@ def _view(request: Request) -> msgspec.Struct:
 
 
 def _measure(request: Request) -> msgspec.Struct:
-    """What lies between two instants."""
     key, names = _runs(request)
     span = _span(request)
     runs = _chosen(request, key, names)
@@ -171,7 +171,7 @@ def _slot(key: str, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _differences(key: str, runs: Sequence[ChosenRun]) -> list[RunDifference]:
-    """What the first run loses against each other one that has a trace."""
+    """Compute the loss of the first run against each other traced run."""
     first, *others = runs
     if first.timeline.problem is not None:
         return []
@@ -199,7 +199,7 @@ def _time_lost(key: str, first: ChosenRun, other: ChosenRun) -> TimeLost | Missi
 
 
 def _more(request: Request) -> msgspec.Struct:
-    """Begins to find out what is not known about the runs yet, or says how far that is."""
+    """Start the missing analyses of the runs, or return their progress."""
     key, names = _runs(request)
     again = "again" in request.query_params
     return JOBS.begin(_slot(key, names), tasks(key, names), again=again).wait(_PATIENCE_S)
@@ -209,7 +209,7 @@ def _cancel(request: Request) -> msgspec.Struct:
     key, names = _runs(request)
     job = JOBS.of(_slot(key, names))
     if job is None:
-        raise UnknownKeyError("nothing was begun for these runs")
+        raise UnknownKeyError("no analysis was started for these runs")
     job.cancel()
     return job.wait(_PATIENCE_S)
 
@@ -226,11 +226,11 @@ def _slice(request: Request) -> msgspec.Struct:
     key = experiment_key(request)
     name = checked_name(one(request, "run"))
     which = one(request, "slice")
-    shown = [checked_name(each) for each in request.query_params.getlist("shown")]
+    shown = [checked_name(text) for text in request.query_params.getlist("shown")]
     chosen = request.query_params.getlist("shown_step")
     if len(shown) != len(chosen) or len(shown) > _MAX_RUNS:
         raise BadParameterError("shown_step: expected one for each shown run")
-    steps = {each: _step(step) for each, step in zip(shown, chosen, strict=True)}
+    steps = {shown_run: _step(step) for shown_run, step in zip(shown, chosen, strict=True)}
     steps.setdefault(name, _step(request.query_params.get("step", "")))
     try:
         return card(key, name, steps, which)

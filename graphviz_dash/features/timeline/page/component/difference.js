@@ -1,14 +1,14 @@
-// The difference lanes: where the first run loses time against another.
+// Difference lanes: where the first run loses time against another one.
 
 import { clamp, formatTime, formatTimeChange } from "../../../../ui/components/common/numbers.js";
-import { alpha, fitText, mix, textWidth } from "../../../../ui/components/common/theme.js";
+import { fitText, measureText, mixColours, setAlpha } from "../../../../ui/components/common/theme.js";
 import { GUTTER } from "./layout.js";
 
 /** @import { DifferenceRow } from "./layout.js" */
 /** @import { DecodedDifference } from "./model.js" */
-/** @import { Timeline } from "./timeline.js" */
+/** @import { Look, Scene } from "./draw.js" */
 
-/** What the colours of a difference lane mean, in the order of `lossColours`. */
+/** Meaning of the colours of a difference lane, in the order of `lossColours`. */
 export const LOSSES = [
   "slower: GPU idle",
   "slower: longer kernels",
@@ -16,72 +16,70 @@ export const LOSSES = [
   "slower: waiting for ranks",
 ];
 
-/** Share of a lane's height above its zero. */
-const ABOVE = 0.72;
+/** Share of the lane's height above its zero line. */
+const SHARE_ABOVE_ZERO = 0.72;
 
 /**
- * Colours of what is lost while idle, of what is lost at work, of what is gained, and of what is
- * lost by waiting for other ranks.
- * @param {Timeline} t
+ * Get the colours of loss while idle, loss at work, gain, and loss by waiting for other ranks.
+ * @param {Look} look
  */
-export function lossColours({ theme }) {
+export function getLossColours({ theme }) {
   return [
     theme.idle,
-    mix(theme.background, theme.text, 0.86),
+    mixColours(theme.background, theme.text, 0.86),
     theme.saved,
-    mix(theme.background, theme.text, 0.42),
+    mixColours(theme.background, theme.text, 0.42),
   ];
 }
 
 /**
- * Which of `count` even bins of the loaded window are in view, and how many are drawn as one: while
- * the view is older than the window and they are narrower than a pixel, those that share two.
- * Without a GPU a browser takes long over a path that turns more often.
- * @param {Timeline} t
+ * Find which of `count` equal bins of the loaded window are visible, and how many to draw as one.
+ * Bins narrower than a pixel are drawn together, two pixels wide: browsers without a GPU are slow at
+ * paths with many corners.
+ * @param {Scene} scene
  * @param {number} count
  */
-export function binRange(t, count) {
-  const [begin, end] = t.view ? t.view.loaded : t.window;
+export function getBinRange({ state, viewport }, count) {
+  const [begin, end] = state.view ? state.view.loaded : viewport.window;
   const perBin = (end - begin) / count;
-  const wide = perBin / t.perPixel;
-  const together = wide < 0.9 ? Math.round(2 / wide) : 1;
-  let first = Math.max(0, Math.floor((t.window[0] - begin) / perBin));
+  const pixels = perBin / viewport.perPixel;
+  const together = pixels < 0.9 ? Math.round(2 / pixels) : 1;
+  let first = Math.max(0, Math.floor((viewport.window[0] - begin) / perBin));
   first -= first % together;
-  const last = Math.min(count, Math.ceil((t.window[1] - begin) / perBin));
+  const last = Math.min(count, Math.ceil((viewport.window[1] - begin) / perBin));
   /** @type {(bin: number) => number} */
-  const xOf = (bin) => t.x(begin + bin * perBin);
-  return { first, last, together, perBin, xOf };
+  const toX = (bin) => viewport.toX(begin + bin * perBin);
+  return { first, last, together, perBin, toX };
 }
 
 /**
- * Where the first run loses time against another: bars for how much of each bin is lost, and a
- * line for all that was lost so far.
- * @param {Timeline} t
+ * Draw a difference lane: bars for the loss in each bin, and a line for the accumulated loss.
+ * @param {Scene} scene
  * @param {DifferenceRow} row
  */
-export function drawDifference(t, row) {
-  const { ctx, theme } = t;
+export function drawDifference(scene, row) {
+  const { ctx, theme, viewport } = scene;
   const { difference, y, h } = row;
   ctx.fillStyle = theme.lane;
-  ctx.fillRect(GUTTER, y, t.plot, h);
+  ctx.fillRect(GUTTER, y, viewport.plot, h);
   if (difference.problem) {
     ctx.font = `12px ${theme.font}`;
     ctx.fillStyle = theme.muted;
     ctx.textAlign = "left";
-    const text = notCompared(difference);
-    ctx.fillText(fitText(ctx, text, t.plot - 12), GUTTER + 6, y + h / 2);
+    const text = formatNotCompared(difference);
+    ctx.fillText(fitText(ctx, text, viewport.plot - 12), GUTTER + 6, y + h / 2);
     return;
   }
-  const zero = y + Math.round(h * ABOVE);
+  const zero = y + Math.round(h * SHARE_ABOVE_ZERO);
   const scale = { zero, up: zero - y - 2, down: y + h - zero - 2 };
-  drawBars(t, difference, scale);
+  drawBars(scene, difference, scale);
   ctx.fillStyle = theme.rule;
-  ctx.fillRect(GUTTER, zero, t.plot, 1);
-  drawTotal(t, difference, scale);
+  ctx.fillRect(GUTTER, zero, viewport.plot, 1);
+  drawTotal(scene, difference, scale);
 }
 
 /** @param {DecodedDifference} difference */
-export function notCompared({ run, problem }) {
+export function formatNotCompared({ run, problem }) {
   return problem.startsWith(`${run}: `)
     ? `Not compared with ${problem}`
     : `Not compared with ${run}: ${problem}`;
@@ -90,32 +88,32 @@ export function notCompared({ run, problem }) {
 /** @typedef {{zero: number, up: number, down: number}} Scale */
 
 /**
- * @param {Timeline} t
+ * @param {Scene} scene
  * @param {DecodedDifference} difference
  * @param {Scale} scale
  */
-function drawBars(t, difference, { zero, up, down }) {
-  const { ctx } = t;
-  const { first, last, together, perBin, xOf } = binRange(t, difference.bins);
-  const [idleColour, busyColour, gainColour, waitColour] = lossColours(t);
+function drawBars(scene, difference, { zero, up, down }) {
+  const { ctx } = scene;
+  const { first, last, together, perBin, toX } = getBinRange(scene, difference.bins);
+  const [idleColour, busyColour, gainColour, waitColour] = getLossColours(scene);
   ctx.globalAlpha = 0.6;
   for (let bin = first; bin < last; bin += together) {
     const next = Math.min(last, bin + together);
-    const left = xOf(bin);
-    const wide = Math.max(0.75, xOf(next) - left);
+    const left = toX(bin);
+    const width = Math.max(0.75, toX(next) - left);
     /** @type {(sums: Float64Array) => number} */
-    const lost = (sums) => clamp((sums[next] - sums[bin]) / (perBin * (next - bin)), -1, 1);
+    const lossShare = (sums) => clamp((sums[next] - sums[bin]) / (perBin * (next - bin)), -1, 1);
     /** @type {(from: number, share: number, fill: string) => void} */
     const bar = (from, share, fill) => {
       ctx.fillStyle = share > 0 ? fill : gainColour;
-      if (share > 0) ctx.fillRect(left, zero - (from + share) * up, wide, share * up);
-      else ctx.fillRect(left, zero - from * down, wide, -share * down);
+      if (share > 0) ctx.fillRect(left, zero - (from + share) * up, width, share * up);
+      else ctx.fillRect(left, zero - from * down, width, -share * down);
     };
-    const idle = lost(difference.idleAt);
-    const busy = lost(difference.busyAt);
+    const idle = lossShare(difference.idleAt);
+    const busy = lossShare(difference.busyAt);
     if (idle) bar(0, idle, idleColour);
     if (busy) bar(busy > 0 === idle > 0 ? idle : 0, busy, busyColour);
-    const waiting = difference.waitingAt ? lost(difference.waitingAt) : 0;
+    const waiting = difference.waitingAt ? lossShare(difference.waitingAt) : 0;
     if (waiting) {
       const below = [idle, busy].filter((part) => part > 0 === waiting > 0);
       bar(below.reduce((sum, part) => sum + part, 0), waiting, waitColour);
@@ -125,25 +123,25 @@ function drawBars(t, difference, { zero, up, down }) {
 }
 
 /**
- * @param {Timeline} t
+ * @param {Scene} scene
  * @param {DecodedDifference} difference
  * @param {Scale} scale
  */
-function drawTotal(t, difference, { zero, up, down }) {
-  const { ctx, theme } = t;
-  const { first, last, together, xOf } = binRange(t, difference.bins);
-  /** @type {(lost: number) => number} */
-  const tall = (lost) => zero - clamp((lost / (difference.most || 1)) * up, -down, up);
+function drawTotal(scene, difference, { zero, up, down }) {
+  const { ctx, theme } = scene;
+  const { first, last, together, toX } = getBinRange(scene, difference.bins);
+  /** @type {(loss: number) => number} */
+  const toY = (loss) => zero - clamp((loss / (difference.most || 1)) * up, -down, up);
   ctx.beginPath();
   for (let bin = first; bin < last + together; bin += together) {
     const edge = Math.min(bin, last);
     const waited = difference.waitingAt?.[edge] ?? 0;
-    const y = tall(difference.idleAt[edge] + difference.busyAt[edge] + waited);
-    if (edge === first) ctx.moveTo(xOf(edge), y);
-    else ctx.lineTo(xOf(edge), y);
+    const y = toY(difference.idleAt[edge] + difference.busyAt[edge] + waited);
+    if (edge === first) ctx.moveTo(toX(edge), y);
+    else ctx.lineTo(toX(edge), y);
   }
   ctx.lineWidth = 3.5;
-  ctx.strokeStyle = alpha(theme.lane, 0.85);
+  ctx.strokeStyle = setAlpha(theme.lane, 0.85);
   ctx.stroke();
   ctx.lineWidth = 1.5;
   ctx.strokeStyle = theme.text;
@@ -151,11 +149,11 @@ function drawTotal(t, difference, { zero, up, down }) {
 }
 
 /**
- * @param {Timeline} t
+ * @param {Scene} scene
  * @param {DifferenceRow} row
  */
-export function drawDifferenceTitle(t, row) {
-  const { ctx, theme } = t;
+export function drawDifferenceTitle(scene, row) {
+  const { ctx, theme } = scene;
   const { difference, y, h } = row;
   const [idle, busy] = difference.total;
   const waited = difference.waitingTotal ?? 0;
@@ -171,25 +169,25 @@ export function drawDifferenceTitle(t, row) {
   ctx.font = `600 12px ${theme.mono}`;
   const time = formatTime(Math.abs(lost));
   ctx.fillText(time, 23, y + 25);
-  const room = textWidth(ctx, time) + 5;
+  const room = measureText(ctx, time) + 5;
   ctx.font = `11px ${theme.font}`;
   if (room < GUTTER - 58) ctx.fillText(lost < 0 ? "faster" : "slower", 23 + room, y + 25);
   ctx.fillStyle = theme.muted;
-  // There is room for one of the two: what weighs more.
+  // There is room for one part only: the larger one.
   const ranks = Math.abs(waited) > Math.abs(busy);
   const parts = ranks ? `ranks: ${formatTimeChange(waited)}` : `work: ${formatTimeChange(busy)}`;
   ctx.fillText(fitText(ctx, parts, GUTTER - 30), 23, y + 40);
 }
 
 /**
- * What a difference lane tells at an instant: lost so far, and what is lost there. Null where the
- * lane was not loaded.
+ * Describe the accumulated loss at a time, and the loss in its bin. Null if the lane is not loaded
+ * there.
  * @param {DecodedDifference} difference
  * @param {number} at
  * @param {[begin: number, end: number]} loaded
  * @param {string} first name of the first run
  */
-export function differenceLines(difference, at, loaded, first) {
+export function describeDifference(difference, at, loaded, first) {
   if (difference.problem) return ["Not compared", difference.problem];
   const perBin = (loaded[1] - loaded[0]) / difference.bins;
   const bin = Math.floor((at - loaded[0]) / perBin);
@@ -208,10 +206,10 @@ export function differenceLines(difference, at, loaded, first) {
     `${first} is ${formatTime(Math.abs(lost))} ${
       lost < 0 ? "ahead of" : "behind"
     } ${difference.run}`,
-    `${formatTimeChange(idle)} from its GPU idling longer, ${formatTimeChange(busy)} from its work`,
+    `${formatTimeChange(idle)} from GPU idle time, ${formatTimeChange(busy)} from GPU work`,
     ...(waitingAt ? [`${formatTimeChange(waiting)} from waiting for other ranks`] : []),
     `here it ${percent < 0 ? "catches up" : "loses"} ${Math.abs(percent).toFixed(0)}% of the time`,
     difference.text,
-    "both steps traced, under the profiler",
+    "both steps measured under the profiler",
   ];
 }

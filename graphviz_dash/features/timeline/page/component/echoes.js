@@ -1,27 +1,27 @@
-// What Python was told and has not sent back yet.
+// Values sent to Python that it has not sent back yet.
 
-/** Python's answer comes after the reader's next act, which it must not undo. */
+/** Python sends a value back late. It must not undo later actions of the reader. */
 export class Echoes {
   /** @type {(string | null)[]} */
-  waiting = [];
+  pending = [];
 
   /**
-   * Notes what Python is told.
+   * Record a value sent to Python.
    * @param {string | null} text
-   * @param {string | null | undefined} asked what Python asks for now
+   * @param {string | null | undefined} current the value according to Python
    */
-  add(text, asked) {
-    if (text !== asked) this.waiting.push(text);
+  add(text, current) {
+    if (text !== current) this.pending.push(text);
   }
 
   /**
-   * Whether `text` is only what Python was told; what was told before it comes no more, nor does
-   * anything once Python asks for something else.
+   * Whether Python only sends a value back. Earlier values are then no longer expected; any other
+   * value drops all.
    * @param {string | null} text
    */
   has(text) {
-    const at = this.waiting.indexOf(text);
-    this.waiting = at < 0 ? [] : this.waiting.slice(at + 1);
+    const at = this.pending.indexOf(text);
+    this.pending = at < 0 ? [] : this.pending.slice(at + 1);
     return at >= 0;
   }
 }

@@ -1,8 +1,8 @@
-// What the reader does with pointer, wheel and keyboard.
+// Pointer, wheel and keyboard input.
 
 import { GUTTER } from "./layout.js";
-import { tokenOf } from "./model.js";
-import { shifted } from "./span.js";
+import { getToken } from "./model.js";
+import { shiftSpan } from "./span.js";
 
 /** @import { Span } from "./span.js" */
 /** @import { Timeline } from "./timeline.js" */
@@ -10,7 +10,7 @@ import { shifted } from "./span.js";
 /** @typedef {{x: number, y: number}} Point */
 
 /**
- * A pointer that is down: where it began, and what of the ruler stays, if that is laid.
+ * A drag: its start, and the fixed end of the ruler if the drag moves it.
  * @typedef {{from: Point, window: Span, scroll: number, moved: boolean, ruler: number | null}} Drag
  */
 
@@ -29,34 +29,34 @@ const KEYS = {
   d: (t) => t.pan(0.2),
   arrowleft: (t) => t.pan(-0.2),
   arrowright: (t) => t.pan(0.2),
-  arrowup: (t) => t.stepLane(-1),
-  arrowdown: (t) => t.stepLane(1),
-  ".": (t) => t.step(1),
-  ",": (t) => t.step(-1),
+  arrowup: (t) => t.selection.stepLane(-1),
+  arrowdown: (t) => t.selection.stepLane(1),
+  ".": (t) => t.selection.step(1),
+  ",": (t) => t.selection.step(-1),
   f: (t) => t.fit(),
   0: (t) => t.fit(),
   home: (t) => t.fit(),
   enter: (t) => t.zoomToCard(),
   m: (t) => t.ruler.markHere(),
-  "?": (t) => t.showKeys(),
+  "?": (t) => t.chrome.toggleKeys(),
   z: (t) => t.ruler.zoomTo(),
   delete: (t) => t.ruler.remove(),
   backspace: (t) => t.ruler.remove(),
   escape: (t) => {
-    if (!t.keys.hidden) t.showKeys();
-    else if (t.selected) t.select(null, null);
+    if (!t.chrome.keys.hidden) t.chrome.toggleKeys();
+    else if (t.state.selected) t.selection.select(null, null);
     else t.ruler.remove();
   },
 };
 
-/** @type {Record<string, (t: Timeline) => void>} with Shift, while a ruler lies */
+/** @type {Record<string, (t: Timeline) => void>} keys with Shift if there is a ruler */
 const RULER_KEYS = {
   arrowleft: (t) => t.ruler.nudge(-1),
   arrowright: (t) => t.ruler.nudge(1),
 };
 
 /**
- * Has a timeline follow the reader until `signal` ends it.
+ * Connect input to a timeline until `signal` aborts.
  * @param {Timeline} t
  * @param {AbortSignal} signal
  */
@@ -67,20 +67,20 @@ export function listen(t, signal) {
 }
 
 /**
- * How much closer a turn of the wheel goes.
+ * Get the zoom factor of a wheel event.
  * @param {{deltaY: number, deltaMode: number}} event
  */
-export function wheelFactor({ deltaY, deltaMode }) {
+export function getWheelFactor({ deltaY, deltaMode }) {
   return Math.exp((-deltaY * (deltaMode === 1 ? LINE_PX : 1)) / PIXELS_PER_E);
 }
 
 /**
- * Where an event is on the canvas, in CSS pixels.
+ * Get the point of an event on the canvas, in CSS pixels.
  * @param {HTMLCanvasElement} canvas
  * @param {MouseEvent} event
  * @returns {Point}
  */
-function pointOf(canvas, event) {
+function getPoint(canvas, event) {
   const box = canvas.getBoundingClientRect();
   return { x: event.clientX - box.left, y: event.clientY - box.top };
 }
@@ -91,14 +91,14 @@ function pointOf(canvas, event) {
  */
 function listenToWheel(t, signal) {
   t.canvas.addEventListener("wheel", (event) => {
-    if (!t.view || !t.wheel.takes(event)) return;
-    const { x } = pointOf(t.canvas, event);
+    if (!t.state.view || !t.wheel.accept(event)) return;
+    const { x } = getPoint(t.canvas, event);
     if (x < GUTTER) {
-      if (!t.overflows) return;
+      if (!t.state.overflows(t.viewport.height)) return;
       t.scrollBy(event.deltaY);
     } else if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
-      t.moveTo(shifted(t.window, event.deltaX / t.plot));
-    } else t.zoomAt(x, wheelFactor(event));
+      t.jumpTo(shiftSpan(t.viewport.window, event.deltaX / t.viewport.plot));
+    } else t.zoomAt(x, getWheelFactor(event));
     event.preventDefault();
   }, { signal, passive: false });
 }
@@ -112,38 +112,42 @@ function listenToPointer(t, signal) {
   /** @type {Drag | null} */
   let drag = null;
   canvas.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0 || !t.view) return;
+    if (event.button !== 0 || !t.state.view) return;
     canvas.setPointerCapture(event.pointerId);
-    t.target = null;
-    drag = beginDrag(t, pointOf(canvas, event), event.shiftKey);
+    t.viewport.target = null;
+    drag = startDrag(t, getPoint(canvas, event), event.shiftKey);
   }, { signal });
   canvas.addEventListener("pointermove", (event) => {
-    if (!t.view) return;
-    const point = t.pointer = pointOf(canvas, event);
+    if (!t.state.view) return;
+    const point = t.viewport.pointer = getPoint(canvas, event);
     if (drag) return dragTo(t, drag, point);
-    t.look();
-    const measures = event.shiftKey || t.ruler.endAt(point.x) >= 0;
-    canvas.style.cursor = measures ? "col-resize" : t.hover?.kind === "slice" ? "pointer" : "";
-    t.paint();
+    t.updateHover();
+    const measures = event.shiftKey || t.ruler.findEnd(point.x) >= 0;
+    canvas.style.cursor = measures
+      ? "col-resize"
+      : t.state.hover?.kind === "slice"
+      ? "pointer"
+      : "";
+    t.renderer.paint();
   }, { signal });
   canvas.addEventListener("pointerup", (event) => {
-    if (drag) endDrag(t, drag, pointOf(canvas, event));
+    if (drag) endDrag(t, drag, getPoint(canvas, event));
     drag = null;
   }, { signal });
   canvas.addEventListener("pointercancel", () => {
     drag = null;
-    t.paint();
+    t.renderer.paint();
   }, { signal });
   canvas.addEventListener("pointerleave", () => {
-    t.pointer = null;
-    t.look();
-    t.paint();
+    t.viewport.pointer = null;
+    t.updateHover();
+    t.renderer.paint();
   }, { signal });
   canvas.addEventListener("dblclick", (event) => {
-    const { x, y } = pointOf(canvas, event);
-    const hover = t.hit(x, y);
+    const { x, y } = getPoint(canvas, event);
+    const hover = t.state.findHover(t.viewport, x, y);
     if (hover?.kind === "slice") {
-      t.zoomTo(hover.lane.start[hover.i], hover.lane.end[hover.i]);
+      t.zoomTo([hover.lane.start[hover.i], hover.lane.end[hover.i]]);
     } else if (hover) t.zoom(4);
   }, { signal });
 }
@@ -154,11 +158,12 @@ function listenToPointer(t, signal) {
  * @param {boolean} shift
  * @returns {Drag}
  */
-function beginDrag(t, from, shift) {
-  const end = t.ruler.endAt(from.x);
-  const other = t.ruler.span && end >= 0 ? t.ruler.span[1 - end] : null;
+function startDrag(t, from, shift) {
+  const end = t.ruler.findEnd(from.x);
+  const other = t.state.ruler && end >= 0 ? t.state.ruler[1 - end] : null;
   const ruler = other ?? (shift ? t.ruler.snap(from.x, from.y) : null);
-  return { from, window: t.window, scroll: t.scroll, moved: false, ruler };
+  const { window, scroll } = t.viewport;
+  return { from, window, scroll, moved: false, ruler };
 }
 
 /**
@@ -169,12 +174,12 @@ function beginDrag(t, from, shift) {
 function dragTo(t, drag, point) {
   const { from } = drag;
   if (Math.hypot(point.x - from.x, point.y - from.y) > CLICK_REACH_PX) drag.moved = true;
-  t.leave();
+  t.clearHover();
   if (!drag.moved) return;
-  if (drag.ruler !== null) return t.ruler.lay(drag.ruler, t.ruler.snap(point.x, point.y));
-  t.scrollBy(drag.scroll + from.y - point.y - t.scroll);
+  if (drag.ruler !== null) return t.ruler.place(drag.ruler, t.ruler.snap(point.x, point.y));
+  t.scrollBy(drag.scroll + from.y - point.y - t.viewport.scroll);
   t.canvas.style.cursor = "grabbing";
-  t.show(shifted(drag.window, (from.x - point.x) / t.plot));
+  t.setWindow(shiftSpan(drag.window, (from.x - point.x) / t.viewport.plot));
 }
 
 /**
@@ -185,14 +190,14 @@ function dragTo(t, drag, point) {
 function endDrag(t, drag, point) {
   t.canvas.style.cursor = "";
   if (drag.ruler !== null) {
-    if (drag.moved) t.ruler.keep();
+    if (drag.moved) t.ruler.save();
   } else if (!drag.moved) {
-    const hover = t.hit(point.x, point.y);
+    const hover = t.state.findHover(t.viewport, point.x, point.y);
     if (hover?.kind === "slice" && hover.lane.kind !== "range") {
-      t.select(hover.run.run, tokenOf(hover.lane, hover.i));
-    } else if (t.selected) t.select(null, null);
+      t.selection.select(hover.run.run, getToken(hover.lane, hover.i));
+    } else if (t.state.selected) t.selection.select(null, null);
   }
-  t.paint();
+  t.renderer.paint();
 }
 
 /**
@@ -201,12 +206,12 @@ function endDrag(t, drag, point) {
  */
 function listenToKeys(t, signal) {
   t.canvas.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || !t.view) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || !t.state.view) return;
     const name = event.key.toLowerCase();
-    const ofRuler = event.shiftKey && t.ruler.span ? RULER_KEYS[name] : undefined;
-    const action = ofRuler ?? KEYS[name];
+    const rulerAction = event.shiftKey && t.state.ruler ? RULER_KEYS[name] : undefined;
+    const action = rulerAction ?? KEYS[name];
     if (!action) return;
-    // The page has keys of its own; those pressed here are meant for the timeline.
+    // The page has shortcuts too. Keys pressed here are for the timeline only.
     event.preventDefault();
     event.stopPropagation();
     action(t);

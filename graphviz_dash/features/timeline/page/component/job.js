@@ -1,17 +1,17 @@
-// What takes the server longer than a view, nodes of slices and differences: its progress.
+// Progress of the slow parts of a view: nodes of slices, and differences.
 
-import { button, element } from "../../../../ui/components/common/elements.js";
-import { ask, messageOf } from "../../../../ui/components/common/server.js";
+import { makeButton, makeElement } from "../../../../ui/components/common/elements.js";
+import { fetchJson, getMessage } from "../../../../ui/components/common/server.js";
 
 /** @import { Standing } from "../../../../ui/components/common/wire.js" */
 /** @import { Timeline } from "./timeline.js" */
 
-const FIRST_LOOK_MS = 50;
-const LOOK_MS = 200;
+const FIRST_POLL_MS = 50;
+const POLL_MS = 200;
 
 export class Job {
   /** @type {Standing | null} */
-  standing = null;
+  status = null;
 
   /**
    * @param {Timeline} timeline
@@ -22,88 +22,89 @@ export class Job {
     this.box = box;
   }
 
-  /** Forgets what was begun for other runs. */
+  /** Reset for other runs. */
   reset() {
-    this.standing = null;
+    this.status = null;
     this.render();
   }
 
-  begin() {
-    if (!this.standing) this.follow(false);
+  start() {
+    if (!this.status) this.poll(false);
   }
 
   /**
-   * Has the server compute what the view still lacks, and shows how far that is.
-   * @param {boolean} again also what was cancelled or failed
+   * Let the server compute the missing parts of the view, and show the progress.
+   * @param {boolean} again retry a cancelled or failed job
    */
-  async follow(again) {
+  async poll(again) {
     const { timeline } = this;
-    const { source } = timeline;
-    const query = this.query();
+    const { state } = timeline;
+    const { source } = state;
+    const query = this.buildQuery();
     if (again) query.set("again", "1");
-    this.standing = { state: "running", what: "", share: 0, problem: null };
+    this.status = { state: "running", what: "", share: 0, problem: null };
     for (let first = true;; first = false) {
-      const standing = await this.ask("more", query);
+      const status = await this.post("more", query);
       query.delete("again");
-      if (source !== timeline.source) return;
-      this.standing = standing;
+      if (source !== state.source) return;
+      this.status = status;
       this.render();
-      if (standing.state === "done") timeline.reload();
-      if (standing.state !== "running") return;
-      await new Promise((resolve) => setTimeout(resolve, first ? FIRST_LOOK_MS : LOOK_MS));
+      if (status.state === "done") timeline.reload();
+      if (status.state !== "running") return;
+      await new Promise((resolve) => setTimeout(resolve, first ? FIRST_POLL_MS : POLL_MS));
     }
   }
 
-  query() {
-    const query = new URLSearchParams(this.timeline.query);
+  buildQuery() {
+    const query = new URLSearchParams(this.timeline.state.query);
     query.delete("step");
     return query;
   }
 
   /**
-   * @param {"more" | "cancel"} what
+   * @param {"more" | "cancel"} route
    * @param {URLSearchParams} query
    * @returns {Promise<Standing>}
    */
-  async ask(what, query) {
+  async post(route, query) {
     try {
-      return await ask(`/api/timeline/${what}?${query}`, { method: "POST" });
+      return await fetchJson(`/api/timeline/${route}?${query}`, { method: "POST" });
     } catch (error) {
-      return { state: "failed", what: "", share: 0, problem: messageOf(error) };
+      return { state: "failed", what: "", share: 0, problem: getMessage(error) };
     }
   }
 
   render() {
-    const { standing, box } = this;
-    const news = standing && standing.state !== "done" && (standing.what || standing.problem);
-    box.hidden = !news;
-    if (!standing || !news) box.replaceChildren();
-    else if (standing.state === "running") this.renderProgress(standing);
+    const { status, box } = this;
+    const visible = status && status.state !== "done" && (status.what || status.problem);
+    box.hidden = !visible;
+    if (!status || !visible) box.replaceChildren();
+    else if (status.state === "running") this.renderProgress(status);
     else {
-      const why = standing.state === "cancelled" ? "cancelled" : standing.problem;
+      const reason = status.state === "cancelled" ? "cancelled" : status.problem;
       box.replaceChildren(
-        element("span", "", `Nodes and differences: ${why}`),
-        button("Try again", "Compute nodes and differences", () => this.follow(true)),
+        makeElement("span", "", `Nodes and differences: ${reason}`),
+        makeButton("Try again", "Compute nodes and differences", () => this.poll(true)),
       );
     }
   }
 
   /** @param {Standing} standing */
   renderProgress({ what, share }) {
-    // Kept while it runs, so that the button is not taken from under the pointer.
+    // The elements stay while the job runs: a button replaced under the pointer loses its click.
     let bar = this.box.querySelector("progress");
     if (!bar) {
-      bar = element("progress");
+      bar = makeElement("progress");
       bar.max = 1;
-      const cancel = button("Cancel", "Cancel computing nodes and differences", () => {
+      const cancel = makeButton("Cancel", "Cancel computing nodes and differences", () => {
         cancel.disabled = true;
-        this.ask("cancel", this.query());
+        this.post("cancel", this.buildQuery());
       });
-      this.box.replaceChildren(element("span"), bar, cancel);
+      this.box.replaceChildren(makeElement("span"), bar, cancel);
     }
     bar.value = share;
     bar.setAttribute("aria-label", what);
-    const words = this.box.querySelector("span");
-    if (words) words.textContent = what;
+    const label = this.box.querySelector("span");
+    if (label) label.textContent = what;
   }
 }

@@ -1,4 +1,4 @@
-// Where runs and lanes lie on the canvas, top to bottom, in CSS pixels.
+// Layout of runs and lanes on the canvas, top to bottom, in CSS pixels.
 
 /** @import { DecodedDifference, Lane, Run, View } from "./model.js" */
 
@@ -6,13 +6,13 @@
 /** @typedef {{difference: DecodedDifference, y: number, h: number}} DifferenceRow */
 
 /**
- * Where a run lies. The lanes that hold the first run against the others lie below it, on its own
- * time.
+ * Layout of a run. The lanes that compare the first run with the others are below it, on its time
+ * axis.
  * @typedef {object} Block
  * @property {Run} run
  * @property {number} top
  * @property {number} lanesTop
- * @property {number} gpuTop top of the first GPU lane; of what follows the lanes where none is
+ * @property {number} gpuTop top of the first GPU lane, or lanesBottom if there is none
  * @property {number} lanesBottom
  * @property {number} bottom
  * @property {LaneRow[]} lanes
@@ -21,20 +21,20 @@
 
 /** @typedef {{blocks: Block[], axis: number, total: number}} Layout */
 
-/** Width of the names at the left. */
+/** Width of the lane names at the left. */
 export const GUTTER = 124;
 
 const AXIS = 26;
 const HEADER = 24;
 const FOOTER = 20;
-const BETWEEN_RUNS = 10;
-const BELOW_GPU = 4;
-const BELOW_CPU = 3;
+const RUN_GAP = 10;
+const GPU_GAP = 4;
+const CPU_GAP = 3;
 const EMPTY_RUN = 40;
-const LEAST_LANE = 22;
+const MIN_LANE = 22;
 const TALL_LANE = 92;
-const MOST_LANE = 320;
-const MOST_STRETCH = 2;
+const MAX_LANE = 320;
+const MAX_STRETCH = 2;
 const RANGE_LANE = 14;
 const CPU_LANE = 14;
 const CPU_SUB_LANE = 8;
@@ -43,20 +43,20 @@ const DIFFERENCE = 52;
 const NO_DIFFERENCE = 20;
 
 /**
- * Lays runs and lanes out; lanes grow into `height` as far as that helps.
+ * Lay out runs and lanes. GPU lanes grow to fill `height`, within limits.
  * @param {View} view
  * @param {number} height
  * @returns {Layout}
  */
 export function layOut(view, height) {
-  const heightOf = laneHeights(view, height);
+  const heightOf = computeLaneHeights(view, height);
   const blocks = [];
   let y = AXIS;
   for (const run of view.runs) {
     const differences = run === view.runs[0] ? view.differences : [];
     const block = layOutRun(run, differences, y, heightOf);
     blocks.push(block);
-    y = block.bottom + BETWEEN_RUNS;
+    y = block.bottom + RUN_GAP;
   }
   return { blocks, axis: AXIS, total: y };
 }
@@ -76,71 +76,71 @@ function layOutRun(run, differences, top, heightOf) {
   for (const lane of run.lanes) {
     const h = heightOf(lane);
     lanes.push({ lane, y, h });
-    y += h + below(lane);
+    y += h + getGapBelow(lane);
   }
   if (!lanes.length) y += EMPTY_RUN;
   const lanesBottom = y;
   y += FOOTER;
   const rows = [];
   for (const difference of differences) {
-    const h = differenceHeight(difference);
+    const h = getDifferenceHeight(difference);
     rows.push({ difference, y, h });
-    y += h + BELOW_GPU;
+    y += h + GPU_GAP;
   }
   const gpuTop = lanes.find(({ lane }) => lane.kind === "gpu")?.y ?? lanesBottom;
   return { run, top, lanesTop, gpuTop, lanesBottom, bottom: y, lanes, differences: rows };
 }
 
 /**
- * How tall lanes are. Those of the GPU that are not laid beside another one of their stream grow
- * first; where few runs leave room the others become taller, and these grow on.
+ * Compute the heights of lanes. Main GPU lanes grow first, then the other lanes, then main GPU lanes
+ * again.
  * @param {View} view
  * @param {number} height
  * @returns {(lane: Lane) => number}
  */
-function laneHeights(view, height) {
-  let rest = height - AXIS;
+function computeLaneHeights(view, height) {
+  let free = height - AXIS;
   let flexible = 0;
   let fixed = 0;
-  for (const difference of view.differences) rest -= differenceHeight(difference) + BELOW_GPU;
+  for (const difference of view.differences) free -= getDifferenceHeight(difference) + GPU_GAP;
   for (const run of view.runs) {
-    rest -= HEADER + FOOTER + BETWEEN_RUNS + (run.lanes.length ? 0 : EMPTY_RUN);
+    free -= HEADER + FOOTER + RUN_GAP + (run.lanes.length ? 0 : EMPTY_RUN);
     for (const lane of run.lanes) {
-      const own = fixedHeight(lane);
-      rest -= (own ?? 0) + below(lane);
-      fixed += own ?? 0;
-      if (own === null) flexible++;
+      const base = getFixedHeight(lane);
+      free -= (base ?? 0) + getGapBelow(lane);
+      fixed += base ?? 0;
+      if (base === null) flexible++;
     }
   }
-  const share = rest / Math.max(1, flexible);
-  let grown = Math.max(LEAST_LANE, Math.min(TALL_LANE, share));
-  const left = Math.max(0, rest - grown * flexible);
-  const stretch = fixed ? Math.min(MOST_STRETCH, 1 + left / fixed) : 1;
+  const share = free / Math.max(1, flexible);
+  let grown = Math.max(MIN_LANE, Math.min(TALL_LANE, share));
+  const left = Math.max(0, free - grown * flexible);
+  const stretch = fixed ? Math.min(MAX_STRETCH, 1 + left / fixed) : 1;
   const more = (left - fixed * (stretch - 1)) / Math.max(1, flexible);
-  grown = Math.min(MOST_LANE, grown + more);
+  grown = Math.min(MAX_LANE, grown + more);
   return (lane) => {
-    const own = fixedHeight(lane);
-    return own === null ? grown : own * stretch;
+    const base = getFixedHeight(lane);
+    return base === null ? grown : base * stretch;
   };
 }
 
 /**
- * The least height of a lane that only grows once the others are tall; null for these.
+ * Minimum height of a lane; null for main GPU lanes, which grow first.
  * @param {Lane} lane
  */
-function fixedHeight(lane) {
+function getFixedHeight(lane) {
   if (lane.kind === "range") return RANGE_LANE;
   if (lane.kind === "cpu") return lane.sub ? CPU_SUB_LANE : CPU_LANE;
   return lane.sub ? GPU_SUB_LANE : null;
 }
 
 /** @param {Lane} lane */
-function below(lane) {
+function getGapBelow(lane) {
   if (lane.kind === "range") return 1;
-  return lane.kind === "cpu" ? BELOW_CPU : BELOW_GPU;
+  return lane.kind === "cpu" ? CPU_GAP : GPU_GAP;
 }
 
 /** @param {DecodedDifference} difference */
-function differenceHeight(difference) {
+function getDifferenceHeight(difference) {
   return difference.problem ? NO_DIFFERENCE : DIFFERENCE;
 }

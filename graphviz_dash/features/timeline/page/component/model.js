@@ -1,32 +1,32 @@
-// The timeline's data on the page: views decoded into typed arrays, and where a slice is in them.
+// Views of the timeline, decoded into typed arrays, and the slices in them.
 
 /** @import { Difference, Lane as SentLane, RunView, SliceCard, TimelineView } from "./wire.js" */
 
 /**
- * A lane. At level "slices" its columns have an entry a slice, in ns since the run's origin; at
- * level "busy" they are empty and `busy` has the share of each bin, 0 to 255.
+ * A lane. At level "slices" the columns have an entry per slice, in ns since the origin of the run.
+ * At level "busy" they are empty, and `busy` has the share of each bin, 0 to 255.
  * @typedef {object} Lane
  * @property {"gpu" | "cpu" | "range"} kind
  * @property {number} owner
  * @property {number} track
  * @property {number} sub
  * @property {string} label
- * @property {number} count slices
+ * @property {number} count number of slices
  * @property {Float64Array} start
  * @property {Float64Array} end
  * @property {number[]} name index into the view's names
- * @property {Int32Array} row of the trace
- * @property {Int32Array | null} launch row of the launching call, -1 where unknown
- * @property {Int32Array | null} node of the graph, -1 where unknown
+ * @property {Int32Array} row row of the trace
+ * @property {Int32Array | null} launch row of the launching call, -1 if unknown
+ * @property {Int32Array | null} node index of the graph node, -1 if unknown
  * @property {Uint8Array | null} busy
  */
 
 /**
- * A run of a view; what the server leaves out is there.
+ * A run of a view, with defaults for omitted fields.
  * @typedef {object} Run
  * @property {string} run
- * @property {boolean} light whether it is drawn in the lighter ink
- * @property {string} problem empty where there is none
+ * @property {boolean} light whether it is drawn in the lighter colour
+ * @property {string} problem empty if none
  * @property {RunView["step"] & {} | null} step
  * @property {NonNullable<RunView["boundaries"]>} boundaries
  * @property {Lane[]} lanes
@@ -39,13 +39,13 @@
  */
 
 /**
- * What the first run loses against another, up to each edge between bins.
+ * Time that the first run loses against another one, accumulated up to each edge between bins.
  * @typedef {object} DecodedDifference
  * @property {string} run
- * @property {string} problem empty where there is none
+ * @property {string} problem empty if none
  * @property {Float64Array} idleAt ns
  * @property {Float64Array} busyAt ns
- * @property {Float64Array | null} [waitingAt] ns lost by waiting for other ranks; none where none waits
+ * @property {Float64Array | null} [waitingAt] ns lost by waiting for other ranks; null if neither run waits
  * @property {number} bins
  * @property {[idle: number, busy: number]} total ns
  * @property {number} [waitingTotal] ns
@@ -61,7 +61,7 @@
 /** A slice among the loaded ones. @typedef {{run: Run, lane: Lane, i: number}} Slice */
 
 /**
- * Decodes a view of the server: delta columns become absolute times and rows.
+ * Decode a view: delta columns become absolute times and rows.
  * @param {TimelineView} sent
  * @returns {View}
  */
@@ -88,7 +88,7 @@ function decodeRun(sent, begin) {
     lanes: (sent.lanes ?? []).map((lane) => decodeLane(lane, begin)),
     hiddenLanes: sent.hidden_lanes ?? 0,
     idle: sent.idle ?? {},
-    deviceBusy: sharesByDevice(sent.device_busy ?? {}),
+    deviceBusy: decodeDeviceShares(sent.device_busy ?? {}),
     summary: sent.summary ?? "",
     length: sent.length ?? "",
     delta: sent.delta ?? "",
@@ -120,18 +120,18 @@ function decodeLane(sent, begin) {
     start,
     end,
     name: sent.name ?? [],
-    row: undelta(sent.row ?? []),
-    launch: sent.launch ? undelta(sent.launch) : null,
-    node: sent.node ? undelta(sent.node) : null,
-    busy: sent.busy ? sharesOf(sent.busy) : null,
+    row: decodeDeltas(sent.row ?? []),
+    launch: sent.launch ? decodeDeltas(sent.launch) : null,
+    node: sent.node ? decodeDeltas(sent.node) : null,
+    busy: sent.busy ? decodeShares(sent.busy) : null,
   };
 }
 
 /**
- * The share of each bin, 0 to 255.
+ * Decode the share of each bin, 0 to 255.
  * @param {string} bytes in base64
  */
-function sharesOf(bytes) {
+function decodeShares(bytes) {
   return Uint8Array.from(atob(bytes), (char) => char.charCodeAt(0));
 }
 
@@ -139,8 +139,8 @@ function sharesOf(bytes) {
  * @param {Record<number, string>} sent
  * @returns {Record<number, Uint8Array>}
  */
-function sharesByDevice(sent) {
-  const entries = Object.entries(sent).map(([device, bytes]) => [device, sharesOf(bytes)]);
+function decodeDeviceShares(sent) {
+  const entries = Object.entries(sent).map(([device, bytes]) => [device, decodeShares(bytes)]);
   return Object.fromEntries(entries);
 }
 
@@ -150,13 +150,13 @@ function sharesByDevice(sent) {
  */
 function decodeDifference(sent) {
   const [idle, busy] = sent.before ?? [0, 0];
-  const idleAt = summed(sent.idle ?? [], idle);
+  const idleAt = accumulate(sent.idle ?? [], idle);
   return {
     run: sent.run,
     problem: sent.problem ?? "",
     idleAt,
-    busyAt: summed(sent.busy ?? [], busy),
-    waitingAt: sent.waiting?.length ? summed(sent.waiting, sent.waiting_before ?? 0) : null,
+    busyAt: accumulate(sent.busy ?? [], busy),
+    waitingAt: sent.waiting?.length ? accumulate(sent.waiting, sent.waiting_before ?? 0) : null,
     bins: idleAt.length - 1,
     total: sent.total ?? [0, 0],
     waitingTotal: sent.waiting_total ?? 0,
@@ -166,22 +166,23 @@ function decodeDifference(sent) {
 }
 
 /**
- * `begin` and the sums of it and the values up to each.
+ * Accumulate values from a start value.
  * @param {readonly number[]} values
- * @param {number} begin
+ * @param {number} start
+ * @returns {Float64Array} one more than the values
  */
-export function summed(values, begin) {
+export function accumulate(values, start) {
   const sums = new Float64Array(values.length + 1);
-  sums[0] = begin;
+  sums[0] = start;
   for (let i = 0; i < values.length; i++) sums[i + 1] = sums[i] + values[i];
   return sums;
 }
 
 /**
- * Values whose differences from one to the next are given.
+ * Decode values from the differences between them.
  * @param {readonly number[]} deltas
  */
-export function undelta(deltas) {
+export function decodeDeltas(deltas) {
   const values = new Int32Array(deltas.length);
   let sum = 0;
   for (let i = 0; i < deltas.length; i++) values[i] = sum += deltas[i];
@@ -189,16 +190,16 @@ export function undelta(deltas) {
 }
 
 /**
- * The token of a slice: its kind and row, such as "g12".
+ * Get the token of a slice: its kind and row, such as "g12".
  * @param {Lane} lane
  * @param {number} i
  */
-export function tokenOf(lane, i) {
+export function getToken(lane, i) {
   return (lane.kind === "gpu" ? "g" : "c") + lane.row[i];
 }
 
 /**
- * Whether a token is that of GPU work.
+ * Whether a token names GPU work.
  * @param {string} token
  */
 export function isGpuToken(token) {
@@ -206,7 +207,7 @@ export function isGpuToken(token) {
 }
 
 /**
- * The run and the token of a selection's name, "run/g12"; null for what is none.
+ * Parse the name of a selection, "run/g12"; null for anything else.
  * @param {string | null} name
  * @returns {{run: string, token: string} | null}
  */
@@ -216,7 +217,7 @@ export function parseSelection(name) {
 }
 
 /**
- * The slice of `token` in a run, or null where it is not loaded one by one.
+ * Find the slice of a token in a run; null if it is not loaded.
  * @param {Run} run
  * @param {string} token
  * @returns {Slice | null}
@@ -232,7 +233,7 @@ export function findSlice(run, token) {
 }
 
 /**
- * The lane that a card names.
+ * Find the lane of a card.
  * @param {Run} run
  * @param {SliceCard} card
  */
@@ -245,10 +246,10 @@ export function findLane(run, card) {
 }
 
 /**
- * The call that launched a slice, where it is loaded.
+ * Find the call that launched a slice; null if it is not loaded.
  * @param {Slice} slice
  */
-export function launchOf({ run, lane, i }) {
+export function findLaunch({ run, lane, i }) {
   const row = lane.launch ? lane.launch[i] : -1;
   return row < 0 ? null : findSlice(run, `c${row}`);
 }

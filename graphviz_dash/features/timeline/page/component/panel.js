@@ -1,11 +1,12 @@
-// What stands around the canvas: the legend above, the card of a slice below, the tooltip.
+// Content around the canvas: the legend, the card of a slice, the tooltip.
 
-import { button, element, placeTooltip } from "../../../../ui/components/common/elements.js";
+import { makeButton, makeElement } from "../../../../ui/components/common/elements.js";
 import { formatTime } from "../../../../ui/components/common/numbers.js";
-import { differenceLines, lossColours, LOSSES } from "./difference.js";
+import { describeDifference, getLossColours, LOSSES } from "./difference.js";
 import { isGpuToken } from "./model.js";
-import { busyColour, sliceColour } from "./runs.js";
+import { getBusyColour, getSliceColour } from "./runs.js";
 
+/** @import { Look } from "./draw.js" */
 /** @import { Hover } from "./hover.js" */
 /** @import { Run, View } from "./model.js" */
 /** @import { Timeline } from "./timeline.js" */
@@ -15,7 +16,7 @@ const KEYS = [
   ["Ctrl + wheel, W S, + −", "zoom at the pointer"],
   ["drag, A D, ← →", "pan"],
   ["shift + drag, M M", "measure a range"],
-  ["shift + ← →, Z, Del", "move its end, zoom to it, remove it"],
+  ["shift + ← →, Z, Del", "move its end, zoom to the range, remove it"],
   ["double click, Enter", "zoom to a slice"],
   ["click", "select a slice"],
   [". ,", "next, previous slice"],
@@ -25,108 +26,88 @@ const KEYS = [
 ];
 
 /**
- * The colours in use, or what the area of a busy view means.
- * @param {Timeline} t
- * @param {View} view
- */
-export function renderLegend(t, view) {
-  const entries = legendEntries(t, view);
-  const key = JSON.stringify(entries);
-  if (key === t.legendKey) return;
-  t.legendKey = key;
-  const chips = entries.map(([text, fill]) => {
-    const swatch = element("i");
-    swatch.style.background = fill;
-    return element("span", "chip", [swatch, document.createTextNode(text)]);
-  });
-  const idle = element("i", "idle");
-  idle.style.setProperty("--idle", t.theme.idle);
-  const idleChip = element("span", "chip", [idle, document.createTextNode("GPU idle")]);
-  t.legend.replaceChildren(...chips, idleChip);
-}
-
-/**
- * What the legend says of each colour.
- * @param {Timeline} t
+ * List the entries of the legend.
+ * @param {Look} look
  * @param {View} view
  * @returns {[text: string, colour: string][]}
  */
-export function legendEntries(t, view) {
-  return [...categoryEntries(t, view), ...busyEntries(t, view), ...lossEntries(t, view)];
+export function listLegend(look, view) {
+  return [...listCategories(look, view), ...listBusy(look, view), ...listLosses(look, view)];
 }
 
 /**
- * @param {Timeline} t
+ * @param {Look} look
  * @param {View} view
  * @returns {[text: string, colour: string][]}
  */
-function categoryEntries(t, view) {
+function listCategories(look, view) {
   const names = view.runs.flatMap(({ lanes }) => lanes.flatMap(({ name }) => name));
   const used = new Set(names.map((name) => view.names[name][1]));
-  return t.palette.categories.flatMap((entry, category) => {
+  return look.palette.categories.flatMap((entry, category) => {
     if (!used.has(category)) return [];
-    return [[entry.label, sliceColour(t, category)]];
+    return [[entry.label, getSliceColour(look, category)]];
   });
 }
 
 /**
- * @param {Timeline} t
+ * @param {Look} look
  * @param {View} view
  * @returns {[text: string, colour: string][]}
  */
-function busyEntries(t, view) {
+function listBusy(look, view) {
   if (!view.runs.some(({ lanes }) => lanes.some(({ busy }) => busy))) return [];
-  return [["GPU utilisation", busyColour(t)]];
+  return [["GPU utilisation", getBusyColour(look)]];
 }
 
 /**
- * @param {Timeline} t
+ * @param {Look} look
  * @param {View} view
  * @returns {[text: string, colour: string][]}
  */
-function lossEntries(t, view) {
+function listLosses(look, view) {
   const compared = view.differences.filter(({ problem }) => !problem);
   if (!compared.length) return [];
   const waits = compared.some(({ waitingAt }) => waitingAt);
   /** @type {[text: string, colour: string][]} */
-  const entries = lossColours(t).map((fill, i) => [LOSSES[i], fill]);
+  const entries = getLossColours(look).map((fill, i) => [LOSSES[i], fill]);
   return waits ? entries : entries.slice(0, -1);
 }
 
 /**
- * The card of the selected slice; no panel when nothing is selected.
+ * Show the card of the selected slice; hide the panel if nothing is selected.
  * @param {Timeline} t
  */
 export function renderPanel(t) {
-  const { card, panel, cardProblem } = t;
-  if (cardProblem) panel.replaceChildren(element("p", "hint", cardProblem));
-  else if (card) panel.replaceChildren(cardHead(t, card), pairs("fields", card.fields));
+  const { panel } = t.chrome;
+  const { card, cardProblem } = t.state;
+  if (cardProblem) panel.replaceChildren(makeElement("p", "hint", cardProblem));
+  else if (card) panel.replaceChildren(makeCardHead(t, card), makeList("fields", card.fields));
   panel.hidden = !cardProblem && !card;
 }
 
 /**
- * The sheet of keys over the drawing, hidden until it is asked for.
+ * Add the list of keys over the drawing, hidden.
  * @param {HTMLElement} stage
  */
-export function keySheet(stage) {
+export function addKeySheet(stage) {
   stage.querySelector(".keys")?.remove();
-  const sheet = pairs("keys", KEYS);
+  const sheet = makeList("keys", KEYS);
   sheet.hidden = true;
   stage.append(sheet);
   return sheet;
 }
 
 /**
- * A list of what and how much.
+ * Make a list of labels and values.
  * @param {string} className
  * @param {string[][]} rows
  */
-function pairs(className, rows) {
-  return element(
+function makeList(className, rows) {
+  return makeElement(
     "dl",
     className,
-    rows.map(([what, text]) =>
-      element("div", "", [element("dt", "", what), element("dd", "", text)])
+    rows.map(([label, text]) =>
+      makeElement("div", "", [makeElement("dt", "", label), makeElement("dd", "", text)])
     ),
   );
 }
@@ -135,17 +116,17 @@ function pairs(className, rows) {
  * @param {Timeline} t
  * @param {SliceCard} card
  */
-function cardHead(t, card) {
-  const swatch = element("i");
-  swatch.style.background = sliceColour(t, card.category);
-  const name = element("p", "name", card.name);
+function makeCardHead(t, card) {
+  const swatch = makeElement("i");
+  swatch.style.background = getSliceColour(t.renderer, card.category);
+  const name = makeElement("p", "name", card.name);
   name.tabIndex = 0;
   const measured = `${card.run} · measured in the ${card.measured} pass, under the profiler`;
-  return element("div", "head", [
-    element("h4", "", [swatch, document.createTextNode(card.title)]),
-    element("p", "sub", measured),
+  return makeElement("div", "head", [
+    makeElement("h4", "", [swatch, document.createTextNode(card.title)]),
+    makeElement("p", "sub", measured),
     name,
-    element("div", "actions", cardActions(t, card)),
+    makeElement("div", "actions", makeCardActions(t, card)),
   ]);
 }
 
@@ -153,59 +134,43 @@ function cardHead(t, card) {
  * @param {Timeline} t
  * @param {SliceCard} card
  */
-function cardActions(t, card) {
-  const actions = [button("Zoom to it", "Zoom to the slice (Enter)", () => t.zoomToCard())];
+function makeCardActions(t, card) {
+  const actions = [makeButton("Zoom to slice", "Zoom to the slice (Enter)", () => t.zoomToCard())];
   const { link } = card;
   if (link) {
-    const text = isGpuToken(card.token) ? "Its launch" : "Its first kernel";
+    const text = isGpuToken(card.token) ? "Launch call" : "First kernel";
     const label = `Select ${text.toLowerCase()}`;
-    actions.push(button(text, label, () => t.select(card.run, link.token, true)));
+    actions.push(makeButton(text, label, () => t.selection.select(card.run, link.token, true)));
   }
   for (const { run, token } of card.pairs) {
     if (!token) continue;
     const label = `Select the same work in ${run}`;
-    actions.push(button(`In ${run}`, label, () => t.select(run, token, true)));
+    actions.push(makeButton(`In ${run}`, label, () => t.selection.select(run, token, true)));
   }
-  actions.push(button("Clear", "Clear the selection (Esc)", () => t.select(null, null)));
+  actions.push(
+    makeButton("Clear", "Clear the selection (Esc)", () => t.selection.select(null, null)),
+  );
   return actions;
 }
 
 /**
- * Shows the tooltip for what is under the pointer at a point of the canvas.
- * @param {Timeline} t
- * @param {View} view
- * @param {{x: number, y: number}} point
- */
-export function renderTooltip(t, view, point) {
-  const lines = t.hover ? tooltipLines(view, t.hover) : null;
-  t.tooltip.hidden = !lines;
-  if (!lines) return;
-  const [title, ...rest] = lines;
-  t.tooltip.replaceChildren(
-    element("b", "", title),
-    ...rest.map((text) => element("span", "", text)),
-  );
-  placeTooltip(t.tooltip, point, t);
-}
-
-/**
- * What a tooltip says, its title first.
+ * Describe the target of the pointer, title first.
  * @param {View} view
  * @param {Hover} hover
  * @returns {string[] | null}
  */
-export function tooltipLines(view, hover) {
+export function describeHover(view, hover) {
   switch (hover.kind) {
     case "difference":
-      return differenceLines(hover.difference, hover.at, view.loaded, view.runs[0].run);
+      return describeDifference(hover.difference, hover.at, view.loaded, view.runs[0].run);
     case "busy": {
       const share = hover.busy === 0 ? "idle" : `${((hover.busy / 255) * 100).toFixed(0)}% busy`;
-      return [share, `of ${formatTime(hover.span)} around the pointer`, "zoom in to see slices"];
+      return [share, `in ${formatTime(hover.span)} around the pointer`, "zoom in to see slices"];
     }
     case "slice":
-      return sliceLines(view, hover);
+      return describeSlice(view, hover);
     case "gap":
-      return gapLines(hover);
+      return describeGap(hover);
   }
 }
 
@@ -213,37 +178,37 @@ export function tooltipLines(view, hover) {
  * @param {View} view
  * @param {Hover & {kind: "slice"}} hover
  */
-function sliceLines(view, { lane, i }) {
+function describeSlice(view, { lane, i }) {
   const lines = [
     view.names[lane.name[i]][0],
     `${formatTime(lane.end[i] - lane.start[i])} long`,
     `starts at ${formatTime(lane.start[i])}`,
   ];
-  if (i > 0) lines.push(`${formatTime(lane.start[i] - lane.end[i - 1])} after the previous one`);
+  if (i > 0) lines.push(`${formatTime(lane.start[i] - lane.end[i - 1])} after the previous slice`);
   if (lane.node && lane.node[i] >= 0) lines.push(`graph node #${lane.node[i]}`);
   return lines;
 }
 
 /** @param {Hover & {kind: "gap"}} hover */
-function gapLines({ run, lane, at, open, length }) {
+function describeGap({ run, lane, at, open, length }) {
   const isGpu = lane.kind === "gpu";
-  const text = isGpu ? "idle" : lane.kind === "cpu" ? "no call shown" : "in no operator shown";
+  const text = isGpu ? "idle" : lane.kind === "cpu" ? "no call shown" : "no operator shown";
   const lines = [
     open ? `${text}, for longer than the view` : `${text} for ${formatTime(length)}`,
     isGpu ? `stream ${lane.track}` : `CPU thread ${lane.track}`,
   ];
-  const idle = isGpu ? idlePeriodAt(run, lane.owner, at) : null;
-  if (idle) lines.push(`the whole GPU idles ${formatTime(idle)} here`);
+  const idle = isGpu ? findIdlePeriod(run, lane.owner, at) : null;
+  if (idle) lines.push(`entire GPU idle for ${formatTime(idle)} here`);
   return lines;
 }
 
 /**
- * The length of the long idle period of a device at an instant; null where there is none.
+ * Find the length of the idle period of a device at a time; null if there is none.
  * @param {Run} run
  * @param {number} device
  * @param {number} at
  */
-function idlePeriodAt(run, device, at) {
+function findIdlePeriod(run, device, at) {
   const periods = run.idle[device] ?? [];
   for (let i = 0; i < periods.length; i += 2) {
     if (periods[i] <= at && at <= periods[i + 1]) return periods[i + 1] - periods[i];

@@ -1,4 +1,4 @@
-"""The runs of a timeline made ready: what is built once, what is found out while it is shown."""
+"""Preparation of timelines: parts built once, and analyses that run while a timeline is shown."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _AT_ONCE: Final = 2
 
 
 def timeline_of(key: str, run_name: str, *, nodes: bool = False) -> RunTimeline:
-    """The timeline of a run of an opened experiment, built once. Its slices are matched to the
-    nodes of graphs once somebody has asked for that, or now if ``nodes`` are needed.
+    """Return the timeline of a run, built once. Its slices are matched to graph nodes if that was
+    requested before, or now if ``nodes`` is set.
 
     Raises:
         UnknownKeyError: no such experiment or run.
@@ -51,14 +51,13 @@ def timeline_of(key: str, run_name: str, *, nodes: bool = False) -> RunTimeline:
 
 
 def make_ready(key: str, run_names: Sequence[str]) -> None:
-    """Has ``timeline_of`` answer at once for these runs, two of which are made ready side by side;
-    raises as it does."""
+    """Prepare ``timeline_of`` for these runs, two at a time. Raises as it does."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(partial(timeline_of, key), run_names))
 
 
 def compiled_steps(key: str, runs: Sequence[ChosenRun]) -> dict[str, CompiledStep]:
-    """By run what its chosen step is for, of those where that is known to be compiled code."""
+    """Return the compiled code of the chosen step, by name of the runs where it is known."""
     lanes = {
         chosen.timeline.run: step_lane(key, chosen.timeline.run, chosen.step)
         for chosen in runs
@@ -68,21 +67,21 @@ def compiled_steps(key: str, runs: Sequence[ChosenRun]) -> dict[str, CompiledSte
 
 
 def tasks(key: str, names: Sequence[str]) -> list[Task]:
-    """What is to be found out about these runs, in the order of what the reader misses most."""
-    found: list[Task] = []
+    """List the missing analyses of these runs, most useful first."""
+    missing: list[Task] = []
     traced = [run for run in (STORE.run(key, name) for name in names) if run.replay_trace]
     for run in traced:
         if not step_lane_known(key, run.name):
-            found.append((f"Dividing the compiled step of {run.name}", _dividing(key, run)))
+            missing.append((f"Dividing the compiled step of {run.name}", _dividing(key, run)))
     for run in traced:
         if run.graphs:
-            found.append((f"Matching kernels of {run.name} with nodes", _matching(key, run)))
+            missing.append((f"Matching kernels of {run.name} to nodes", _matching(key, run)))
     if len(traced) > 1:
-        found.append(("Pairing the work of the runs", lambda: comparison(key)))
+        missing.append(("Pairing work between the runs", lambda: comparison(key)))
     for run in traced:
         if run.graphs:
-            found.append((f"Finding the operators of {run.name}", _tables(key, run)))
-    return found
+            missing.append((f"Finding operators of {run.name}", _tables(key, run)))
+    return missing
 
 
 def _dividing(key: str, run: Run) -> Callable[[], object]:
@@ -98,7 +97,7 @@ def _tables(key: str, run: Run) -> Callable[[], object]:
 
 
 def is_complete(key: str, names: Sequence[str]) -> bool:
-    """Whether nothing is left to be found out about these runs."""
+    """Return whether all analyses of these runs are done."""
     traced = [run for run in (STORE.run(key, name) for name in names) if run.replay_trace]
     return (len(traced) < 2 or STORE.has(key, "comparison")) and all(
         replays_known(key, run.name)

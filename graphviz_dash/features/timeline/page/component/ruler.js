@@ -1,33 +1,31 @@
-// The ruler: a length between two instants, which stays until it is removed.
+// The ruler: the span between two times. It stays until it is removed.
 
-import { button, element } from "../../../../ui/components/common/elements.js";
+import { makeButton, makeElement } from "../../../../ui/components/common/elements.js";
 import { formatTime } from "../../../../ui/components/common/numbers.js";
-import { ask, messageOf } from "../../../../ui/components/common/server.js";
+import { fetchJson, getMessage } from "../../../../ui/components/common/server.js";
 import { Echoes } from "./echoes.js";
-import { nearestEdge } from "./hover.js";
+import { findNearestEdge } from "./hover.js";
 import { GUTTER } from "./layout.js";
-import { shifted } from "./span.js";
+import { shiftSpan } from "./span.js";
 
 /** @import { Span } from "./span.js" */
 /** @import { Timeline } from "./timeline.js" */
 /** @import { Measured } from "./wire.js" */
 
 const SNAP_PX = 6;
-const GRASP_PX = 5;
-const KEEP_MS = 400;
-const ZOOM_AIR = 0.04;
+const GRAB_PX = 5;
+const SAVE_MS = 400;
+const ZOOM_MARGIN = 0.04;
 
 export class Ruler {
-  /** @type {Span | null} */
-  span = null;
-  /** @type {number | null} where it was begun by keys */
+  /** @type {number | null} first end of a ruler set by keys */
   mark = null;
-  /** @type {[what: string, text: string][]} what lies between its ends */
+  /** @type {[label: string, text: string][]} measurements of its span */
   lines = [];
-  /** @type {string | null | undefined} what Python asks for */
-  asked = undefined;
+  /** @type {string | null | undefined} the ruler according to Python */
+  pythonText = undefined;
   echoes = new Echoes();
-  keeping = 0;
+  saveTimer = 0;
 
   /**
    * @param {Timeline} timeline
@@ -39,131 +37,140 @@ export class Ruler {
   }
 
   /**
-   * Takes the ruler that Python asks for, when that has changed.
+   * Apply the ruler from Python if it has changed.
    * @param {string | null} text
    */
-  follow(text) {
-    if (text === this.asked) return;
-    this.asked = text;
+  sync(text) {
+    if (text === this.pythonText) return;
+    this.pythonText = text;
     if (this.echoes.has(text) || text === this.text) return;
-    this.span = parseSpan(text);
+    this.timeline.state.ruler = parseSpan(text);
     this.lines = [];
-    this.shown();
+    this.refresh();
   }
 
   get text() {
-    return this.span ? this.span.join(",") : null;
+    return this.timeline.state.ruler?.join(",") ?? null;
   }
 
   /**
-   * The time at a point, or the nearest edge of a slice of that lane if one is close.
+   * Get the time at a point, or the edge of a slice of that lane if one is close.
    * @param {number} x
    * @param {number} y
    */
   snap(x, y) {
     const { timeline } = this;
-    const at = timeline.time(Math.max(GUTTER, x));
-    const hover = timeline.hit(x, y);
+    const { state, viewport } = timeline;
+    const at = viewport.toTime(Math.max(GUTTER, x));
+    const hover = state.findHover(viewport, x, y);
     if (!hover || hover.kind === "difference") return at;
-    return nearestEdge(hover.lane, at, SNAP_PX * timeline.perPixel);
+    return findNearestEdge(hover.lane, at, SNAP_PX * viewport.perPixel);
   }
 
   /**
-   * Which end lies under x: 0, 1, or -1 for none.
+   * Find the end under x.
    * @param {number} x
+   * @returns {number} 0, 1, or -1 for none
    */
-  endAt(x) {
-    if (!this.span || x < GUTTER) return -1;
-    const away = this.span.map((at) => Math.abs(this.timeline.x(at) - x));
-    const end = away[0] < away[1] ? 0 : 1;
-    return away[end] <= GRASP_PX ? end : -1;
+  findEnd(x) {
+    const { state, viewport } = this.timeline;
+    if (!state.ruler || x < GUTTER) return -1;
+    const distances = state.ruler.map((at) => Math.abs(viewport.toX(at) - x));
+    const end = distances[0] < distances[1] ? 0 : 1;
+    return distances[end] <= GRAB_PX ? end : -1;
   }
 
   /**
-   * Lays it between two instants, while it is still being moved.
+   * Place the ruler between two times while the reader still moves it.
    * @param {number} a
    * @param {number} b
    */
-  lay(a, b) {
-    this.span = [Math.round(Math.min(a, b)), Math.round(Math.max(a, b))];
+  place(a, b) {
+    const { canvas, renderer, state } = this.timeline;
+    state.ruler = [Math.round(Math.min(a, b)), Math.round(Math.max(a, b))];
     this.lines = [];
-    this.timeline.canvas.dataset.ruler = this.text ?? "";
+    canvas.dataset.ruler = this.text ?? "";
     this.render();
-    this.timeline.paint();
+    renderer.paint();
   }
 
-  /** Tells Python of it, so that the address has it. */
-  keep() {
-    const { timeline, span } = this;
-    this.echoes.add(this.text, this.asked);
+  /** Report the ruler to Python, which keeps it in the address. */
+  save() {
+    const { timeline } = this;
+    const { ruler: span } = timeline.state;
+    this.echoes.add(this.text, this.pythonText);
     timeline.setStateValue("ruler", { span, at: Date.now() });
-    timeline.say(span ? `Ruler of ${formatTime(span[1] - span[0])}` : "Ruler removed");
-    this.shown();
+    timeline.chrome.announce(span ? `Ruler of ${formatTime(span[1] - span[0])}` : "Ruler removed");
+    this.refresh();
   }
 
-  shown() {
+  refresh() {
     const { timeline } = this;
     timeline.canvas.dataset.ruler = this.text ?? "";
     this.render();
-    if (timeline.view) timeline.paint();
+    if (timeline.state.view) timeline.renderer.paint();
     this.measure();
   }
 
   remove() {
-    if (!this.span) return;
-    this.span = this.mark = null;
-    this.keep();
+    const { state } = this.timeline;
+    if (!state.ruler) return;
+    state.ruler = this.mark = null;
+    this.save();
   }
 
   zoomTo() {
-    if (!this.span || this.span[1] <= this.span[0]) return;
-    const [begin] = shifted(this.span, -ZOOM_AIR);
-    const [, end] = shifted(this.span, ZOOM_AIR);
-    this.timeline.glide([begin, end]);
+    const { ruler } = this.timeline.state;
+    if (!ruler || ruler[1] <= ruler[0]) return;
+    const [begin] = shiftSpan(ruler, -ZOOM_MARGIN);
+    const [, end] = shiftSpan(ruler, ZOOM_MARGIN);
+    this.timeline.glideTo([begin, end]);
   }
 
   /**
-   * Moves its end.
+   * Move the end of the ruler.
    * @param {number} by pixels
    */
   nudge(by) {
-    if (!this.span) return;
-    const [begin, end] = this.span;
-    const pixel = Math.max(1, Math.round(this.timeline.perPixel));
-    this.lay(begin, Math.max(begin, end + by * pixel));
-    clearTimeout(this.keeping);
-    this.keeping = window.setTimeout(() => this.keep(), KEEP_MS);
+    const { state, viewport } = this.timeline;
+    if (!state.ruler) return;
+    const [begin, end] = state.ruler;
+    const pixel = Math.max(1, Math.round(viewport.perPixel));
+    this.place(begin, Math.max(begin, end + by * pixel));
+    clearTimeout(this.saveTimer);
+    this.saveTimer = window.setTimeout(() => this.save(), SAVE_MS);
   }
 
-  /** Lays it by keys: over the selected slice or from the pointer, then on to where that is next. */
+  /** Set one end by key at the selected slice or the pointer, the other end with the next call. */
   markHere() {
-    const { timeline } = this;
-    const here = timeline.cursor ?? (timeline.window[0] + timeline.window[1]) / 2;
-    const [begin, end] = timeline.selectedSpan() ?? [here, here];
+    const { state, viewport } = this.timeline;
+    const here = viewport.cursor ?? (viewport.window[0] + viewport.window[1]) / 2;
+    const [begin, end] = state.selectedSpan ?? [here, here];
     if (this.mark === null) {
       this.mark = begin;
-      this.lay(begin, end);
+      this.place(begin, end);
     } else {
-      this.lay(Math.min(this.mark, begin), Math.max(this.mark, end));
+      this.place(Math.min(this.mark, begin), Math.max(this.mark, end));
       this.mark = null;
     }
-    this.keep();
+    this.save();
   }
 
-  /** Asks what runs between its ends. */
+  /** Request the measurements of its span. */
   async measure() {
-    const { timeline, text, span } = this;
+    const { text } = this;
+    const { query: runs, ruler: span } = this.timeline.state;
     if (!span) return;
-    const query = new URLSearchParams(timeline.query);
+    const query = new URLSearchParams(runs);
     query.set("t0", String(span[0]));
     query.set("t1", String(span[1]));
     let lines;
     try {
       /** @type {Measured} */
-      const measured = await ask(`/api/timeline/measure?${query}`);
+      const measured = await fetchJson(`/api/timeline/measure?${query}`);
       ({ lines } = measured);
     } catch (error) {
-      lines = [/** @type {[string, string]} */ (["", messageOf(error)])];
+      lines = [/** @type {[string, string]} */ (["", getMessage(error)])];
     }
     if (text !== this.text) return;
     this.lines = lines;
@@ -171,37 +178,38 @@ export class Ruler {
   }
 
   render() {
-    const { box, span } = this;
+    const { box } = this;
+    const { ruler: span } = this.timeline.state;
     box.hidden = !span;
     if (!span) return;
-    const list = element("dl");
-    for (const [what, text] of this.lines) {
-      list.append(element("dt", "", what), element("dd", "", text));
+    const list = makeElement("dl");
+    for (const [label, text] of this.lines) {
+      list.append(makeElement("dt", "", label), makeElement("dd", "", text));
     }
-    const length = element("div", "length", [
-      element("b", "", formatTime(span[1] - span[0])),
-      element("span", "", `from ${formatTime(span[0])} to ${formatTime(span[1])}`),
+    const length = makeElement("div", "length", [
+      makeElement("b", "", formatTime(span[1] - span[0])),
+      makeElement("span", "", `from ${formatTime(span[0])} to ${formatTime(span[1])}`),
     ]);
-    const [shown, listed] = box.children;
-    if (shown && listed) {
-      // Its buttons stay: one that is being pressed while an answer comes would miss its click.
-      shown.replaceWith(length);
-      listed.replaceWith(list);
+    const [oldLength, oldList] = box.children;
+    if (oldLength && oldList) {
+      // The buttons stay: a button replaced while it is pressed loses its click.
+      oldLength.replaceWith(length);
+      oldList.replaceWith(list);
       return;
     }
     box.append(
       length,
       list,
-      element("div", "actions", [
-        button("Zoom to it", "Zoom to the ruler (Z)", () => this.zoomTo()),
-        button("Remove", "Remove the ruler (Del)", () => this.remove()),
+      makeElement("div", "actions", [
+        makeButton("Zoom to range", "Zoom to the ruler (Z)", () => this.zoomTo()),
+        makeButton("Remove", "Remove the ruler (Del)", () => this.remove()),
       ]),
     );
   }
 }
 
 /**
- * The span of "begin,end"; null for anything else.
+ * Parse "begin,end"; null for anything else.
  * @param {string | null} text
  * @returns {Span | null}
  */

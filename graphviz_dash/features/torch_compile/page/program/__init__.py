@@ -1,4 +1,4 @@
-"""The compiled program as a tree of boxes: folded, searched, coloured by time or by cause."""
+"""The compiled program as a tree of boxes that can be folded, searched and coloured."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _HTML: Final = """
 def program_tree_view(
     tree: ProgramTree, whole_ns: float | None, *, colour: str, selected: str | None, key: str
 ) -> str | None:
-    """Shows ``tree``; the id of the box that the reader chose, ``selected`` until then.
+    """Show ``tree`` and return the id of the chosen box, initially ``selected``.
 
     Args:
         tree: the compiled program.
-        whole_ns: the time of a step, of which boxes show their part; None where it is not known.
+        whole_ns: step time that shares refer to; None if unknown.
         colour: ``time`` or ``cause``.
-        selected: the id of the box that is chosen from outside.
+        selected: id of the box chosen by the page.
         key: key of the widget.
     """
     state = _component()(
@@ -52,7 +52,7 @@ def program_tree_view(
 
 
 def _nothing() -> None:
-    """Streamlit runs the page anew, which reads the choice."""
+    """Do nothing: the run of the page reads the choice."""
 
 
 def _data(

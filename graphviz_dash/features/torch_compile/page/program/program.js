@@ -1,18 +1,18 @@
-// The compiled program as a tree: a list of which only the rows in sight are elements of the page,
-// so that thousands of boxes scroll like ten.
+// The compiled program as a tree. Only visible rows are elements of the page, so that thousands of
+// boxes scroll fast.
 
-import { element, find } from "../../../../ui/components/common/elements.js";
+import { find, makeElement } from "../../../../ui/components/common/elements.js";
 import { mount } from "../../../../ui/components/common/mount.js";
-import { clamp, counted, formatTime } from "../../../../ui/components/common/numbers.js";
-import { firstFolds, makeTree, shownRows } from "./rows.js";
+import { clamp, formatTime, pluralize } from "../../../../ui/components/common/numbers.js";
+import { chooseFolds, listRows, makeTree } from "./rows.js";
 
 /** @typedef {import("./wire.js").ProgramData} ProgramData */
 
-const ROW = 30;
-const MARGIN = 12;
+const ROW_HEIGHT = 30;
+const MARGIN_ROWS = 12;
 
 /** @type {ProgramData} */
-const NOTHING = {
+const NO_PROGRAM = {
   ids: [],
   parents: [],
   kinds: [],
@@ -33,7 +33,7 @@ class ProgramTree {
     this.space = find(root, ".space", HTMLElement);
     this.search = find(root, "input", HTMLInputElement);
     this.count = find(root, ".count", HTMLElement);
-    this.data = NOTHING;
+    this.data = NO_PROGRAM;
     this.tree = makeTree([], []);
     /** @type {Set<number>} */
     this.folds = new Set();
@@ -41,29 +41,29 @@ class ProgramTree {
     this.rows = [];
     this.cursor = 0;
     /** @type {(id: string) => void} */
-    this.select = () => {};
+    this.reportSelection = () => {};
     this.done = new AbortController();
     const { signal } = this.done;
     this.list.addEventListener("scroll", () => this.draw(), { signal, passive: true });
-    this.search.addEventListener("input", () => this.searched(), { signal });
-    this.list.addEventListener("keydown", (event) => this.key(event), { signal });
-    this.list.addEventListener("click", (event) => this.clicked(event), { signal });
+    this.search.addEventListener("input", () => this.handleSearch(), { signal });
+    this.list.addEventListener("keydown", (event) => this.handleKey(event), { signal });
+    this.list.addEventListener("click", (event) => this.handleClick(event), { signal });
     this.watch = new ResizeObserver(() => this.draw());
     this.watch.observe(this.list);
   }
 
   /** @param {import("../../../../ui/components/common/mount.js").Component<ProgramData>} component */
   update({ data, setStateValue }) {
-    this.select = (id) => setStateValue("selected", id);
+    this.reportSelection = (id) => setStateValue("selected", id);
     const isOther = data.ids.length !== this.data.ids.length || data.ids[0] !== this.data.ids[0];
     this.data = data;
     if (isOther) {
       const words = data.titles.map((title, i) => `${title} ${data.lines[i]} ${data.kinds[i]}`);
       this.tree = makeTree(data.parents, words);
-      this.folds = firstFolds(this.tree);
+      this.folds = chooseFolds(this.tree);
       this.list.scrollTop = 0;
     }
-    this.arrange();
+    this.updateRows();
   }
 
   dispose() {
@@ -71,116 +71,121 @@ class ProgramTree {
     this.watch.disconnect();
   }
 
-  searched() {
+  handleSearch() {
     this.list.scrollTop = 0;
-    this.arrange();
+    this.updateRows();
   }
 
-  arrange() {
-    this.rows = shownRows(this.tree, this.folds, this.search.value);
+  updateRows() {
+    this.rows = listRows(this.tree, this.folds, this.search.value);
     this.cursor = clamp(this.cursor, 0, Math.max(0, this.rows.length - 1));
-    this.space.style.height = `${this.rows.length * ROW}px`;
-    const all = counted(this.data.ids.length, "box").replace("boxs", "boxes");
+    this.space.style.height = `${this.rows.length * ROW_HEIGHT}px`;
+    const all = pluralize(this.data.ids.length, "box").replace("boxs", "boxes");
     const some = this.rows.length.toLocaleString("en");
     this.count.textContent = this.search.value ? `${some} of ${all}` : all;
     this.draw();
   }
 
   draw() {
-    const first = Math.max(0, Math.floor(this.list.scrollTop / ROW) - MARGIN);
-    const height = this.list.clientHeight || this.rows.length * ROW;
-    const last = Math.ceil((this.list.scrollTop + height) / ROW) + MARGIN;
-    const made = [];
-    for (let at = first; at < Math.min(last, this.rows.length); at++) made.push(this.row(at));
-    this.space.replaceChildren(...made);
-    this.host.dataset.painted = String(made.length);
+    const first = Math.max(0, Math.floor(this.list.scrollTop / ROW_HEIGHT) - MARGIN_ROWS);
+    const height = this.list.clientHeight || this.rows.length * ROW_HEIGHT;
+    const last = Math.ceil((this.list.scrollTop + height) / ROW_HEIGHT) + MARGIN_ROWS;
+    const rows = [];
+    for (let at = first; at < Math.min(last, this.rows.length); at++) rows.push(this.makeRow(at));
+    this.space.replaceChildren(...rows);
+    this.host.dataset.painted = String(rows.length);
   }
 
   /** @param {number} at */
-  row(at) {
+  makeRow(at) {
     const { data, tree } = this;
     const place = this.rows[at];
     const time = data.times[place];
     const share = time === null || !data.whole ? 0 : clamp(time / data.whole, 0, 1);
     const hasChildren = tree.end[place] > place + 1;
     const isOpen = hasChildren && (this.search.value !== "" || !this.folds.has(place));
-    const bar = element("span", "bar");
+    const bar = makeElement("span", "bar");
     bar.style.width = `${(share * 100).toFixed(2)}%`;
-    const made = element("div", "row", [
-      element("span", "fold", hasChildren ? (isOpen ? "▾" : "▸") : ""),
-      element("span", "kind", data.kinds[place]),
-      element("span", "title", data.titles[place]),
-      element("span", "line", data.lines[place]),
-      element("span", "mend", data.causes[place] ? `${data.causes[place]} to mend` : ""),
-      element("span", "time", [bar, element("span", "", time === null ? "" : formatTime(time))]),
+    const row = makeElement("div", "row", [
+      makeElement("span", "fold", hasChildren ? (isOpen ? "▾" : "▸") : ""),
+      makeElement("span", "kind", data.kinds[place]),
+      makeElement("span", "title", data.titles[place]),
+      makeElement("span", "line", data.lines[place]),
+      makeElement("span", "mend", data.causes[place] ? `${data.causes[place]} to fix` : ""),
+      makeElement("span", "time", [
+        bar,
+        makeElement("span", "", time === null ? "" : formatTime(time)),
+      ]),
     ]);
-    made.style.transform = `translateY(${at * ROW}px)`;
-    made.style.setProperty("--depth", String(tree.depth[place]));
-    made.style.setProperty("--share", `${(Math.sqrt(share) * 26).toFixed(1)}%`);
-    made.dataset.at = String(at);
-    made.dataset.tint = this.tint(place, share);
-    made.setAttribute("role", "treeitem");
-    made.setAttribute("aria-level", String(tree.depth[place] + 1));
-    made.setAttribute("aria-selected", String(data.ids[place] === data.selected));
-    if (hasChildren) made.setAttribute("aria-expanded", String(isOpen));
-    if (at === this.cursor) made.classList.add("cursor");
-    return made;
+    row.style.transform = `translateY(${at * ROW_HEIGHT}px)`;
+    row.style.setProperty("--depth", String(tree.depth[place]));
+    row.style.setProperty("--share", `${(Math.sqrt(share) * 26).toFixed(1)}%`);
+    row.dataset.at = String(at);
+    row.dataset.tint = this.getTint(place, share);
+    row.setAttribute("role", "treeitem");
+    row.setAttribute("aria-level", String(tree.depth[place] + 1));
+    row.setAttribute("aria-selected", String(data.ids[place] === data.selected));
+    if (hasChildren) row.setAttribute("aria-expanded", String(isOpen));
+    if (at === this.cursor) row.classList.add("cursor");
+    return row;
   }
 
   /**
    * @param {number} place
    * @param {number} share
    */
-  tint(place, share) {
+  getTint(place, share) {
     if (this.data.colour === "cause") return this.data.causes[place] ? "cause" : "";
     return share ? "time" : "";
   }
 
   /** @param {MouseEvent} event */
-  clicked(event) {
+  handleClick(event) {
     const target = event.target instanceof Element ? event.target : null;
     const row = target?.closest(".row");
     if (!(row instanceof HTMLElement)) return;
     this.cursor = Number(row.dataset.at);
-    if (target?.classList.contains("fold")) this.fold();
-    else this.choose();
+    if (target?.classList.contains("fold")) this.toggleFold();
+    else this.selectRow();
   }
 
-  choose() {
+  selectRow() {
     const id = this.data.ids[this.rows[this.cursor]];
     if (id === undefined) return;
     this.data = { ...this.data, selected: id };
-    this.select(id);
+    this.reportSelection(id);
     this.draw();
   }
 
-  fold() {
+  toggleFold() {
     const place = this.rows[this.cursor];
     if (this.tree.end[place] === place + 1) return;
     if (!this.folds.delete(place)) this.folds.add(place);
-    this.arrange();
+    this.updateRows();
   }
 
   /** @param {KeyboardEvent} event */
-  key(event) {
+  handleKey(event) {
     const place = this.rows[this.cursor];
     const isFolded = this.folds.has(place);
-    if (event.key === "ArrowDown") this.move(1);
-    else if (event.key === "ArrowUp") this.move(-1);
-    else if (event.key === "ArrowRight" && isFolded) this.fold();
-    else if (event.key === "ArrowLeft" && !isFolded) this.fold();
-    else if (event.key === "Enter" || event.key === " ") this.choose();
+    if (event.key === "ArrowDown") this.moveCursor(1);
+    else if (event.key === "ArrowUp") this.moveCursor(-1);
+    else if (event.key === "ArrowRight" && isFolded) this.toggleFold();
+    else if (event.key === "ArrowLeft" && !isFolded) this.toggleFold();
+    else if (event.key === "Enter" || event.key === " ") this.selectRow();
     else return;
     event.preventDefault();
   }
 
   /** @param {number} by */
-  move(by) {
+  moveCursor(by) {
     this.cursor = clamp(this.cursor + by, 0, Math.max(0, this.rows.length - 1));
-    const top = this.cursor * ROW;
+    const top = this.cursor * ROW_HEIGHT;
     const { scrollTop, clientHeight } = this.list;
     if (top < scrollTop) this.list.scrollTop = top;
-    else if (top + ROW > scrollTop + clientHeight) this.list.scrollTop = top + ROW - clientHeight;
+    else if (top + ROW_HEIGHT > scrollTop + clientHeight) {
+      this.list.scrollTop = top + ROW_HEIGHT - clientHeight;
+    }
     this.draw();
   }
 }

@@ -1,19 +1,18 @@
-// Which boxes of a program's tree are rows of the list: those whose parents are open, or what was
-// searched for.
+// Rows of a program's tree: boxes with unfolded parents, or the matches of a search.
 
 /**
- * The tree as parallel arrays, each box before those within it.
+ * A tree as parallel arrays, each box before those inside it.
  * @typedef {object} Tree
  * @property {number[]} depth
- * @property {number[]} end - one behind the last box within each box, itself included
- * @property {string[]} words - what a search looks at, in small letters
+ * @property {number[]} end - index after the last box inside each box
+ * @property {string[]} words - searched text, in lower case
  */
 
-/** As many rows are open at first, where folding can see to it. */
+/** Maximum number of rows at first, if folding can achieve it. */
 const FIRST_ROWS = 60;
 
 /**
- * @param {number[]} parents - place of the parent of each box, -1 for a root
+ * @param {number[]} parents - index of the parent of each box, -1 for a root
  * @param {string[]} words
  * @returns {Tree}
  */
@@ -30,11 +29,11 @@ export function makeTree(parents, words) {
 }
 
 /**
- * The boxes that are folded at first: the deepest levels, until few enough are open.
+ * Choose the boxes to fold at first: the deepest levels, until few enough rows remain.
  * @param {Tree} tree
  * @returns {Set<number>}
  */
-export function firstFolds(tree) {
+export function chooseFolds(tree) {
   const deepest = Math.max(0, ...new Set(tree.depth));
   for (let level = deepest; level >= 0; level--) {
     const count = tree.depth.filter((depth) => depth <= level).length;
@@ -50,15 +49,15 @@ export function firstFolds(tree) {
 }
 
 /**
- * The places of the boxes that are shown, in order.
+ * List the indices of the shown boxes, in order.
  * @param {Tree} tree
  * @param {Set<number>} folds
  * @param {string} search
  * @returns {number[]}
  */
-export function shownRows(tree, folds, search) {
+export function listRows(tree, folds, search) {
   const text = search.trim().toLowerCase();
-  if (text) return foundRows(tree, text);
+  if (text) return listMatches(tree, text);
   const rows = [];
   for (let place = 0; place < tree.depth.length;) {
     rows.push(place);
@@ -68,19 +67,19 @@ export function shownRows(tree, folds, search) {
 }
 
 /**
- * What holds `text`, and what is around it.
+ * List the boxes that match a text, and those around them.
  * @param {Tree} tree
  * @param {string} text
  * @returns {number[]}
  */
-function foundRows(tree, text) {
-  const kept = new Set();
+function listMatches(tree, text) {
+  const matches = new Set();
   /** @type {number[]} */
   const around = [];
   tree.words.forEach((word, place) => {
     while (around.length && tree.end[around[around.length - 1]] <= place) around.pop();
     around.push(place);
-    if (word.includes(text)) { for (const box of around) kept.add(box); }
+    if (word.includes(text)) { for (const box of around) matches.add(box); }
   });
-  return [...kept].sort((one, other) => one - other);
+  return [...matches].sort((a, b) => a - b);
 }

@@ -3,16 +3,16 @@
 // from the structs of routes and components: change those instead.
 
 /**
- * A compiled program as parallel lists, each box before those within it.
+ * A compiled program as parallel lists, each box before those inside it.
  * @typedef {object} ProgramData
- * @property {string[]} ids - Of the boxes.
- * @property {number[]} parents - Place of the box around each, -1 for none.
- * @property {string[]} kinds - What each is.
- * @property {string[]} titles - What each is called.
- * @property {string[]} lines - The line that each begins at, or nothing.
- * @property {(number | null)[]} times - The time of each in a step, in ns.
- * @property {number[]} causes - How many things there are to mend in each.
- * @property {number} whole - The time of a step, in ns.
- * @property {string} colour - What colours tell: time or cause.
- * @property {string | null} selected - The box that is selected from outside.
+ * @property {string[]} ids - Ids of the boxes.
+ * @property {number[]} parents - Index of the parent box, or -1.
+ * @property {string[]} kinds - Kinds of the boxes.
+ * @property {string[]} titles - Titles of the boxes.
+ * @property {string[]} lines - First source line, or empty.
+ * @property {(number | null)[]} times - Time per step in ns.
+ * @property {number[]} causes - Number of problems to fix.
+ * @property {number} whole - Step time in ns; 0 if unknown.
+ * @property {string} colour - Colouring: time or cause.
+ * @property {string | null} selected - Box selected by the page.
  */
