@@ -1,8 +1,8 @@
 """Check the language of the project against a baseline that may only fall.
 
-``python -m scripts.language.check`` prints findings in files that have more than the baseline allows, and fails.
-``--lower`` writes the baseline again after an improvement; it never raises a count. ``--list PATH...`` prints all
-findings below the given paths.
+``python -m scripts.language.check`` fails and prints the findings in files that have more of them
+than the baseline allows. ``--lower`` writes the baseline again after an improvement and never raises
+a count. ``--list PATH...`` prints all findings below the given paths.
 """
 
 from __future__ import annotations
@@ -24,7 +24,14 @@ __all__ = ["Finding", "check", "find_in_file", "find_in_name", "find_in_text"]
 ROOT: Final = Path(__file__).parents[2]
 BASELINE: Final = Path(__file__).with_name("baseline.json")
 _SKIPPED: Final = ("docs/schemas/", "sample_traces/", "scripts/language/rules.py", "LICENSE")
-_NAMES_CHECKED: Final = ("graphviz_dash/", "collectors/", "scripts/", "benchmarks/", "evaluation/", "app.py")
+_NAME_FOLDERS: Final = (
+    "graphviz_dash/",
+    "collectors/",
+    "scripts/",
+    "benchmarks/",
+    "evaluation/",
+    "app.py",
+)
 _SENTENCE: Final = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z\"])|\n\s*\n|\n\s*[-*] ")
 
 
@@ -70,7 +77,7 @@ def find_in_name(name: Name) -> Iterator[Finding]:
 def find_in_file(path: Path, relative: str) -> list[Finding]:
     """Find everything in a file; names count in the project's own packages."""
     findings = [finding for text in read_texts(path) for finding in find_in_text(text)]
-    if path.suffix == ".py" and relative.startswith(_NAMES_CHECKED):
+    if path.suffix == ".py" and relative.startswith(_NAME_FOLDERS):
         findings += [finding for name in read_names(path) for finding in find_in_name(name)]
     return sorted(findings)
 
@@ -134,7 +141,9 @@ def main(arguments: Sequence[str]) -> int:
         kept = {file: _lower(found, baseline.get(file, {})) for file, found in findings.items()}
         kept = {file: rules for file, rules in sorted(kept.items()) if rules}
         BASELINE.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-        print(f"{sum(sum(rules.values()) for rules in kept.values())} findings in {len(kept)} files remain")
+        print(
+            f"{sum(sum(rules.values()) for rules in kept.values())} findings in {len(kept)} files remain"
+        )
         return 0
     too_many = check(findings, baseline)
     print("\n".join(too_many) or "The language has no finding beyond the baseline")

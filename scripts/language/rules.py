@@ -1,8 +1,9 @@
-"""Rules of the language check: phrases with their replacements, verbs, and words that name nothing."""
+"""Rules of the language check: phrases with replacements, verbs, and words that name nothing."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Final, NamedTuple
 
 __all__ = ["FUNCTION_WORDS", "OPENINGS", "PARTICIPLES", "PHRASES", "VERBS", "Phrase"]
@@ -19,6 +20,10 @@ class Phrase(NamedTuple):
 
 def _phrase(pattern: str, suggestion: str) -> Phrase:
     return Phrase(re.compile(pattern, re.IGNORECASE), suggestion)
+
+
+def _read_words(name: str) -> frozenset[str]:
+    return frozenset(Path(__file__).with_name(f"{name}.txt").read_text(encoding="utf-8").split())
 
 
 _BE: Final = r"\b(?:is|are|was|were|be|been)"
@@ -62,65 +67,11 @@ PHRASES: Final = (
 OPENINGS: Final = frozenset({"What", "Whether", "How", "Where", "Which", "Whose"})
 """Words that no docstring starts with: an imperative verb or a noun phrase does."""
 
-VERBS: Final = frozenset(
-    """
-    abort accept acquire activate adapt add adjust adopt advance aggregate align allocate allow announce annotate
-    append apply arrange assemble assert assign attach attribute authorize await balance begin bench benchmark bind
-    bisect block bound bring bucket build cache calculate calibrate call can cancel cap capture carry cast catch change
-    check choose clamp classify clean clear click clip clone close coalesce collapse collect color combine commit
-    compare compile complete compose compress compute condense configure confirm connect consume contain convert
-    copy correct count cover create crop cross cut cycle decide declare decode decompress decorate deduplicate define
-    delete deliver demangle deny derive describe deserialize detach detect determine diagnose diff differ digest dim
-    disable discard disconnect dismiss dispatch display divide do download drain draw drive drop dump echo edit embed
-    emit empty enable encode encrypt end enforce enlarge ensure enter enumerate equal escape establish estimate
-    evaluate examine exclude execute exist exit expand expect expire explain explore export expose extend extract
-    fail fake fall feed fetch fill filter finalize find finish fit fix flag flatten flush focus fold follow force fork
-    format forward frame free freeze gather generate get give grant group grow guard guess halt handle has hash have
-    hide highlight hold identify ignore import include increase increment index infer inform inherit initialize inject
-    inline insert inspect install instantiate instrument integrate intercept interpolate interpret intersect
-    invalidate invert invoke is isolate issue iter iterate join jump justify keep kill label land last launch lay layer
-    lead leave lend let level limit link list listen load locate lock log look lookup lower make manage map mark mask
-    match materialize measure merge migrate minimize mirror miss mix model modify monitor mount move multiply mute name
-    narrow navigate need nest normalize note notify number observe obtain occupy offer omit on open optimize order
-    organize outline output overlap override own pack pad page paint pair parse partition pass paste patch pause peek
-    perform permit pick pin place plan play plot point poll pop populate position post postpone predict prefer prefix
-    preload prepare preserve press prevent print probe process produce profile project propagate propose protect prove
-    provide prune publish pull purge push put quantize query quote raise rank read rebuild recalculate receive
-    recognize recompute reconnect record recover redirect redo redraw reduce refer refine reformat refresh refuse
-    register reject relabel relate release reload remember remove rename render reorder repair repeat replace replay
-    report request require reread rerun rescale reserve reset resize resolve respond restart restore restrict resume
-    retain retrieve retry return reuse reveal reverse revert rewrite roll rotate round route run sample sanitize save
-    scale scan schedule score scroll search see seed seek select send separate serialize serve set settle setup shade
-    shape share shift shorten should show shrink shut sign signal simplify simulate sink size skip slice smooth solve
-    sort spawn specify split spread stack stage stamp start stat state stay step stop store stream strike strip style
-    submit subscribe subtract suggest sum summarise summarize supply support suppress suspend swap switch sync
-    synchronize tabulate tag take target teardown terminate test tick tile time toggle track trace train transfer
-    transform translate transpose traverse trigger trim truncate try tune turn undo unescape unfold unify uninstall
-    union unite unlink unload unlock unmap unpack unregister unsubscribe unwrap unzip update upgrade upload use
-    validate vary verify view visit wait walk want warm warn watch weigh widen wire work wrap write yield zip zoom
-    """.split()
-)
+VERBS: Final = _read_words("verbs")
 """First words of function names."""
 
-FUNCTION_WORDS: Final = frozenset(
-    """
-    about above again against ahead alike all alone along also among any anywhere apart around as at away back before
-    behind below beside besides between beyond both by each early earlier earliest else elsewhere even ever every few
-    fewest first for from further furthest here how in inside into last late later latest least left less like likewise
-    long longest loose many more most mostly much near nearest next no none nothing now of off on once one only onward
-    other others ours out outside over own quite right same several short shorter shortest since so soon soonest some
-    such then there this those though thus to together too under until unlike up upon upright usual very what whatever
-    when where which while who whole whose why widest with within without yet it its them they is are was were be been
-    has have had do does did may might not
-    """.split()
-)
+FUNCTION_WORDS: Final = _read_words("function_words")
 """Words that name nothing."""
 
-PARTICIPLES: Final = frozenset(
-    """
-    begun born bought brought built chosen done drawn driven fallen felt found forgotten forgiven given gone grown heard
-    held hidden kept known laid led let lent lost made meant met paid said seen sent shown shut spent stood struck sworn
-    taken taught thought thrown told understood woken won written foretold lived asked
-    """.split()
-)
+PARTICIPLES: Final = _read_words("participles")
 """Irregular participles; regular ones end in -ed."""

@@ -2,7 +2,7 @@
 
     python -m graphviz_dash.app.hosting.cards_process [FOLDERS...]
 
-writes one line of JSON, a :class:`~graphviz_dash.ui.hosting.cards_client.CardMessage`, for each
+writes one line of JSON, a :class:`~graphviz_dash.app.hosting.cards_client.CardMessage`, for each
 experiment that the server would find with the same arguments, as soon as it is available.
 """
 
@@ -29,7 +29,7 @@ def main() -> None:
             continue  # the page reports this
         for path in folders:
             # Imports the analysis, half a second that an empty folder does not need.
-            from graphviz_dash.ui.panels.experiment_card import first_card_message
+            from graphviz_dash.app.overview.experiment_card import first_card_message
 
             sys.stdout.buffer.write(msgspec.json.encode(first_card_message(path)) + b"\n")
             sys.stdout.buffer.flush()

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
-import msgspec
-
 from graphviz_dash.analysis.doctor import Diagnosis
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.exports.documents.values import Count, Sentence
@@ -19,7 +17,7 @@ from graphviz_dash.features.torch_compile.document import (
     compile_rule_documents,
 )
 from graphviz_dash.features.torch_compile.narrative import compile_sentence
-from graphviz_dash.model.doctor import Finding
+from graphviz_dash.model.doctor import Finding, OutputCheck
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.narrative.doctor import verdict_text
 from graphviz_dash.narrative.prediction import not_checked_texts

@@ -126,7 +126,7 @@ def lead(
     document. A script that :mod:`graphviz_dash.app.hosting.document` puts on the page follows it.
     """
     parameters = urlencode(query, doseq=True)
-    shown = element("i", "", **{"data-icon": PAGES[name].icon, "aria-hidden": "true"})
+    icon_markup = element("i", "", **{"data-icon": PAGES[name].icon, "aria-hidden": "true"})
     path = "./" if name == "overview" else f"./{name}"
     attributes = {"href": f"{path}?{parameters}" if parameters else path}
     if reason:

@@ -174,7 +174,9 @@ class TestNothing:
 
     def test_no_capture_and_no_replay(self, tmp_path: Path) -> None:
         capture, replay = captures(tmp_path, ["fill"]), replays(tmp_path, ["fill"])
-        assert infer_graphs(replay, replay, {}).missing == ("the trace of the capture shows no capture",)
+        assert infer_graphs(replay, replay, {}).missing == (
+            "the trace of the capture shows no capture",
+        )
         assert infer_graphs(capture, capture, {}).graphs == ()
 
     def test_an_empty_capture(self, tmp_path: Path) -> None:

@@ -3,12 +3,12 @@
 // from the structs of routes and components: change those instead.
 
 /**
- * A job as seen from outside.
+ * Status of a job.
  * @typedef {object} Standing
- * @property {"running" | "done" | "failed" | "cancelled"} state - Where it stands.
- * @property {string} what - The task it is at, in words; empty when it is done.
- * @property {number} share - How much of all its tasks is done, 0 to 1.
- * @property {string | null} problem - What ended it; None unless it failed.
+ * @property {"running" | "done" | "failed" | "cancelled"} state - State of the job.
+ * @property {string} what - Description of the current task; empty when done.
+ * @property {number} share - Completed share of all tasks, 0 to 1.
+ * @property {string | null} problem - Error message; None unless failed.
  */
 
 /**

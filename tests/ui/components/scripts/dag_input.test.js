@@ -3,7 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { getWheelFactor, listen } from "../../../../graphviz_dash/features/graph/page/component/input.js";
+import {
+  getWheelFactor,
+  listen,
+} from "../../../../graphviz_dash/features/graph/page/component/input.js";
 import { isForDrawing, WheelGate } from "../../../../graphviz_dash/ui/components/wheel.js";
 
 /** @import { Dag } from "../../../../graphviz_dash/features/graph/page/component/dag.js" */

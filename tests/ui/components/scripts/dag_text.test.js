@@ -3,8 +3,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { openCamera, READABLE_ZOOM } from "../../../../graphviz_dash/features/graph/page/component/geometry.js";
-import { computeTextSize, SIZES } from "../../../../graphviz_dash/features/graph/page/component/text.js";
+import {
+  openCamera,
+  READABLE_ZOOM,
+} from "../../../../graphviz_dash/features/graph/page/component/geometry.js";
+import {
+  computeTextSize,
+  SIZES,
+} from "../../../../graphviz_dash/features/graph/page/component/text.js";
 
 test("no text falls below nine pixels of the screen at a first view", () => {
   for (let width = 100; width < 60_000; width = Math.round(width * 1.07)) {

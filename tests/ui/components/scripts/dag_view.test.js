@@ -11,7 +11,10 @@ import {
   findRepeat,
   toggleGroup,
 } from "../../../../graphviz_dash/features/graph/page/component/view.js";
-import { BOX_FIELDS, LINK_FIELDS } from "../../../../graphviz_dash/features/graph/page/component/wire.js";
+import {
+  BOX_FIELDS,
+  LINK_FIELDS,
+} from "../../../../graphviz_dash/features/graph/page/component/wire.js";
 import { box, dagView as view, link } from "./builders.js";
 
 test("boxes and links come back from the arrays that they travel as", () => {

@@ -3,7 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { GUTTER, layOut } from "../../../../graphviz_dash/features/timeline/page/component/layout.js";
+import {
+  GUTTER,
+  layOut,
+} from "../../../../graphviz_dash/features/timeline/page/component/layout.js";
 import { TimelineState } from "../../../../graphviz_dash/features/timeline/page/component/state.js";
 import { TimeViewport } from "../../../../graphviz_dash/features/timeline/page/component/viewport.js";
 import { lane, run, timelineView } from "./builders.js";

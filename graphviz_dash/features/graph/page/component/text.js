@@ -1,7 +1,12 @@
 // The text in boxes and in the heads of unfolded groups.
 
 import { formatCount } from "../../../../ui/components/common/numbers.js";
-import { fitText, measureText, mixColours, setAlpha } from "../../../../ui/components/common/theme.js";
+import {
+  fitText,
+  measureText,
+  mixColours,
+  setAlpha,
+} from "../../../../ui/components/common/theme.js";
 import { HEAD_HEIGHT } from "./geometry.js";
 
 /** @import { Theme } from "../../../../ui/components/common/theme.js" */

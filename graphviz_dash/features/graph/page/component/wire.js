@@ -3,37 +3,36 @@
 // from the structs of routes and components: change those instead.
 
 /**
- * A box of the drawing: a node (``node`` >= 0) or a group of nodes. Lengths are in pixels at full
- *   zoom; colours index the view's legend.
+ * Box of the drawing: a node (``node`` >= 0) or a group. Lengths are in pixels at full zoom;
+ *   colours index the view's legend.
  * @typedef {object} Box
- * @property {string} id - Of a node "n" and its index, of a group its path in the fold, such as
+ * @property {string} id - "n" and the index for a node, or the fold path for a group, such as
  *   "g.0.2".
  * @property {number} x - Left edge.
- * @property {number} y - Upper edge.
- * @property {number} width - From left to right.
- * @property {number} height - From top to bottom.
- * @property {number} node - Index of the node in the whole graph; -1 for a group.
+ * @property {number} y - Top edge.
+ * @property {number} width - Width.
+ * @property {number} height - Height.
+ * @property {number} node - Index of the node in the full graph; -1 for a group.
  * @property {boolean} open - Whether the group is unfolded.
- * @property {string} label - First line: of a node its operator or module, where one is known.
- * @property {string} note - Second line: of a node its kernel, of a group what it is.
- * @property {string} time - GPU time in a replay; empty where none was measured.
+ * @property {string} label - First line: operator or module of a node, if known.
+ * @property {string} note - Second line: kernel of a node, or description of a group.
+ * @property {string} time - GPU time per replay; empty if not measured.
  * @property {number} colour - Colour of the node, or of most of the group.
  * @property {number[]} strip - Colours of a folded group's nodes, in order.
- * @property {number} repeats - How many blocks a repeat has; 0 for other boxes.
- * @property {number} name - Index of the whole name in the view's ``names``; -1 where the label
- *   says all.
+ * @property {number} repeats - Number of blocks of a repeat; 0 for other boxes.
+ * @property {number} name - Index of the full name in the view's ``names``; -1 if the label is
+ *   complete.
  * @property {boolean} body - Whether it is a graph inside a node.
- * @property {string} where - How the node is spoken of, "node 3 of graph-0.7"; empty for "node" and
- *   its index.
- * @property {boolean} disabled - The node does not run: its executable has it disabled, or a
- *   comparison says it is gone.
- * @property {boolean} critical - Whether something in it is on the critical path, and something of
- *   the graph is not.
- * @property {number} first - Number of its first node in the order of the fold.
- * @property {number} count - How many nodes it holds.
- * @property {number} block - Number of the block that an unfolded repeat shows for all; -1 where it
- *   shows all or is none.
- * @property {number} differ - How many blocks of a repeat are not like most.
+ * @property {string} where - Reference such as "node 3 of graph-0.7"; empty for "node" and its
+ *   index.
+ * @property {boolean} disabled - Whether the node does not run: disabled in its executable, or
+ *   removed in a comparison.
+ * @property {boolean} critical - Whether it contains critical nodes and the graph has others.
+ * @property {number} first - Number of its first node in fold order.
+ * @property {number} count - Number of nodes.
+ * @property {number} block - Number of the visible block of an unfolded repeat; -1 if it shows all
+ *   blocks or is not a repeat.
+ * @property {number} differ - Number of blocks that differ from most blocks of a repeat.
  */
 
 /** Field order of a Box when sent as an array. */
@@ -43,15 +42,16 @@ export const BOX_FIELDS = /** @type {const} */ ([
 ]);
 
 /**
- * A dependency between two boxes.
+ * Dependency between two boxes.
  * @typedef {object} Link
- * @property {string} source - Id of the box that it leaves.
- * @property {string} target - Id of the box that it enters.
- * @property {number[]} points - A polyline as x, y, x, y, ... in pixels at full zoom.
+ * @property {string} source - Id of the source box.
+ * @property {string} target - Id of the target box.
+ * @property {number[]} points - Polyline as x, y, x, y, ... in pixels at full zoom.
  * @property {boolean} dashed - Whether all its edges are programmatic.
- * @property {string} text - The edges' data where it is not the default; empty otherwise.
- * @property {number} count - Edges that run in it; 0 in the link from a node to a graph inside it.
- * @property {boolean} critical - Whether an edge is on the critical path, and some node is not.
+ * @property {string} text - Data of non-default edges; empty otherwise.
+ * @property {number} count - Number of edges; 0 for the link from a node to its nested graph.
+ * @property {boolean} critical - Whether an edge is on the critical path and the graph has nodes
+ *   outside it.
  */
 
 /** Field order of a Link when sent as an array. */
@@ -60,60 +60,60 @@ export const LINK_FIELDS = /** @type {const} */ ([
 ]);
 
 /**
- * A colour and what it means.
+ * Colour and its meaning.
  * @typedef {object} LegendEntry
- * @property {string} label - What it means.
- * @property {string} light - The colour on a light page, "#rrggbb".
- * @property {string} dark - The colour on a dark page.
+ * @property {string} label - Meaning.
+ * @property {string} light - Colour in the light theme, "#rrggbb".
+ * @property {string} dark - Colour in the dark theme, "#rrggbb".
  */
 
 /**
- * All that is drawn of a folded graph.
+ * Everything drawn of a folded graph.
  * @typedef {object} DagView
- * @property {number} nodes - Nodes of the graph.
- * @property {number} edges - Edges of the graph.
- * @property {number} width - Of the drawing, in pixels at full zoom.
- * @property {number} height - Of the drawing, in pixels at full zoom.
- * @property {import('../../../../ui/components/common/rows.js').Row<Box>[]} boxes - Outer boxes before those inside them.
- * @property {string[]} names - Whole names of nodes whose label is cut.
- * @property {import('../../../../ui/components/common/rows.js').Row<Link>[]} links - The dependencies between boxes.
- * @property {LegendEntry[]} legend - The colours in use.
+ * @property {number} nodes - Number of nodes of the graph.
+ * @property {number} edges - Number of edges of the graph.
+ * @property {number} width - Width of the drawing, in pixels at full zoom.
+ * @property {number} height - Height of the drawing, in pixels at full zoom.
+ * @property {import('../../../../ui/components/common/rows.js').Row<Box>[]} boxes - Boxes, outer before inner.
+ * @property {string[]} names - Full names of nodes with truncated labels.
+ * @property {import('../../../../ui/components/common/rows.js').Row<Link>[]} links - Dependencies between boxes.
+ * @property {LegendEntry[]} legend - Colours in use.
  * @property {string[]} expanded - Ids of the unfolded groups.
- * @property {Record<string, number>} shown - By id of a repeat the block that stands for all (-1:
- *   none does), where it is not the first.
- * @property {string | null} focus - Id of the box that was asked to be seen.
- * @property {boolean} full - Whether groups stay folded for want of room.
- * @property {string} note - How the graph is folded; empty where there is nothing to say.
- * @property {boolean} complete - Whether what follows from times is in it.
+ * @property {Record<string, number>} shown - Visible block of each repeat by id (-1: all blocks),
+ *   if not the first.
+ * @property {string | null} focus - Id of the requested box.
+ * @property {boolean} full - Whether groups stay folded for lack of space.
+ * @property {string} note - Description of the fold; empty if there is none.
+ * @property {boolean} complete - Whether data derived from times is included.
  */
 
 /**
- * One edge of a link.
+ * Edge of a link.
  * @typedef {object} EdgeRow
- * @property {number} source - Index of the node that it leaves.
- * @property {number} target - Index of the node that it enters.
- * @property {string} before - What the source is called.
- * @property {string} after - What the target is called.
- * @property {string} what - Its type and ports, in words.
+ * @property {number} source - Index of the source node.
+ * @property {number} target - Index of the target node.
+ * @property {string} before - Name of the source.
+ * @property {string} after - Name of the target.
+ * @property {string} what - Type and ports, in words.
  * @property {boolean} critical - Whether it is on the critical path.
  */
 
 /**
- * The edges of a link.
+ * Edges of a link.
  * @typedef {object} EdgeList
- * @property {number} total - How many there are.
- * @property {string[]} kinds - What they are, in words.
- * @property {EdgeRow[]} rows - The first of them.
+ * @property {number} total - Number of edges.
+ * @property {string[]} kinds - Counts by type, in words.
+ * @property {EdgeRow[]} rows - First edges.
  */
 
 /**
- * Some blocks of a repeat as one bar of its chart.
+ * Blocks of a repeat shown as one bar of the chart.
  * @typedef {object} RepeatBar
  * @property {number} first - Number of the first block.
  * @property {number} last - Number of the last block.
- * @property {number} height - The longest time of them over the longest of all, 0 to 1; 0 where
- *   none was measured.
- * @property {boolean} differs - Whether one of them is unlike most.
+ * @property {number} height - Longest time of these blocks relative to all blocks, 0 to 1; 0 if not
+ *   measured.
+ * @property {boolean} differs - Whether one of them differs from most blocks.
  */
 
 /** Field order of a RepeatBar when sent as an array. */
@@ -122,20 +122,19 @@ export const REPEAT_BAR_FIELDS = /** @type {const} */ ([
 ]);
 
 /**
- * An unfolded repeat.
+ * Unfolded repeat.
  * @typedef {object} RepeatCard
  * @property {string} id - Id of its box.
- * @property {string} title - Of the repeat.
- * @property {number} repeats - How many blocks it has.
- * @property {number} block - The block that is shown; -1: all.
- * @property {string} block_title - Of that block; empty where it has none.
- * @property {string} block_time - GPU time of that block; empty where none was measured.
- * @property {string} summary - Of the times of all blocks, in words.
- * @property {string[]} differences - In what blocks differ, in words.
- * @property {import('../../../../ui/components/common/rows.js').Row<RepeatBar>[]} bars - The times of all blocks.
- * @property {number[]} unlike - Indices of nodes of the shown block that most blocks do not have
- *   so.
- * @property {number} next_unlike - The next block that is unlike most; -1 for none.
+ * @property {string} title - Title of the repeat.
+ * @property {number} repeats - Number of blocks.
+ * @property {number} block - Visible block; -1 for all.
+ * @property {string} block_title - Title of the visible block; empty if it has none.
+ * @property {string} block_time - GPU time of the visible block; empty if not measured.
+ * @property {string} summary - Summary of the times of all blocks.
+ * @property {string[]} differences - Differences between blocks, in words.
+ * @property {import('../../../../ui/components/common/rows.js').Row<RepeatBar>[]} bars - Times of all blocks.
+ * @property {number[]} unlike - Indices of nodes of the visible block that differ from most blocks.
+ * @property {number} next_unlike - Next block that differs from most blocks; -1 for none.
  */
 
 /**

@@ -51,7 +51,7 @@ class TraceFormat(Struct, frozen=True):
 
 def _export_perfetto(experiment: Experiment, file: Path) -> ExportSummary:
     # Imported late: Perfetto's classes use 7 MB of memory for the life of the server.
-    from graphviz_dash.exports.trace.perfetto import export_perfetto
+    from graphviz_dash.features.perfetto.trace.perfetto import export_perfetto
 
     return export_perfetto(experiment, file)
 

@@ -1,7 +1,12 @@
 // Difference lanes: where the first run loses time against another one.
 
 import { clamp, formatTime, formatTimeChange } from "../../../../ui/components/common/numbers.js";
-import { fitText, measureText, mixColours, setAlpha } from "../../../../ui/components/common/theme.js";
+import {
+  fitText,
+  measureText,
+  mixColours,
+  setAlpha,
+} from "../../../../ui/components/common/theme.js";
 import { GUTTER } from "./layout.js";
 
 /** @import { DifferenceRow } from "./layout.js" */

@@ -2,7 +2,12 @@
 
 import { getContext } from "../../../../ui/components/common/elements.js";
 import { keepRecent } from "../../../../ui/components/common/numbers.js";
-import { makeHatch, NO_PALETTE, readTheme, setAlpha } from "../../../../ui/components/common/theme.js";
+import {
+  makeHatch,
+  NO_PALETTE,
+  readTheme,
+  setAlpha,
+} from "../../../../ui/components/common/theme.js";
 import { drawTimeline } from "./draw.js";
 
 /** @import { Palette, Theme } from "../../../../ui/components/common/theme.js" */

@@ -1,7 +1,13 @@
 // Drawing of a run: lanes with slices or busy shares, idle times and steps.
 
 import { countUpTo, formatTime } from "../../../../ui/components/common/numbers.js";
-import { chooseInk, fitText, measureText, mixColours, setAlpha } from "../../../../ui/components/common/theme.js";
+import {
+  chooseInk,
+  fitText,
+  measureText,
+  mixColours,
+  setAlpha,
+} from "../../../../ui/components/common/theme.js";
 import { drawDifference, drawDifferenceTitle, getBinRange } from "./difference.js";
 import { GUTTER } from "./layout.js";
 

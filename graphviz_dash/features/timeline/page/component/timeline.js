@@ -1,6 +1,10 @@
 // The timeline component: runs one above the other on one axis, from views that the server bins.
 
-import { find, makeButton, prefersReducedMotion } from "../../../../ui/components/common/elements.js";
+import {
+  find,
+  makeButton,
+  prefersReducedMotion,
+} from "../../../../ui/components/common/elements.js";
 import { mount } from "../../../../ui/components/common/mount.js";
 import { WheelGate } from "../../../../ui/components/wheel.js";
 import { Chrome } from "./chrome.js";
