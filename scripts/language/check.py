@@ -1,8 +1,8 @@
 """Check the language of the project against a baseline that may only fall.
 
 ``python -m scripts.language.check`` fails and prints the findings in files that have more of them
-than the baseline allows. ``--lower`` writes the baseline again after an improvement and never raises
-a count. ``--list PATH...`` prints all findings below the given paths.
+than the baseline allows. ``--lower`` writes the baseline again after an improvement; it raises no
+count. ``--list PATH...`` prints all findings below the given paths.
 """
 
 from __future__ import annotations
@@ -141,9 +141,8 @@ def main(arguments: Sequence[str]) -> int:
         kept = {file: _lower(found, baseline.get(file, {})) for file, found in findings.items()}
         kept = {file: rules for file, rules in sorted(kept.items()) if rules}
         BASELINE.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-        print(
-            f"{sum(sum(rules.values()) for rules in kept.values())} findings in {len(kept)} files remain"
-        )
+        total = sum(sum(rules.values()) for rules in kept.values())
+        print(f"{total} findings in {len(kept)} files remain")
         return 0
     too_many = check(findings, baseline)
     print("\n".join(too_many) or "The language has no finding beyond the baseline")
